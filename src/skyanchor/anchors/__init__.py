@@ -1,0 +1,1 @@
+"""Stage 1: cross-view anchor localisation."""

@@ -1,0 +1,1 @@
+"""ATE / RPE / registration rate, PSNR / SSIM / LPIPS, ablations."""

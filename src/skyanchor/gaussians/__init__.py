@@ -1,0 +1,1 @@
+"""Splat sets, rasterisers, losses, densification and the training step."""

@@ -1,0 +1,1 @@
+"""The Numba rasteriser."""

@@ -1,0 +1,1 @@
+"""Rigid and similarity transforms, cameras, planes and robust estimation: pure functions."""

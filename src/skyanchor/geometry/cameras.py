@@ -1,0 +1,107 @@
+"""Camera models through pycolmap: project, unproject, scale, undistort."""
+
+from __future__ import annotations
+
+import copy
+from functools import lru_cache
+from typing import Any
+
+import cv2
+import numpy as np
+import pycolmap
+
+from skyanchor.types import Bytes, Camera, Floats
+
+PINHOLE_MODELS = ("PINHOLE", "SIMPLE_PINHOLE")
+
+
+@lru_cache(maxsize=256)
+def colmap_camera(camera: Camera) -> Any:
+    """The same camera as a pycolmap.Camera."""
+    return pycolmap.Camera(model=camera.model, width=camera.width, height=camera.height, params=list(camera.params))
+
+
+def from_colmap(camera: Any) -> Camera:
+    """A Camera with the values of a pycolmap.Camera."""
+    return Camera(camera.model.name, int(camera.width), int(camera.height), tuple(float(p) for p in camera.params))
+
+
+def pinhole(width: int, height: int, focal: float, centre: tuple[float, float] | None = None) -> Camera:
+    """A PINHOLE camera with square pixels; the principal point is the image centre unless given."""
+    cx, cy = centre or (width / 2.0, height / 2.0)
+    return Camera("PINHOLE", width, height, (focal, focal, cx, cy))
+
+
+def is_pinhole(camera: Camera) -> bool:
+    """Whether the model has no distortion."""
+    return camera.model in PINHOLE_MODELS
+
+
+def calibration(camera: Camera) -> Floats:
+    """K, (3, 3): focal lengths and principal point, distortion left out."""
+    return np.asarray(colmap_camera(camera).calibration_matrix(), dtype=np.float64)
+
+
+def focal_px(camera: Camera) -> float:
+    """Mean focal length, pixels."""
+    k = calibration(camera)
+    return float((k[0, 0] + k[1, 1]) / 2.0)
+
+
+def project(camera: Camera, points_in_cam: Floats) -> Floats:
+    """Pixels (N, 2) of points (N, 3) in camera axes; nan where the point is not in front of the camera."""
+    points = np.asarray(points_in_cam, dtype=np.float64).reshape(-1, 3)
+    z = np.where(points[:, 2:] > 1e-9, points[:, 2:], np.nan)
+    if is_pinhole(camera):
+        k = calibration(camera)
+        return points[:, :2] / z * np.diag(k)[:2] + k[:2, 2]
+    pixels = np.full((len(points), 2), np.nan)
+    front = np.flatnonzero(points[:, 2] > 1e-9)
+    if len(front):
+        pixels[front] = np.array(colmap_camera(camera).img_from_cam(points[front]), dtype=np.float64).reshape(-1, 2)
+    return pixels
+
+
+def unproject(camera: Camera, pixels: Floats) -> Floats:
+    """Points (N, 3) at depth 1 in camera axes seen at pixels (N, 2)."""
+    pixels = np.asarray(pixels, dtype=np.float64).reshape(-1, 2)
+    if is_pinhole(camera):
+        k = calibration(camera)
+        xy = (pixels - k[:2, 2]) / np.diag(k)[:2]
+    else:
+        xy = np.asarray(colmap_camera(camera).cam_from_img(pixels), dtype=np.float64).reshape(-1, 2)
+    return np.concatenate([xy, np.ones((len(xy), 1))], axis=1)
+
+
+def scaled(camera: Camera, width: int) -> Camera:
+    """The same camera for the image resized to `width` pixels, aspect kept."""
+    if width == camera.width:
+        return camera
+    other = copy.copy(colmap_camera(camera))
+    other.rescale(width, max(1, round(camera.height * width / camera.width)))
+    return from_colmap(other)
+
+
+def undistorted(camera: Camera) -> Camera:
+    """The PINHOLE camera that `undistort` renders into: same size, same K."""
+    if camera.model == "PINHOLE":
+        return camera
+    k = calibration(camera)
+    return Camera("PINHOLE", camera.width, camera.height, (k[0, 0], k[1, 1], k[0, 2], k[1, 2]))
+
+
+@lru_cache(maxsize=8)
+def _undistortion_map(camera: Camera) -> tuple[Any, Any]:
+    target = undistorted(camera)
+    x, y = np.meshgrid(np.arange(target.width) + 0.5, np.arange(target.height) + 0.5)
+    rays = unproject(target, np.stack([x.ravel(), y.ravel()], axis=1))
+    source = project(camera, rays).reshape(target.height, target.width, 2) - 0.5
+    return source[..., 0].astype(np.float32), source[..., 1].astype(np.float32)
+
+
+def undistort(pixels: Bytes, camera: Camera) -> Bytes:
+    """The image as `undistorted(camera)` would have taken it; black beyond the photo."""
+    if is_pinhole(camera):
+        return pixels
+    map_x, map_y = _undistortion_map(camera)
+    return np.asarray(cv2.remap(pixels, map_x, map_y, cv2.INTER_LINEAR), dtype=np.uint8)

@@ -1,0 +1,1 @@
+"""Features, matchers and retrieval behind one protocol."""

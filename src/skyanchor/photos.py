@@ -1,0 +1,86 @@
+"""Photos from disk: RGB, resized, undistorted, through a cache that is bounded in bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from skyanchor.errors import InputError
+from skyanchor.geometry import cameras
+from skyanchor.types import Bools, Bytes, Camera, Photo
+
+
+def read_pixels(path: Path) -> Bytes:
+    """(H, W, 3) RGB of an image file."""
+    data = np.fromfile(path, dtype=np.uint8) if path.is_file() else np.empty(0, np.uint8)
+    image = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION) if data.size else None
+    if image is None:
+        raise InputError(
+            path, "cannot be read as an image", "Check that the file exists and is a complete JPEG or PNG."
+        )
+    return np.ascontiguousarray(image[..., ::-1])
+
+
+def read_mask(path: Path) -> Bools:
+    """(H, W), True where the mask is not black."""
+    return read_pixels(path).max(axis=2) > 0
+
+
+def resized(pixels: Bytes, width: int) -> Bytes:
+    """The image at another width, aspect kept; area average when it shrinks."""
+    height = max(1, round(pixels.shape[0] * width / pixels.shape[1]))
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    how = cv2.INTER_AREA if width < pixels.shape[1] else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(pixels, (width, height), interpolation=how), dtype=np.uint8)
+
+
+def load_photo(
+    name: str, path: Path, camera: Camera, width: int, mask_path: Path | None = None
+) -> tuple[Photo, Camera]:
+    """The photo undistorted and at most `width` pixels wide, and its PINHOLE camera."""
+    pixels = read_pixels(path)
+    if pixels.shape[:2] != (camera.height, camera.width):
+        size = f"{pixels.shape[1]}x{pixels.shape[0]}"
+        raise InputError(
+            path,
+            f"is {size} but its camera says {camera.width}x{camera.height}",
+            "Give the images that the model was made from, or rescale the model.",
+        )
+    target = cameras.undistorted(cameras.scaled(camera, min(width, camera.width)))
+    image = resized(cameras.undistort(pixels, camera), target.width)
+    mask = None
+    if mask_path is not None:
+        grey = read_mask(mask_path).astype(np.uint8) * 255
+        flat = np.repeat(grey[..., None], 3, axis=2)
+        mask = resized(cameras.undistort(flat, camera), target.width)[..., 0] > 127
+    return Photo(name, image, mask), target
+
+
+@dataclass
+class PhotoCache:
+    """Photos by path and width; forgets the least recently used beyond `limit_bytes`."""
+
+    limit_bytes: int = 1 << 30
+    _held: OrderedDict[tuple[Path, int], tuple[Photo, Camera]] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+
+    def photo(
+        self, name: str, path: Path, camera: Camera, width: int, mask_path: Path | None = None
+    ) -> tuple[Photo, Camera]:
+        """As `load_photo`, from memory when it is still there."""
+        key = (path, width)
+        if key in self._held:
+            self._held.move_to_end(key)
+            return self._held[key]
+        loaded = load_photo(name, path, camera, width, mask_path)
+        self._held[key] = loaded
+        self._bytes += loaded[0].pixels.nbytes
+        while self._bytes > self.limit_bytes and len(self._held) > 1:
+            _, (old, _) = self._held.popitem(last=False)
+            self._bytes -= old.pixels.nbytes
+        return loaded

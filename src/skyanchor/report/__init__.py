@@ -1,0 +1,1 @@
+"""Plots, the one-file HTML report and the live viewer."""

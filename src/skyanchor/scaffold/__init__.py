@@ -1,0 +1,1 @@
+"""The aerial model as users bring it: loading, frame check, georeference, visibility graph."""

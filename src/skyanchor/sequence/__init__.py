@@ -1,0 +1,1 @@
+"""The ground photos or video: order, intrinsics, masks, submaps and anchor groups."""

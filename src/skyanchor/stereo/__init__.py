@@ -1,0 +1,1 @@
+"""Dense depth at known poses and its fusion to a coloured cloud."""

@@ -1,0 +1,1 @@
+"""The procedural town: demo scene and test truth."""

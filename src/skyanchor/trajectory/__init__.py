@@ -1,0 +1,1 @@
+"""Stage 2: anchor-constrained trajectory recovery."""

@@ -1,0 +1,343 @@
+"""What crosses a stage boundary: frozen values made of numbers, names and numpy arrays.
+
+Frames and units are in CONVENTIONS.md: `b_from_a` maps coordinates of frame a into frame b, cameras are OpenCV
+(x right, y down, z forward), the centre of the top-left pixel is (0.5, 0.5), quaternions are wxyz, lengths are metres.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Floats32: TypeAlias = npt.NDArray[np.float32]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+# --- geometry ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Pose:
+    """A rigid transform b_from_a: x_b = rotation @ x_a + translation."""
+
+    rotation: Floats
+    """(3, 3), orthonormal, det +1."""
+    translation: Floats
+    """(3,), metres."""
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """A similarity b_from_a: x_b = scale * rotation @ x_a + translation."""
+
+    scale: float
+    rotation: Floats
+    """(3, 3), orthonormal, det +1."""
+    translation: Floats
+    """(3,)."""
+
+
+@dataclass(frozen=True)
+class Camera:
+    """Intrinsics in COLMAP's terms; hashable, so it may key a cache."""
+
+    model: str
+    """COLMAP camera model name, e.g. PINHOLE, SIMPLE_RADIAL, OPENCV."""
+    width: int
+    """Pixels."""
+    height: int
+    """Pixels."""
+    params: tuple[float, ...]
+    """COLMAP parameter order of the model, pixels where they are lengths."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """The plane {x : normal . x = offset}."""
+
+    normal: Floats
+    """(3,), unit; for a ground plane it points up."""
+    offset: float
+    """Metres along the normal."""
+
+
+# --- images -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Photo:
+    """The pixels a matcher or renderer sees."""
+
+    name: str
+    pixels: Bytes
+    """(H, W, 3), RGB."""
+    mask: Bools | None = None
+    """(H, W), True where the photo may be used; None means everywhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A photo on disk with known intrinsics and pose."""
+
+    name: str
+    """Path relative to the image folder, as COLMAP stores it."""
+    path: Path
+    camera: Camera
+    cam_from_world: Pose
+    mask_path: Path | None = None
+    """Black = ignore."""
+    image_id: int = -1
+    """COLMAP image id where the view comes from a model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Point correspondences between two photos a and b."""
+
+    xy_a: Floats
+    """(N, 2), pixels of photo a, pixel-centre convention."""
+    xy_b: Floats
+    """(N, 2), pixels of photo b."""
+    score: Floats
+    """(N,), higher is better; comparable only within one matcher."""
+    sigma_px: float = 1.0
+    """Localisation error of this matcher on these photos, pixels; pixel thresholds are multiples of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class DepthMap:
+    """Depth along the optical axis of one view, in a pinhole camera of its own resolution."""
+
+    name: str
+    camera: Camera
+    """PINHOLE."""
+    cam_from_world: Pose
+    depth: Floats32
+    """(H, W), metres; 0 = none."""
+    confidence: Floats32
+    """(H, W), 0..1."""
+    completed: Bools
+    """(H, W), True where the depth was filled in from its surroundings, not measured."""
+    normal: Floats32
+    """(H, W, 3), unit, world frame, towards the camera; zeros where there is no depth."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    """Surface points."""
+
+    points: Floats32
+    """(N, 3), metres."""
+    normals: Floats32
+    """(N, 3), unit."""
+    colors: Bytes
+    """(N, 3), RGB."""
+    spacing: Floats32
+    """(N,), distance to the neighbouring samples, metres."""
+
+
+# --- scaffold ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Georeference:
+    """Where the local frame lies: x_original = x_local + offset, exactly."""
+
+    offset: Floats
+    """(3,), metres; zero when the model's own coordinates are small enough."""
+    crs: str | None = None
+    """Name of the original coordinate system, e.g. EPSG:32650, where known."""
+    enu_origin: tuple[float, float, float] | None = None
+    """Latitude (deg), longitude (deg), height (m) of the original frame's origin when it is a local ENU frame."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tracks:
+    """Observations of 3D points in images, flat arrays of one length."""
+
+    point: Ints
+    """(K,), index into the points."""
+    image: Ints
+    """(K,), index into the views."""
+    xy: Floats
+    """(K, 2), pixels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaffold:
+    """The fixed aerial reference: posed photos, sparse points, up and ground; local frame."""
+
+    root: Path
+    views: tuple[View, ...]
+    points: Floats
+    """(M, 3), metres."""
+    point_colors: Bytes
+    """(M, 3), RGB."""
+    point_ids: Ints
+    """(M,), COLMAP point ids."""
+    tracks: Tracks
+    """Empty for a model that came without tracks."""
+    up: Floats
+    """(3,), unit."""
+    ground: Plane
+    georef: Georeference
+    splats_path: Path | None = None
+    """Aerial Gaussian model, INRIA .ply, in the model's original frame."""
+
+
+@dataclass(frozen=True, eq=False)
+class VisibilityGraph:
+    """Directed top-N_vis neighbours of every aerial view by footprint overlap, best first."""
+
+    neighbours: tuple[Ints, ...]
+    """Per view, indices of its neighbours."""
+    weights: tuple[Floats, ...]
+    """Per view, footprint IoU of each neighbour, 0..1."""
+
+
+# --- sequence ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One photo of the ground sequence."""
+
+    index: int
+    """Position in the sequence, from 0."""
+    name: str
+    path: Path
+    mask_path: Path | None = None
+
+
+@dataclass(frozen=True)
+class Submap:
+    """A contiguous run of frames with an anchor group at each end."""
+
+    index: int
+    frames: tuple[int, ...]
+    front: tuple[int, ...]
+    """Frames of the front anchor group."""
+    rear: tuple[int, ...]
+    """Frames of the rear anchor group."""
+
+
+@dataclass(frozen=True)
+class AnchorGroup:
+    """Consecutive frames that are localised together."""
+
+    index: int
+    frames: tuple[int, ...]
+    submaps: tuple[int, ...]
+    """Submaps whose front or rear lies in this group (two at a shared boundary)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence:
+    """Unposed ground photos in order, one camera."""
+
+    root: Path
+    frames: tuple[Frame, ...]
+    camera: Camera
+    camera_is_guess: bool
+    """True when the focal length was assumed and later stages may refine it."""
+    submaps: tuple[Submap, ...]
+    groups: tuple[AnchorGroup, ...]
+    gps: tuple[tuple[float, float, float] | None, ...] = ()
+    """Per frame EXIF latitude, longitude (deg), altitude (m); empty when no frame has any."""
+
+
+# --- stage results ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why something got no pose: a value, never a substitute pose."""
+
+    reason: str
+    """Short machine-readable slug, e.g. too-few-matches."""
+    detail: str
+    """One sentence for people, with the figures that decided."""
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorPose:
+    """A ground frame localised in the scaffold's frame."""
+
+    frame: int
+    cam_from_world: Pose
+    covariance: Floats
+    """(6, 6) of (rotation rad, translation m) in the camera frame, left perturbation of cam_from_world."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalisedGroup:
+    """The verdict on one anchor group: poses, or a refusal."""
+
+    group: AnchorGroup
+    poses: tuple[AnchorPose, ...]
+    """Empty when refused."""
+    refusal: Refusal | None
+    figures: dict[str, float]
+    """What the verdict rests on."""
+    attempts: tuple[Refusal, ...] = ()
+    """Earlier rungs of the retry ladder."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the group has poses."""
+        return self.refusal is None
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """Stage 1 result: one verdict per group, and the camera they were solved with."""
+
+    groups: tuple[LocalisedGroup, ...]
+    camera: Camera
+
+
+class Support(Enum):
+    """How a frame got its pose."""
+
+    ANCHORED = "anchored"
+    KEYFRAME = "keyframe"
+    RESECTED = "resected"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, eq=False)
+class PosedFrame:
+    """One ground frame of the recovered trajectory."""
+
+    frame: int
+    support: Support
+    cam_from_world: Pose | None
+    """None exactly when the support is MISSING."""
+    observations: int
+    """3D points this frame sees in the final adjustment."""
+    sigma_m: float
+    """Standard deviation of the camera centre, metres (largest axis); nan when missing."""
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Stage 2 result: a pose or a reason for every input frame, and the ground points behind them."""
+
+    frames: tuple[PosedFrame, ...]
+    camera: Camera
+    points: Floats
+    """(M, 3), metres."""
+    point_colors: Bytes
+    """(M, 3), RGB."""
+    tracks: Tracks
+    """`image` indexes the sequence's frames."""

@@ -1,0 +1,1 @@
+"""Stage 3: cross-view scene update."""
