@@ -1,0 +1,57 @@
+"""A depth map comes back from disk as it went in, to the stated precision."""
+
+import numpy as np
+import pytest
+
+from skyanchor.errors import InputError
+from skyanchor.geometry import cameras, rigid
+from skyanchor.stereo import depth_path, load_depth, save_depth
+from skyanchor.types import DepthMap, Pose
+
+
+def some_map() -> DepthMap:
+    rng = np.random.default_rng(0)
+    depth = rng.uniform(20.0, 130.0, (31, 45)).astype(np.float32)
+    depth[:5] = 0.0
+    normal = rng.normal(size=(31, 45, 3)).astype(np.float32)
+    normal /= np.linalg.norm(normal, axis=-1, keepdims=True)
+    normal[:5] = 0.0
+    pose = Pose(rigid.rotation_exp(np.array([0.1, -0.4, 0.2])), np.array([3.0, 4.0, 5.0]))
+    confidence = rng.uniform(0, 1, (31, 45)).astype(np.float32)
+    completed = rng.uniform(0, 1, (31, 45)) < 0.3
+    return DepthMap("flight/a.jpg", cameras.pinhole(45, 31, 40.0), pose, depth, confidence, completed, normal)
+
+
+def test_round_trip(tmp_path):
+    saved = some_map()
+    path = depth_path(tmp_path, saved.name)
+    save_depth(path, saved)
+    loaded = load_depth(path)
+    assert path == tmp_path / "flight" / "a.npz"
+    assert loaded.name == saved.name and loaded.camera == saved.camera
+    assert np.array_equal(loaded.cam_from_world.rotation, saved.cam_from_world.rotation)
+    assert np.array_equal(loaded.depth > 0, saved.depth > 0)
+    assert 0 < np.abs(loaded.depth - saved.depth).max() < 0.003
+    assert np.array_equal(loaded.completed, saved.completed)
+    assert np.abs(loaded.confidence - saved.confidence).max() < 0.5 / 255 + 1e-6
+    cosine = (loaded.normal * saved.normal).sum(-1)[5:]
+    assert cosine.min() > np.cos(np.deg2rad(1.0)) and not loaded.normal[:5].any()
+    assert [p.name for p in path.parent.iterdir()] == ["a.npz"]
+
+
+def test_empty_map_and_broken_file(tmp_path):
+    whole = some_map()
+    empty = DepthMap(
+        whole.name,
+        whole.camera,
+        whole.cam_from_world,
+        whole.depth * 0,
+        whole.confidence * 0,
+        ~whole.completed,
+        whole.normal * 0,
+    )
+    save_depth(tmp_path / "empty.npz", empty)
+    assert not load_depth(tmp_path / "empty.npz").depth.any()
+    (tmp_path / "broken.npz").write_bytes((tmp_path / "empty.npz").read_bytes()[:200])
+    with pytest.raises(InputError, match="no depth map"):
+        load_depth(tmp_path / "broken.npz")
