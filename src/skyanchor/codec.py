@@ -1,0 +1,200 @@
+"""Frozen values to JSON or .npz and back, driven by their type annotations: exact, typed, no pickle.
+
+`to_json` writes arrays as nested lists: for small results that people read. `pack` keeps arrays out of line in an
+.npz archive: for depth maps, points, training state. Both are exact: the shortest decimal that names a float is the
+same float when read back, and nan and the infinities are spelt as strings.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
+"""What json.dumps takes."""
+
+T = TypeVar("T")
+
+TAG = "kind"
+"""Key that names the class where a union of dataclasses leaves it open."""
+
+_DOCUMENT = "document"
+_NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+# --- values to JSON -----------------------------------------------------------------------------------------------
+
+
+def to_json(value: object) -> Json:
+    """The value as plain JSON, arrays as nested lists; dataclasses carry their class name."""
+    return _encoded(value, None)
+
+
+def dumps(value: object) -> str:
+    """The value as indented JSON text that ends with a newline; same value, same text."""
+    return json.dumps(to_json(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def pack(value: object) -> bytes:
+    """The value as the bytes of an .npz archive: one JSON document and its arrays."""
+    arrays: list[npt.NDArray[Any]] = []
+    document = json.dumps(_encoded(value, arrays), ensure_ascii=False, allow_nan=False).encode()
+    buffer = io.BytesIO()
+    entries = {f"array{index}": array for index, array in enumerate(arrays)}
+    np.savez(buffer, **{_DOCUMENT: np.frombuffer(document, np.uint8)}, **entries)
+    return buffer.getvalue()
+
+
+def _encoded(value: Any, arrays: list[npt.NDArray[Any]] | None) -> Json:
+    if isinstance(value, np.ndarray):
+        return _encoded_array(value, arrays)
+    if isinstance(value, Enum):
+        return _encoded(value.value, arrays)
+    if isinstance(value, Path):
+        return value.as_posix()
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return _encoded_float(float(value))
+    if isinstance(value, Mapping):
+        return {str(key): _encoded(item, arrays) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_encoded(item, arrays) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {item.name: _encoded(getattr(value, item.name), arrays) for item in fields(value)}
+        return {TAG: type(value).__name__, **named}
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _encoded_float(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+def _encoded_array(array: npt.NDArray[Any], arrays: list[npt.NDArray[Any]] | None) -> Json:
+    """Nested lists, or the array's place in the archive."""
+    if array.dtype.hasobject:
+        raise TypeError("arrays of Python objects have no JSON form")
+    if arrays is not None:
+        arrays.append(array)
+        return len(arrays) - 1
+    if array.size == 0:
+        return {"shape": list(array.shape)}
+    return _encoded(array.tolist(), None)
+
+
+# --- JSON to values -----------------------------------------------------------------------------------------------
+
+
+def from_json(kind: type[T], document: Json) -> T:
+    """The value of type `kind` that `to_json` wrote; ValueError where the document does not fit the type."""
+    return typing.cast(T, _decoded(kind, document, None))
+
+
+def loads(kind: type[T], text: str) -> T:
+    """The value of type `kind` that `dumps` wrote."""
+    return from_json(kind, json.loads(text))
+
+
+def unpack(kind: type[T], data: bytes) -> T:
+    """The value of type `kind` that `pack` wrote."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        document = json.loads(archive[_DOCUMENT].tobytes().decode())
+        arrays = [archive[f"array{index}"] for index in range(len(archive.files) - 1)]
+    return typing.cast(T, _decoded(kind, document, arrays))
+
+
+def _decoded(kind: Any, document: Any, arrays: list[npt.NDArray[Any]] | None) -> Any:
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return document
+    if origin in (typing.Union, types.UnionType):
+        return _decoded(_member(args, document), document, arrays)
+    if origin is np.ndarray:
+        return _decoded_array(kind, document, arrays)
+    if origin is tuple:
+        return _decoded_tuple(args, document, arrays)
+    if origin is list:
+        return [_decoded(args[0], item, arrays) for item in document]
+    if origin in (dict, Mapping):
+        return {key: _decoded(args[1], item, arrays) for key, item in document.items()}
+    if origin is typing.Literal:
+        return _checked(document in args, kind, document)
+    return _decoded_plain(kind, document, arrays)
+
+
+def _decoded_plain(kind: Any, document: Any, arrays: list[npt.NDArray[Any]] | None) -> Any:
+    if is_dataclass(kind):
+        return _decoded_dataclass(kind, document, arrays)
+    if kind is type(None):
+        return _checked(document is None, kind, document)
+    if kind is float:
+        return _decoded_float(document)
+    if kind in (int, str, bool):
+        return _checked(type(document) is kind, kind, document)
+    if isinstance(kind, type) and issubclass(kind, Enum | Path):
+        return kind(document)
+    raise TypeError(f"{kind} cannot be read from JSON")
+
+
+def _decoded_dataclass(kind: Any, document: Any, arrays: list[npt.NDArray[Any]] | None) -> Any:
+    _checked(isinstance(document, dict) and document.get(TAG, kind.__name__) == kind.__name__, kind, document)
+    hints = _hints(kind)
+    unknown = set(document) - set(hints) - {TAG}
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no field {sorted(unknown)[0]!r}")
+    return kind(**{name: _decoded(hints[name], document[name], arrays) for name in hints if name in document})
+
+
+def _decoded_tuple(args: tuple[Any, ...], document: Any, arrays: list[npt.NDArray[Any]] | None) -> Any:
+    kinds = (args[0],) * len(document) if len(args) == 2 and args[1] is Ellipsis else args
+    return tuple(_decoded(kind, item, arrays) for kind, item in zip(kinds, document, strict=True))
+
+
+def _decoded_array(kind: Any, document: Any, arrays: list[npt.NDArray[Any]] | None) -> npt.NDArray[Any]:
+    dtype = np.dtype(typing.get_args(typing.get_args(kind)[1])[0])
+    if arrays is not None:
+        array = arrays[document]
+        return typing.cast(npt.NDArray[Any], _checked(array.dtype == dtype, dtype, array))
+    if isinstance(document, dict):
+        return np.empty(document["shape"], dtype)
+    return np.array(document, dtype=object).astype(dtype)
+
+
+def _decoded_float(document: Any) -> float:
+    if isinstance(document, str):
+        return _NON_FINITE[document]
+    return float(_checked(type(document) in (int, float), float, document))
+
+
+def _member(options: tuple[Any, ...], document: Any) -> Any:
+    """The member of a union that a document belongs to: by null, by class name, else the first that reads it."""
+    if document is None and type(None) in options:
+        return type(None)
+    if isinstance(document, dict) and TAG in document:
+        return next((kind for kind in options if getattr(kind, "__name__", "") == document[TAG]), options[0])
+    return next(kind for kind in options if kind is not type(None))
+
+
+def _checked(fits: bool, kind: Any, document: Any) -> Any:
+    if not fits:
+        raise ValueError(f"expected {getattr(kind, '__name__', kind)}, found {str(document)[:60]!r}")
+    return document
+
+
+@lru_cache(maxsize=256)
+def _hints(kind: Any) -> dict[str, Any]:
+    return {name: hint for name, hint in typing.get_type_hints(kind).items() if name in {f.name for f in fields(kind)}}
