@@ -1,0 +1,148 @@
+"""Keypoints and descriptors of one photo, and a cache of them by content and settings."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skyanchor import photos
+from skyanchor.types import Bools, Bytes, Floats, Floats32, Ints, Photo
+
+if TYPE_CHECKING:
+    from skyanchor.matching.protocol import Matcher
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Keypoints of one photo with their descriptors."""
+
+    xy: Floats
+    """(N, 2), pixels of the photo, pixel-centre convention."""
+    descriptors: Floats32
+    """(N, D), unit length."""
+    scores: Floats32
+    """(N,), higher is better; comparable only within one extractor."""
+    scales: Floats32
+    """(N,), photo pixels per pixel of the image (pyramid level) the keypoint was found in."""
+    width: int
+    """Of the photo, pixels."""
+    height: int
+    """Of the photo, pixels."""
+    sigma_px: float
+    """Localisation error of a keypoint, pixels of the photo."""
+
+    def __len__(self) -> int:
+        """Number of keypoints."""
+        return len(self.xy)
+
+
+def shrunk(photo: Photo, longest: int) -> tuple[Bytes, Bools | None, float]:
+    """Pixels and mask with the longer side at most `longest`, and photo pixels per pixel of the result."""
+    height, width = photo.pixels.shape[:2]
+    target = round(width * min(1.0, longest / max(height, width)))
+    pixels = photos.resized(photo.pixels, target)
+    if photo.mask is None or pixels.shape[:2] == (height, width):
+        return pixels, photo.mask, width / pixels.shape[1]
+    flat = np.repeat(photo.mask.astype(np.uint8)[..., None] * 255, 3, axis=2)
+    return pixels, photos.resized(flat, target)[..., 0] > 127, width / pixels.shape[1]
+
+
+def inside_mask(xy: Floats, mask: Bools | None) -> Bools:
+    """(N,), True where the pixel under each of xy (N, 2) may be used."""
+    if mask is None:
+        return np.ones(len(xy), dtype=bool)
+    last = np.array([mask.shape[1] - 1, mask.shape[0] - 1])
+    column, row = np.clip(np.floor(xy).astype(np.int64), 0, last).T
+    return np.asarray(mask[row, column], dtype=bool)
+
+
+def one_per_place(xy: Floats) -> Ints:
+    """(M,), indices of keypoints such that no two lie on one spot; the first of each spot stays."""
+    _, first = np.unique(np.round(xy * 8.0).astype(np.int64), axis=0, return_index=True)
+    return np.sort(first)
+
+
+def content_key(photo: Photo, settings: str) -> str:
+    """Hexadecimal digest of the pixels, the mask and the extractor's settings."""
+    digest = hashlib.blake2b(settings.encode(), digest_size=16)
+    digest.update(np.array(photo.pixels.shape, dtype=np.int64).tobytes())
+    digest.update(np.ascontiguousarray(photo.pixels).data)
+    if photo.mask is not None:
+        digest.update(np.packbits(photo.mask).tobytes())
+    return digest.hexdigest()
+
+
+def save_features(features: Features, path: Path) -> None:
+    """Write an .npz, atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part.npz")
+    size = np.array([features.width, features.height, features.sigma_px], dtype=np.float64)
+    np.savez(
+        part,
+        xy=features.xy.astype(np.float32),
+        descriptors=features.descriptors.astype(np.float16),
+        scores=features.scores,
+        scales=features.scales,
+        size=size,
+    )
+    part.replace(path)
+
+
+def load_features(path: Path) -> Features:
+    """Features as `save_features` wrote them (descriptors in half precision)."""
+    with np.load(path, allow_pickle=False) as held:
+        width, height, sigma_px = held["size"]
+        descriptors = held["descriptors"].astype(np.float32)
+        xy = held["xy"].astype(np.float64)
+        return Features(xy, descriptors, held["scores"], held["scales"], int(width), int(height), float(sigma_px))
+
+
+def rounded(features: Features) -> Features:
+    """The features at the precision in which they are stored, so that a cached run gives the same bytes."""
+    xy = features.xy.astype(np.float32).astype(np.float64)
+    descriptors = features.descriptors.astype(np.float16).astype(np.float32)
+    size = (features.width, features.height, features.sigma_px)
+    return Features(xy, descriptors, features.scores, features.scales, *size)
+
+
+@dataclass
+class FeatureCache:
+    """Features of photos through one matcher, in memory up to `limit_bytes` and in a folder when one is given."""
+
+    matcher: Matcher
+    folder: Path | None = None
+    limit_bytes: int = 1 << 30
+    _held: OrderedDict[str, Features] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+
+    def features(self, photo: Photo) -> Features:
+        """Features of a photo, extracted the first time only."""
+        key = content_key(photo, self.matcher.key)
+        if key in self._held:
+            self._held.move_to_end(key)
+            return self._held[key]
+        found = self._stored(key) or self._extracted(key, photo)
+        self._held[key] = found
+        self._bytes += _size(found)
+        while self._bytes > self.limit_bytes and len(self._held) > 1:
+            self._bytes -= _size(self._held.popitem(last=False)[1])
+        return found
+
+    def _stored(self, key: str) -> Features | None:
+        path = None if self.folder is None else self.folder / f"{key}.npz"
+        return load_features(path) if path is not None and path.is_file() else None
+
+    def _extracted(self, key: str, photo: Photo) -> Features:
+        found = rounded(self.matcher.extract(photo))
+        if self.folder is not None:
+            save_features(found, self.folder / f"{key}.npz")
+        return found
+
+
+def _size(features: Features) -> int:
+    return features.xy.nbytes + features.descriptors.nbytes + features.scores.nbytes + features.scales.nbytes

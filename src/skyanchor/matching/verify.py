@@ -1,0 +1,68 @@
+"""Two-view verification: which correspondences agree with one relative pose of two calibrated cameras."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import poselib
+
+from skyanchor.geometry import cameras
+from skyanchor.types import Bools, Camera, Floats, Pose, Refusal
+
+
+@dataclass(frozen=True)
+class VerifyConfig:
+    """When two photos are believed to see the same place."""
+
+    threshold: float = 2.0
+    """Largest epipolar (Sampson) error, in units of the matcher's sigma."""
+    confidence: float = 0.9999
+    """Probability that RANSAC has met an outlier-free sample."""
+    trials: tuple[int, int] = (200, 20000)
+    """Least and most RANSAC trials."""
+    least_inliers: int = 30
+    """Inliers, at least."""
+    least_ratio: float = 0.30
+    """Inliers over correspondences, at least."""
+    seed: int = 0
+    """Of RANSAC."""
+
+
+@dataclass(frozen=True, eq=False)
+class TwoView:
+    """A verified pair of photos."""
+
+    inliers: Bools
+    """(N,), which correspondences agree."""
+    b_from_a: Pose
+    """Relative pose, translation of unit length (arbitrary when the cameras did not move)."""
+
+
+def verify(
+    xy_a: Floats, xy_b: Floats, camera_a: Camera, camera_b: Camera, sigma_px: float, config: VerifyConfig
+) -> TwoView | Refusal:
+    """The relative pose and its inliers among correspondences (N, 2), or why there is none."""
+    if len(xy_a) < max(5, config.least_inliers):
+        return Refusal("too-few-matches", f"{len(xy_a)} matches, {config.least_inliers} are needed.")
+    options = {
+        "max_epipolar_error": config.threshold * sigma_px,
+        "success_prob": config.confidence,
+        "min_iterations": config.trials[0],
+        "max_iterations": config.trials[1],
+        "seed": config.seed,
+    }
+    pose, info = poselib.estimate_relative_pose(xy_a, xy_b, posed(camera_a), posed(camera_b), options, {})
+    inliers = np.array(info["inliers"], dtype=bool)
+    count, ratio = int(inliers.sum()), float(inliers.mean())
+    if count < config.least_inliers or ratio < config.least_ratio:
+        figures = {"inliers": float(count), "ratio": ratio}
+        return Refusal("no-common-geometry", f"{count} of {len(xy_a)} matches agree with one pose.", figures)
+    return TwoView(inliers, Pose(np.array(pose.R), np.array(pose.t)))
+
+
+def posed(camera: Camera) -> dict[str, Any]:
+    """The camera as poselib takes it."""
+    cameras.colmap_camera(camera)  # raises early for an unknown model
+    return {"model": camera.model, "width": camera.width, "height": camera.height, "params": list(camera.params)}
