@@ -1,0 +1,289 @@
+"""Splat files: INRIA-convention .ply in and out, gsplat checkpoints in, .splat out."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from skyanchor.errors import InputError
+from skyanchor.gaussians.harmonics import SH_C0
+from skyanchor.gaussians.splats import Splats, select
+from skyanchor.types import Floats, Floats32
+
+log = logging.getLogger(__name__)
+
+Table: TypeAlias = npt.NDArray[np.void]
+
+NUMPY_TYPES = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4"}
+NUMPY_TYPES |= {"float": "f4", "double": "f8", "float32": "f4", "float64": "f8"}
+NUMPY_TYPES |= {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
+BYTE_ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": "="}
+REST_COUNTS = (0, 9, 24, 45)
+"""f_rest properties of SH degree 0 to 3."""
+FLAT_LOG_RATIO = float(np.log(1e-3))
+"""A 2DGS disc gets a third scale of 1/1000 of its smaller one."""
+LARGEST_HEADER = 1 << 16
+"""Bytes; an INRIA header has 1.5 kB."""
+
+TRAIN_ADVICE = "Give a 3D Gaussian .ply of the INRIA convention (as gsplat, Splatfacto or 3DGS export it)."
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a .ply says about its vertices."""
+
+    byte_order: str
+    count: int
+    properties: tuple[tuple[str, str], ...]
+    """(name, numpy type without byte order)."""
+    size: int
+    """Bytes up to the first vertex."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Property names in file order."""
+        return tuple(name for name, _ in self.properties)
+
+
+def read_splats(path: Path, offset: Floats | None = None) -> Splats:
+    """The Gaussians of a .ply or of a gsplat checkpoint (.pt), minus `offset` (3,) where their frame is a moved one."""
+    if not path.is_file():
+        raise InputError(path, "does not exist", "Give the path of a .ply file or of a gsplat checkpoint.")
+    if path.suffix in (".pt", ".pth", ".ckpt"):
+        return _finite(path, read_gsplat_checkpoint(path, offset))
+    return _finite(path, read_ply(path, offset))
+
+
+# --- .ply in ----------------------------------------------------------------------------------------------------
+
+
+def read_ply(path: Path, offset: Floats | None = None) -> Splats:
+    """The Gaussians of an INRIA-convention .ply, bit for bit; a 2DGS disc gets a tiny third scale."""
+    header = _read_header(path)
+    _refuse_other_conventions(path, header)
+    table = _read_table(path, header)
+    means = _columns(table, ("x", "y", "z"), np.float64 if offset is not None else np.float32)
+    if offset is not None:
+        means = means - offset
+    scales = _columns(table, tuple(f"scale_{k}" for k in range(3) if f"scale_{k}" in header.names))
+    if scales.shape[1] == 2:
+        scales = np.concatenate([scales, scales.min(axis=1, keepdims=True) + np.float32(FLAT_LOG_RATIO)], axis=1)
+    owner = table["owner"].astype(np.int32) if "owner" in header.names else np.zeros(header.count, np.int32)
+    return Splats(
+        means.astype(np.float32),
+        _columns(table, ("rot_0", "rot_1", "rot_2", "rot_3")),
+        scales,
+        _columns(table, ("opacity",))[:, 0],
+        _harmonics(table, header),
+        owner,
+    )
+
+
+def _harmonics(table: Table, header: Header) -> Floats32:
+    """(N, K, 3) from f_dc and channel-major f_rest: f_rest[c (K - 1) + k - 1] is coefficient k of channel c."""
+    rest_count = sum(name.startswith("f_rest_") for name in header.names)
+    dc = _columns(table, ("f_dc_0", "f_dc_1", "f_dc_2"))[:, None]
+    rest = _columns(table, tuple(f"f_rest_{k}" for k in range(rest_count)))
+    return np.concatenate([dc, rest.reshape(header.count, 3, rest_count // 3).transpose(0, 2, 1)], axis=1)
+
+
+def _columns(table: Table, names: tuple[str, ...], dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+    """(N, len(names)) of the named properties."""
+    columns = np.empty((len(table), len(names)), dtype)
+    for k, name in enumerate(names):
+        columns[:, k] = table[name]
+    return columns
+
+
+def _read_header(path: Path) -> Header:
+    with path.open("rb") as file:
+        head = file.read(LARGEST_HEADER)
+    end = head.find(b"end_header")
+    newline = head.find(b"\n", end)
+    if not head.startswith(b"ply") or end < 0 or newline < 0:
+        raise InputError(path, "is not a .ply file (no header found)", TRAIN_ADVICE)
+    lines = head[:end].decode("ascii", errors="replace").split("\n")
+    try:
+        return _parse_header(lines, newline + 1)
+    except (KeyError, ValueError, IndexError) as error:
+        raise InputError(path, f"has a .ply header that cannot be understood ({error})", TRAIN_ADVICE) from error
+
+
+def _parse_header(lines: list[str], size: int) -> Header:
+    byte_order, count, properties, element = "", -1, [], ""
+    for line in lines[1:]:
+        words = line.split()
+        if not words or words[0] in ("comment", "obj_info"):
+            continue
+        if words[0] == "format":
+            byte_order = BYTE_ORDERS[words[1]]
+        elif words[0] == "element":
+            if count < 0 and words[1] != "vertex":
+                raise ValueError(f"its first element is {words[1]}, not vertex")
+            element = words[1]
+            count = int(words[2]) if element == "vertex" else count
+        elif words[0] == "property" and element == "vertex":
+            properties.append((words[2], NUMPY_TYPES[words[1]]))
+    if not byte_order or count < 0:
+        raise ValueError("no format or no vertices")
+    return Header(byte_order, count, tuple(properties), size)
+
+
+def _refuse_other_conventions(path: Path, header: Header) -> None:
+    """Raise unless the properties are those of explicit Gaussians."""
+    names = set(header.names)
+    if any(name.startswith(("f_offset", "f_anchor_feat")) for name in names):
+        raise InputError(
+            path,
+            "holds anchors of a Scaffold-GS, Octree-GS or Horizon-GS model, whose Gaussians live in its networks",
+            "Export explicit 3D Gaussians from that trainer, or leave the .ply out and run `skyanchor scaffold train`.",
+        )
+    if "packed_position" in names:
+        raise InputError(
+            path, "is a compressed splat .ply", "Convert it to a plain .ply first (SuperSplat exports it)."
+        )
+    wanted = {"x", "y", "z", "opacity", "scale_0", "scale_1"}
+    wanted |= {f"rot_{k}" for k in range(4)} | {f"f_dc_{k}" for k in range(3)}
+    if missing := sorted(wanted - names):
+        raise InputError(path, f"has no Gaussians (no property {', '.join(missing)})", TRAIN_ADVICE)
+    rest = sorted(name for name in names if name.startswith("f_rest_"))
+    if len(rest) not in REST_COUNTS or rest != sorted(f"f_rest_{k}" for k in range(len(rest))):
+        raise InputError(path, f"has {len(rest)} f_rest properties; SH degree 0 to 3 has 0, 9, 24 or 45", TRAIN_ADVICE)
+
+
+def _read_table(path: Path, header: Header) -> Table:
+    if header.byte_order == "=":
+        return _read_ascii(path, header)
+    dtype = np.dtype([(name, header.byte_order + kind) for name, kind in header.properties])
+    held = path.stat().st_size - header.size
+    if held < header.count * dtype.itemsize:
+        raise InputError(
+            path,
+            f"is cut short: {held // dtype.itemsize} of {header.count} Gaussians are there",
+            "Copy or export the file again.",
+        )
+    return np.fromfile(path, dtype=dtype, count=header.count, offset=header.size)
+
+
+def _read_ascii(path: Path, header: Header) -> Table:
+    dtype = np.dtype(list(header.properties))
+    with path.open("rb") as file:
+        file.seek(header.size)
+        try:
+            table = np.loadtxt(file, dtype=dtype, max_rows=header.count, ndmin=1)
+        except ValueError as error:
+            raise InputError(path, f"has a line that is no Gaussian ({error})", "Export the file again.") from error
+    if len(table) < header.count:
+        raise InputError(path, f"is cut short: {len(table)} of {header.count} Gaussians are there", "Copy it again.")
+    return table
+
+
+def _finite(path: Path, splats: Splats) -> Splats:
+    """Without the rows that hold a number that is not finite, which some trainers leave behind."""
+    arrays = (splats.means, splats.quats, splats.log_scales, splats.logit_opacities[:, None], splats.sh)
+    good = np.ones(len(splats), np.bool_)
+    for array in arrays:
+        good &= np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
+    if not good.any():
+        raise InputError(path, "holds no usable Gaussian", TRAIN_ADVICE)
+    if good.all():
+        return splats
+    log.warning("%s: left out %d Gaussians with values that are not finite", path, int((~good).sum()))
+    return select(splats, good)
+
+
+# --- gsplat checkpoint in ---------------------------------------------------------------------------------------
+
+
+def read_gsplat_checkpoint(path: Path, offset: Floats | None = None) -> Splats:
+    """The Gaussians of a gsplat trainer's .pt (entry `splats`), read without unpickling code."""
+    import pickle
+
+    import torch
+
+    try:
+        stored = torch.load(path, map_location="cpu", weights_only=True)
+        parts = {name: np.asarray(value.detach().numpy()) for name, value in stored["splats"].items()}
+        means, quats, scales = parts["means"], parts["quats"], parts["scales"]
+        sh = np.concatenate([parts["sh0"], parts["shN"]], axis=1)
+        opacities = parts["opacities"]
+    except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError, AttributeError, EOFError, ValueError) as error:
+        first_line = str(error).split("\n")[0]
+        raise InputError(path, f"is not a gsplat checkpoint ({first_line})", TRAIN_ADVICE) from error
+    if offset is not None:
+        means = means.astype(np.float64) - offset
+    return Splats(
+        means.astype(np.float32),
+        quats.astype(np.float32),
+        scales.astype(np.float32),
+        opacities.reshape(-1).astype(np.float32),
+        sh.astype(np.float32),
+        np.zeros(len(means), np.int32),
+    )
+
+
+# --- out --------------------------------------------------------------------------------------------------------
+
+
+def write_ply(path: Path, splats: Splats, *, owners: bool = False) -> None:
+    """Write an INRIA-convention .ply, whole or not at all; `owners` adds a property that strict viewers refuse."""
+    table = _table(splats, owners)
+    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(splats)}"]
+    assert table.dtype.names is not None
+    lines += [f"property {'int' if name == 'owner' else 'float'} {name}" for name in table.dtype.names]
+    header = "\n".join([*lines, "end_header", ""]).encode("ascii")
+    _write_atomically(path, [header, table.tobytes()])
+
+
+def _table(splats: Splats, owners: bool) -> Table:
+    rest = splats.sh[:, 1:].transpose(0, 2, 1).reshape(len(splats), 3 * (splats.sh.shape[1] - 1))
+    blocks = {
+        "x y z": splats.means,
+        "nx ny nz": np.zeros((len(splats), 3), np.float32),
+        "f_dc_0 f_dc_1 f_dc_2": splats.sh[:, 0],
+        " ".join(f"f_rest_{k}" for k in range(rest.shape[1])): rest,
+        "opacity": splats.logit_opacities[:, None],
+        "scale_0 scale_1 scale_2": splats.log_scales,
+        "rot_0 rot_1 rot_2 rot_3": splats.quats,
+    }
+    names = [name for block in blocks for name in block.split()]
+    dtype = [(name, "<f4") for name in names] + [("owner", "<i4")] * owners
+    table = np.empty(len(splats), dtype=dtype)
+    for block, values in blocks.items():
+        for k, name in enumerate(block.split()):
+            table[name] = values[:, k]
+    if owners:
+        table["owner"] = splats.owner
+    return table
+
+
+def write_splat(path: Path, splats: Splats) -> None:
+    """Write the 32-byte web format (.splat): position, linear scale, RGBA, quaternion; most visible first, no bands."""
+    scales = np.exp(splats.log_scales)
+    opacity = 1.0 / (1.0 + np.exp(-splats.logit_opacities.astype(np.float64)))
+    order = np.argsort(-opacity * np.exp(splats.log_scales.astype(np.float64).sum(axis=1)), kind="stable")
+    color = np.concatenate([0.5 + SH_C0 * splats.sh[:, 0].astype(np.float64), opacity[:, None]], axis=1)
+    unit = splats.quats / np.linalg.norm(splats.quats, axis=1, keepdims=True)
+    kinds = [("position", "<f4", 3), ("scale", "<f4", 3), ("rgba", "u1", 4), ("rotation", "u1", 4)]
+    table = np.empty(len(splats), dtype=kinds)
+    table["position"], table["scale"] = splats.means, scales
+    table["rgba"] = np.round(np.clip(color, 0.0, 1.0) * 255.0)
+    table["rotation"] = np.clip(np.round(unit * 128.0 + 128.0), 0, 255)
+    _write_atomically(path, [table[order].tobytes()])
+
+
+def _write_atomically(path: Path, blocks: list[bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        for block in blocks:
+            file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

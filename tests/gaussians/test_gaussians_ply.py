@@ -1,0 +1,163 @@
+"""Splat files: exact round trips, foreign conventions, and one clear line for everything that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from skyanchor.errors import InputError
+from skyanchor.gaussians import ply, splats
+from skyanchor.gaussians.splats import Splats
+
+
+def random_splats(count: int = 50, degree: int = 3, seed: int = 0) -> Splats:
+    rng = np.random.default_rng(seed)
+    shapes = ((count, 3), (count, 4), (count, 3), (count,), (count, (degree + 1) ** 2, 3))
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+    return Splats(*arrays, owner=rng.integers(0, 3, count).astype(np.int32))
+
+
+def assert_same_bits(a: Splats, b: Splats) -> None:
+    for name in ("means", "quats", "log_scales", "logit_opacities", "sh", "owner"):
+        first, second = getattr(a, name), getattr(b, name)
+        assert first.dtype == second.dtype
+        assert first.tobytes() == second.tobytes(), name
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3])
+def test_ply_round_trip_is_exact(tmp_path: Path, degree: int) -> None:
+    before = random_splats(degree=degree)
+    ply.write_ply(tmp_path / "a.ply", before, owners=True)
+    after = ply.read_splats(tmp_path / "a.ply")
+    assert_same_bits(before, after)
+    ply.write_ply(tmp_path / "b.ply", after, owners=True)
+    assert (tmp_path / "a.ply").read_bytes() == (tmp_path / "b.ply").read_bytes()
+
+
+def test_ply_without_owners_has_the_inria_layout(tmp_path: Path) -> None:
+    before = random_splats(count=2)
+    path = tmp_path / "a.ply"
+    ply.write_ply(path, before)
+    assert not ply.read_splats(path).owner.any()
+    header, body = path.read_bytes().split(b"end_header\n")
+    names = [line.split()[2].decode() for line in header.split(b"\n") if line.startswith(b"property")]
+    assert len(names) == 62
+    row = dict(zip(names, np.frombuffer(body, "<f4").reshape(2, 62)[1], strict=True))
+    assert row["f_rest_0"] == before.sh[1, 1, 0]
+    assert row["f_rest_15"] == before.sh[1, 1, 1]  # channel-major
+    assert row["f_rest_44"] == before.sh[1, 15, 2]
+    assert (row["nx"], row["rot_0"], row["scale_2"]) == (0.0, before.quats[1, 0], before.log_scales[1, 2])
+
+
+def rewritten(path: Path, lines: list[str], table: np.ndarray) -> Path:
+    path.write_bytes("\n".join(["ply", *lines, "end_header", ""]).encode() + table.tobytes())
+    return path
+
+
+def test_2dgs_discs_get_a_tiny_third_scale(tmp_path: Path) -> None:
+    before = random_splats(count=5, degree=0)
+    full = ply._table(before, owners=False)
+    names = [name for name in full.dtype.names if name != "scale_2"]
+    lines = ["format binary_little_endian 1.0", "element vertex 5", *(f"property float {name}" for name in names)]
+    table = np.stack([full[name] for name in names], axis=1).astype("<f4")
+    after = ply.read_splats(rewritten(tmp_path / "discs.ply", lines, table))
+    assert np.array_equal(after.log_scales[:, :2], before.log_scales[:, :2])
+    ratio = np.exp(after.log_scales[:, 2] - before.log_scales[:, :2].min(axis=1))
+    assert np.allclose(ratio, 1e-3, rtol=1e-4)
+
+
+def test_big_endian_and_ascii_and_double_positions(tmp_path: Path) -> None:
+    before = random_splats(count=4, degree=1)
+    full = ply._table(before, owners=False)
+    names = full.dtype.names
+    big = full.astype([(name, ">f4") for name in names])
+    properties = [f"property float {name}" for name in names]
+    lines = ["format binary_big_endian 1.0", "element vertex 4", *properties]
+    assert np.array_equal(ply.read_splats(rewritten(tmp_path / "big.ply", lines, big)).sh, before.sh)
+    text = "\n".join(" ".join(repr(float(value)) for value in row) for row in full)
+    (tmp_path / "text.ply").write_text(
+        "\n".join(["ply", "format ascii 1.0", "element vertex 4", *properties, "end_header", text])
+    )
+    assert np.array_equal(ply.read_splats(tmp_path / "text.ply").means, before.means)
+    utm = np.array([500_000.0, 4_500_000.0, 100.0])
+    wide = full.astype([(name, "<f8") for name in names])
+    for k, axis in enumerate("xyz"):
+        wide[axis] += utm[k]
+    lines = [
+        "format binary_little_endian 1.0",
+        "element vertex 4",
+        *(line.replace("float", "double") for line in properties),
+    ]
+    moved = ply.read_splats(rewritten(tmp_path / "utm.ply", lines, wide), offset=utm)
+    assert np.allclose(moved.means, before.means, atol=1e-6)
+
+
+def test_gsplat_checkpoint(tmp_path: Path) -> None:
+    before = splats.owned(random_splats(), 0)
+    parts = {
+        "means": before.means, "quats": before.quats, "scales": before.log_scales,
+        "opacities": before.logit_opacities, "sh0": before.sh[:, :1], "shN": before.sh[:, 1:],
+    }  # fmt: skip
+    stored = {name: torch.from_numpy(array.copy()) for name, array in parts.items()}
+    torch.save({"step": 7, "splats": stored}, tmp_path / "ckpt.pt")
+    assert_same_bits(ply.read_splats(tmp_path / "ckpt.pt"), before)
+    torch.save({"step": 7}, tmp_path / "other.pt")
+    with pytest.raises(InputError, match=r"other\.pt.*gsplat checkpoint"):
+        ply.read_splats(tmp_path / "other.pt")
+
+
+def header_only(names: list[str]) -> list[str]:
+    return ["format binary_little_endian 1.0", "element vertex 1", *(f"property float {name}" for name in names)]
+
+
+def test_unreadable_files_are_refused_in_one_line(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.ply"
+    ply.write_ply(whole, random_splats())
+    cases = {
+        "cut.ply": (whole.read_bytes()[:-100], "cut short: 49 of 50"),
+        "garbage.ply": (bytes(range(256)) * 8, "not a .ply"),
+        "empty.ply": (b"", "not a .ply"),
+        "odd.ply": (b"ply\nformat ascii 1.0\nelement vertex x\nend_header\n", "cannot be understood"),
+        "mesh.ply": (b"ply\nformat ascii 1.0\nelement vertex 0\nproperty float x\nend_header\n", "no Gaussians"),
+        "none.ply": (whole.read_bytes().replace(b"vertex 50", b"vertex 0"), "no usable Gaussian"),
+        "code.pt": (b"cos\nsystem\n(S'true'\ntR.", "not a gsplat checkpoint"),
+    }
+    for name, (content, problem) in cases.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=problem) as caught:
+            ply.read_splats(tmp_path / name)
+        assert name in str(caught.value)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="does not exist"):
+        ply.read_splats(tmp_path / "nowhere.ply")
+
+
+def test_anchor_models_are_refused_with_advice(tmp_path: Path) -> None:
+    names = ["x", "y", "z", "level", "f_offset_0", "f_anchor_feat_0", "opacity", "scale_0", "rot_0"]
+    path = rewritten(tmp_path / "anchors.ply", header_only(names), np.zeros(9, "<f4"))
+    with pytest.raises(InputError, match=r"Scaffold-GS.*scaffold train"):
+        ply.read_splats(path)
+
+
+def test_rows_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
+    before = random_splats()
+    means = before.means.copy()
+    means[3, 1] = np.nan
+    ply.write_ply(tmp_path / "a.ply", replace(before, means=means), owners=True)
+    expected = splats.select(before, np.arange(50) != 3)
+    assert_same_bits(ply.read_splats(tmp_path / "a.ply"), expected)
+
+
+def test_splat_export_has_32_bytes_a_gaussian(tmp_path: Path) -> None:
+    before = random_splats(count=10)
+    ply.write_splat(tmp_path / "a.splat", before)
+    data = (tmp_path / "a.splat").read_bytes()
+    assert len(data) == 320
+    opacity = 1 / (1 + np.exp(-before.logit_opacities))
+    first = int(np.argmax(opacity * np.exp(before.log_scales.sum(axis=1))))
+    assert np.array_equal(np.frombuffer(data[:12], "<f4"), before.means[first])
+    assert data[27] == round(float(opacity[first]) * 255)
