@@ -52,8 +52,9 @@ def pack(value: object) -> bytes:
     arrays: list[npt.NDArray[Any]] = []
     document = json.dumps(_encoded(value, arrays), ensure_ascii=False, allow_nan=False).encode()
     buffer = io.BytesIO()
-    entries = {f"array{index}": array for index, array in enumerate(arrays)}
-    np.savez(buffer, **{_DOCUMENT: np.frombuffer(document, np.uint8)}, **entries)
+    entries: dict[str, Any] = {f"array{index}": array for index, array in enumerate(arrays)}
+    entries[_DOCUMENT] = np.frombuffer(document, np.uint8)
+    np.savez(buffer, **entries)
     return buffer.getvalue()
 
 
