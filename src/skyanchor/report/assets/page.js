@@ -1,0 +1,312 @@
+"use strict";
+// Fills the page from the embedded JSON. No framework, no network.
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const SVG = "http://www.w3.org/2000/svg";
+const byId = (id) => document.getElementById(id);
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "class") node.className = value;
+    else if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+function shape(tag, attributes, parent) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (parent) parent.append(node);
+  return node;
+}
+
+function section(id, title, note) {
+  const node = make("section", { id }, make("h2", {}, title), note ? make("p", { class: "note" }, note) : null);
+  byId("main").append(node);
+  byId("contents").append(make("a", { href: "#" + id }, title));
+  return node;
+}
+
+function number(value, digits = 3) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value)) return String(value);
+  const size = Math.abs(value);
+  return value.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : digits);
+}
+
+const words = (name) => name.replaceAll("_", " ");
+
+// --- tooltip: hover, focus or tap ---------------------------------------------------------------------------------
+const tip = byId("tip");
+function explain(node, text) {
+  const show = (event) => {
+    tip.textContent = text;
+    tip.hidden = false;
+    const box = node.getBoundingClientRect();
+    const x = (event.clientX ?? box.left) + window.scrollX + 14;
+    const y = (event.clientY ?? box.bottom) + window.scrollY + 14;
+    tip.style.left = Math.max(8, Math.min(x, window.scrollX + document.documentElement.clientWidth - tip.offsetWidth - 8)) + "px";
+    tip.style.top = y + "px";
+    event.stopPropagation?.();
+  };
+  for (const kind of ["pointerenter", "click", "focus"]) node.addEventListener(kind, show);
+  for (const kind of ["pointerleave", "blur"]) node.addEventListener(kind, () => (tip.hidden = true));
+  node.setAttribute("tabindex", "0");
+  node.setAttribute("aria-label", text);
+}
+document.addEventListener("click", () => (tip.hidden = true));
+
+// --- head ------------------------------------------------------------------------------------------------------------
+function head() {
+  byId("title").textContent = DATA.title;
+  const verdict = byId("verdict");
+  verdict.textContent = DATA.verdict;
+  verdict.classList.add(DATA.status);
+  const accepted = DATA.groups.filter((group) => group.accepted).length;
+  const posed = DATA.map.frames.filter((frame) => frame.x !== null).length;
+  const rows = [["anchor groups accepted", `${accepted} / ${DATA.groups.length}`], ["frames with a pose", `${posed} / ${DATA.map.frames.length}`]];
+  const sigmas = DATA.map.frames.map((frame) => frame.sigma_m).filter((sigma) => sigma !== null).sort((a, b) => a - b);
+  if (sigmas.length) rows.push(["median position sigma", number(sigmas[sigmas.length >> 1]) + " m"]);
+  const ate = DATA.figures.trajectory?.ate_m ?? DATA.figures.anchors?.ate_m;
+  if (ate !== undefined && ate !== null) rows.push(["error against truth (ATE)", number(ate) + " m"]);
+  for (const [label, value] of rows) byId("headline").append(make("div", {}, make("dt", {}, label), make("dd", {}, value)));
+}
+
+// --- map -------------------------------------------------------------------------------------------------------------
+const STOPS = [[0.05, "#1e8e3e"], [0.15, "#7cb342"], [0.3, "#f9a825"], [Infinity, "#d93025"]];
+const sigmaColour = (sigma) => (sigma === null ? "#888" : STOPS.find(([limit]) => sigma <= limit)[1]);
+
+function figuresText(figures) {
+  return Object.entries(figures).map(([key, value]) => `${words(key)}: ${number(value)}`).join("\n");
+}
+
+function drawMap() {
+  const part = section("map", "Map", "The scaffold from above with what was placed on it. Hover over or tap a mark to see its figures; refused anchor groups carry the reason.");
+  const [x0, y0, x1, y1] = DATA.map.extent;
+  const width = 1000, scale = width / (x1 - x0), height = (y1 - y0) * scale;
+  const px = (x) => (x - x0) * scale, py = (y) => (y1 - y) * scale;
+  const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Map of the scene" });
+  if (DATA.map.raster) shape("image", { href: DATA.map.raster, x: 0, y: 0, width, height, preserveAspectRatio: "none" }, svg);
+  const layers = {};
+  const layer = (name, colour) => (layers[name] = { node: shape("g", { "data-layer": name }, svg), colour });
+  const aerial = layer("aerial cameras", "#1565c0");
+  for (const camera of DATA.map.cameras) {
+    const mark = shape("path", { d: `M${px(camera.x)} ${py(camera.y) - 5}l5 9h-10z`, fill: "#1565c0", stroke: "#fff", opacity: 0.85 }, aerial.node);
+    explain(mark, `aerial photo ${camera.name}`);
+  }
+  if (DATA.map.truth.length) {
+    const truth = layer("truth", "#8e24aa");
+    shape("polyline", { points: DATA.map.truth.map(([x, y]) => `${px(x)},${py(y)}`).join(" "), fill: "none", stroke: "#8e24aa", "stroke-width": 5, opacity: 0.55 }, truth.node);
+  }
+  const walk = layer("trajectory (colour = position sigma)", "#7cb342");
+  const posed = DATA.map.frames.filter((frame) => frame.x !== null);
+  posed.forEach((frame, i) => {
+    const next = posed[i + 1];
+    if (next && next.index === frame.index + 1) {
+      shape("line", { x1: px(frame.x), y1: py(frame.y), x2: px(next.x), y2: py(next.y), stroke: sigmaColour(frame.sigma_m), "stroke-width": 4, "stroke-linecap": "round" }, walk.node);
+    }
+    const dot = shape("circle", { cx: px(frame.x), cy: py(frame.y), r: 3.5, fill: sigmaColour(frame.sigma_m), stroke: "#fff", "stroke-width": 0.7 }, walk.node);
+    explain(dot, `frame ${frame.index} ${frame.name}\n${frame.support}, sigma ${number(frame.sigma_m)} m`);
+  });
+  const groups = layer("anchor groups", "#1e8e3e");
+  for (const group of DATA.groups.filter((group) => group.x !== null)) {
+    const colour = group.accepted ? "#1e8e3e" : "#d93025";
+    const mark = shape("g", { class: "group", "data-group": group.index }, groups.node);
+    shape("circle", { cx: px(group.x), cy: py(group.y), r: 10, fill: group.accepted ? colour : "#fff", stroke: colour, "stroke-width": 3 }, mark);
+    shape("text", { x: px(group.x), y: py(group.y) + 4, "text-anchor": "middle", "font-size": 11, "font-weight": 700, fill: group.accepted ? "#fff" : colour }, mark).textContent = group.index;
+    explain(mark, groupText(group));
+  }
+  scaleBar(svg, width, height, scale);
+  part.append(make("div", { class: "map" }, svg), legend(layers), missingNote());
+}
+
+function groupText(group) {
+  const title = `group ${group.index}, frames ${group.first_frame}–${group.last_frame}: ${group.accepted ? "accepted" : "refused"}`;
+  return [title, group.accepted ? "" : `${words(group.reason)}. ${group.detail}`, figuresText(group.figures)].filter(Boolean).join("\n");
+}
+
+function scaleBar(svg, width, height, scale) {
+  const metres = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].filter((m) => m * scale < width / 4).pop() ?? 1;
+  const y = height - 18;
+  shape("path", { d: `M20 ${y - 5}v5h${metres * scale}v-5`, fill: "none", stroke: "#fff", "stroke-width": 5 }, svg);
+  shape("path", { d: `M20 ${y - 5}v5h${metres * scale}v-5`, fill: "none", stroke: "#111", "stroke-width": 2 }, svg);
+  shape("text", { x: 26, y: y - 6, "font-size": 14, fill: "#111", stroke: "#fff", "stroke-width": 3, "paint-order": "stroke" }, svg).textContent = `${metres} m`;
+}
+
+function legend(layers) {
+  const row = make("div", { class: "legend" });
+  for (const [name, { node, colour }] of Object.entries(layers)) {
+    const box = make("input", { type: "checkbox", onchange: (event) => (node.style.display = event.target.checked ? "" : "none") });
+    box.checked = true;
+    row.append(make("label", {}, box, make("span", { class: "key", style: `background:${colour}` }), name));
+  }
+  STOPS.forEach(([limit, colour], i) => {
+    const text = Number.isFinite(limit) ? `≤ ${limit} m` : `> ${STOPS[i - 1][0]} m`;
+    row.append(make("span", {}, make("span", { class: "key", style: `background:${colour}` }), " " + text));
+  });
+  return row;
+}
+
+function missingNote() {
+  const missing = DATA.map.frames.filter((frame) => frame.x === null);
+  if (!missing.length) return null;
+  const reasons = {};
+  for (const frame of missing) (reasons[frame.reason || "no reason recorded"] ??= []).push(frame.index);
+  const list = make("ul", {});
+  for (const [reason, frames] of Object.entries(reasons)) list.append(make("li", {}, `${frames.length} frames (${ranges(frames)}): ${reason}`));
+  return make("div", {}, make("h3", {}, "Frames without a pose"), list);
+}
+
+function ranges(numbers) {
+  const parts = [];
+  for (const n of numbers) {
+    const last = parts[parts.length - 1];
+    if (last && last[1] === n - 1) last[1] = n;
+    else parts.push([n, n]);
+  }
+  return parts.map(([a, b]) => (a === b ? a : `${a}–${b}`)).join(", ");
+}
+
+// --- tables ----------------------------------------------------------------------------------------------------------
+function table(columns, rows) {
+  const cell = (value) => (typeof value === "number" || value === null ? make("td", { class: "n" }, number(value)) : make("td", {}, value));
+  const numeric = (i) => rows.every((row) => typeof row[i] === "number" || row[i] === null);
+  return make("div", { class: "scroll" }, make("table", {},
+    make("thead", {}, make("tr", {}, ...columns.map((column, i) => make("th", { class: numeric(i) ? "n" : "" }, column)))),
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map(cell))))));
+}
+
+function figureColumns(rows) {
+  const names = [];
+  for (const row of rows) for (const key of Object.keys(row.figures)) if (!names.includes(key)) names.push(key);
+  return names;
+}
+
+function drawGroups() {
+  if (!DATA.groups.length) return;
+  const part = section("groups", "Anchor groups", "Short runs of frames that were localised against the aerial photos. A refused group gets no pose: the walk is then held by the other groups.");
+  const keys = figureColumns(DATA.groups).slice(0, 8);
+  const rows = DATA.groups.map((group) => [
+    group.index, `${group.first_frame}–${group.last_frame}`,
+    make("span", { class: "tag " + (group.accepted ? "ok" : "no") }, group.accepted ? "accepted" : "refused"),
+    group.accepted ? "" : `${words(group.reason)}. ${group.detail}`, ...keys.map((key) => group.figures[key] ?? null)]);
+  part.append(table(["#", "frames", "verdict", "why", ...keys.map(words)], rows));
+  for (const group of DATA.groups.filter((group) => group.attempts.length)) {
+    part.append(make("details", {}, make("summary", {}, `group ${group.index}: ${group.attempts.length} earlier attempts`), make("ul", {}, ...group.attempts.map((text) => make("li", {}, text)))));
+  }
+}
+
+function drawSubmaps() {
+  if (!DATA.submaps.length) return;
+  const part = section("submaps", "Submaps", "Closure error: where the walk arrived at the rear anchors before it was held to them. It is the drift of the open walk.");
+  const keys = figureColumns(DATA.submaps);
+  part.append(table(["#", "frames", ...keys.map(words)], DATA.submaps.map((submap) => [submap.index, `${submap.first_frame}–${submap.last_frame}`, ...keys.map((key) => submap.figures[key] ?? null)])));
+}
+
+function drawFigures() {
+  const tables = Object.entries(DATA.figures).filter(([, figures]) => Object.keys(figures).length);
+  if (!tables.length) return;
+  const part = section("figures", "Figures");
+  for (const [title, figures] of tables) part.append(make("h3", {}, words(title)), table(Object.keys(figures).map(words), [Object.values(figures)]));
+}
+
+// --- pictures --------------------------------------------------------------------------------------------------------
+function slider(comparison) {
+  const over = make("img", { class: "over", src: comparison.before, alt: "before" });
+  const under = make("img", { src: comparison.after, alt: "after" });
+  const left = make("span", { class: "label l" }, "before"), right = make("span", { class: "label r" }, "after");
+  const frame = make("div", { class: "slide" }, under, over, left, right);
+  const move = (value) => { over.style.clipPath = `inset(0 ${100 - value}% 0 0)`; frame.style.setProperty("--at", value + "%"); };
+  const range = make("input", { type: "range", min: 0, max: 100, value: 50, "aria-label": "before / after", oninput: (event) => move(event.target.value) });
+  move(50);
+  const choices = { after: comparison.after, photo: comparison.photo, error: comparison.error };
+  const pick = make("div", { class: "pick" });
+  for (const [name, source] of Object.entries(choices)) {
+    pick.append(make("button", { type: "button", "aria-pressed": name === "after", onclick: (event) => {
+      under.src = source; right.textContent = name;
+      for (const button of pick.children) button.setAttribute("aria-pressed", button === event.target);
+    } }, name === "after" ? "before | after" : `before | ${name}`));
+  }
+  const caption = `${comparison.name}: PSNR ${number(comparison.psnr_before, 2)} → ${number(comparison.psnr_after, 2)} dB`;
+  return make("figure", { class: "comparison" }, frame, range, pick, make("figcaption", {}, caption));
+}
+
+function drawComparisons() {
+  for (const [kind, title] of [["ground", "From the street"], ["aerial", "From the air"]]) {
+    const views = DATA.comparisons.filter((comparison) => comparison.kind === kind);
+    if (!views.length) continue;
+    const part = section(kind, title, "Held-out views, never used in training. Drag the slider; switch the right side to the real photo or to the error map (bright = 64 grey levels or more).");
+    part.append(make("div", { class: "grid" }, ...views.map(slider)));
+  }
+}
+
+function drawMatches() {
+  if (!DATA.matches.length) return;
+  const part = section("matches", "Cross-view matches", "What tied each anchor group to the aerial photos.");
+  part.append(make("div", { class: "grid" }, ...DATA.matches.map((picture) => make("figure", {}, make("img", { src: picture.image, loading: "lazy", alt: picture.caption }), make("figcaption", {}, picture.caption)))));
+}
+
+// --- curves and times ------------------------------------------------------------------------------------------------
+const PALETTE = ["#1565c0", "#e67c00", "#1e8e3e", "#8e24aa", "#c5221f", "#00838f"];
+function drawCurves() {
+  if (!DATA.curves.length) return;
+  const part = section("curves", "PSNR while training", "Held-out views, dB.");
+  const all = DATA.curves.flatMap((curve) => curve.x.map((x, i) => [x, curve.y[i]])).filter(([, y]) => y !== null);
+  const [xMin, xMax] = [Math.min(...all.map(([x]) => x)), Math.max(...all.map(([x]) => x))];
+  const [yMin, yMax] = [Math.floor(Math.min(...all.map(([, y]) => y))), Math.ceil(Math.max(...all.map(([, y]) => y)))];
+  const px = (x) => 50 + (940 * (x - xMin)) / (xMax - xMin || 1), py = (y) => 290 - (270 * (y - yMin)) / (yMax - yMin || 1);
+  const svg = shape("svg", { viewBox: "0 0 1000 320", role: "img", "aria-label": "PSNR curves" });
+  const step = Math.max(1, Math.ceil((yMax - yMin) / 8));
+  for (let y = yMin; y <= yMax; y += step) {
+    shape("line", { x1: 50, x2: 990, y1: py(y), y2: py(y), stroke: "currentColor", opacity: 0.15 }, svg);
+    shape("text", { x: 42, y: py(y) + 4, "text-anchor": "end", "font-size": 13, fill: "currentColor" }, svg).textContent = y;
+  }
+  for (const share of [0, 0.25, 0.5, 0.75, 1]) {
+    const x = xMin + share * (xMax - xMin);
+    shape("text", { x: px(x), y: 312, "text-anchor": "middle", "font-size": 13, fill: "currentColor" }, svg).textContent = Math.round(x);
+  }
+  const row = make("div", { class: "legend" });
+  DATA.curves.forEach((curve, i) => {
+    const colour = PALETTE[i % PALETTE.length];
+    shape("polyline", { points: curve.x.map((x, k) => `${px(x)},${py(curve.y[k])}`).join(" "), fill: "none", stroke: colour, "stroke-width": 2.5 }, svg);
+    row.append(make("span", {}, make("span", { class: "key", style: `background:${colour}` }), " " + curve.label));
+  });
+  part.append(make("div", { class: "map" }, svg), row);
+}
+
+function drawTimes() {
+  const entries = Object.entries(DATA.seconds);
+  if (!entries.length) return;
+  const part = section("times", "Times");
+  const most = Math.max(...entries.map(([, seconds]) => seconds));
+  const rows = entries.map(([stage, seconds]) => [stage, seconds < 120 ? `${number(seconds, 1)} s` : `${number(seconds / 60, 1)} min`, make("div", { class: "bar", style: `width:${(100 * seconds) / most}%` })]);
+  part.append(table(["stage", "time", ""], rows));
+}
+
+function drawSettings() {
+  const part = section("settings", "Settings and versions", "Enough to make this run again.");
+  if (Object.keys(DATA.versions).length) part.append(table(Object.keys(DATA.versions), [Object.values(DATA.versions)]));
+  part.append(make("details", {}, make("summary", {}, "all settings"), make("pre", {}, JSON.stringify(DATA.settings, null, 2))));
+}
+
+function drawScene() {
+  if (!DATA.scene) return;
+  const text = `${DATA.scene.shown.toLocaleString("en")} of ${DATA.scene.total.toLocaleString("en")} splats. Drag to turn, wheel or pinch to come nearer, right drag to move.`;
+  const part = section("scene3d", "The scene in 3D", text);
+  part.append(make("canvas", { id: "scene" }), make("div", { class: "pick", id: "scene-buttons" }));
+}
+
+head();
+drawMap();
+drawGroups();
+drawSubmaps();
+drawFigures();
+drawScene();
+drawComparisons();
+drawMatches();
+drawCurves();
+drawTimes();
+drawSettings();
