@@ -17,6 +17,8 @@ from skyanchor.types import Bytes, Ints, Matches, Photo
 
 SIGMA_PX = 1.0
 STAR_SIGMA_PX = 1.0
+CELL_GAIN, CELL_SHIFT = 1.2, 1.2
+"""True offset in a cell = gain * the network's + shift, in pixels of the cell's scale; fitted on known shifts."""
 STRIDE = 32
 """The network shrinks images to multiples of this."""
 MOST_DETECTED = 20000
@@ -129,7 +131,8 @@ class XFeatStarMatcher:
             confidence = torch.softmax(logits * 3.0, dim=-1).amax(dim=-1).cpu().numpy()
             offsets = self.network.subpix_softmax2d(logits.view(-1, 8, 8)).cpu().numpy()
         good = confidence > self.choice.least_confidence
-        pairs, moved = pairs[good], offsets[good] * a.scales[pairs[good, 0], None]
+        pairs = pairs[good]
+        moved = (CELL_GAIN * offsets[good] + CELL_SHIFT) * a.scales[pairs[:, 0], None]
         coarse = as_matches(a, b, pairs, confidence[good].astype(np.float64))
         return Matches(coarse.xy_a + moved, coarse.xy_b, coarse.score, coarse.sigma_px)
 
