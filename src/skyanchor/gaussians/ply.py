@@ -65,7 +65,7 @@ def read_splats(path: Path, offset: Floats | None = None) -> Splats:
 
 def read_ply(path: Path, offset: Floats | None = None) -> Splats:
     """The Gaussians of an INRIA-convention .ply, bit for bit; a 2DGS disc gets a tiny third scale."""
-    header = _read_header(path)
+    header = read_header(path)
     _refuse_other_conventions(path, header)
     table = _read_table(path, header)
     means = _columns(table, ("x", "y", "z"), np.float64 if offset is not None else np.float32)
@@ -101,7 +101,8 @@ def _columns(table: Table, names: tuple[str, ...], dtype: npt.DTypeLike = np.flo
     return columns
 
 
-def _read_header(path: Path) -> Header:
+def read_header(path: Path) -> Header:
+    """What the file says about its vertices; InputError when it is no .ply."""
     with path.open("rb") as file:
         head = file.read(LARGEST_HEADER)
     end = head.find(b"end_header")
