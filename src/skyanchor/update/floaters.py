@@ -1,0 +1,71 @@
+"""Aerial Gaussians that hang in the street: found by free space that ground views have verified, hidden reversibly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyanchor.geometry import cameras, rigid
+from skyanchor.types import Bools, DepthMap, Floats32, Ints
+
+
+@dataclass(frozen=True)
+class FloaterConfig:
+    """When an aerial Gaussian counts as hanging in free space."""
+
+    margin: float = 0.3
+    """How far in front of the measured surface it must lie, metres ..."""
+    relative_margin: float = 0.08
+    """... plus this fraction of the surface's depth."""
+    least_views: int = 3
+    """Ground views that must look through it."""
+    least_share: float = 0.8
+    """Share of the views with an opinion that must look through it."""
+    least_confidence: float = 0.5
+    """Depth below this confidence, and completed depth, gives no opinion, 0..1."""
+    most_aerial_loss_db: float = 0.05
+    """Aerial PSNR that hiding may cost; beyond it nothing is hidden, dB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opinions:
+    """What the ground views say about each Gaussian."""
+
+    through: Ints
+    """(N,), views that see a surface well behind it."""
+    at: Ints
+    """(N,), views that see a surface where it is."""
+
+
+def free_space_opinions(means: Floats32, ground_depth: Sequence[DepthMap], config: FloaterConfig) -> Opinions:
+    """Votes of all ground views on the Gaussians at `means` (N, 3)."""
+    through = np.zeros(len(means), np.int64)
+    at = np.zeros(len(means), np.int64)
+    for view in ground_depth:
+        rows, z, surface = _seen_surface(means, view, config.least_confidence)
+        margin = config.margin + config.relative_margin * surface
+        through[rows] += z < surface - margin
+        at[rows] += np.abs(z - surface) <= margin
+    return Opinions(through, at)
+
+
+def _seen_surface(means: Floats32, view: DepthMap, least_confidence: float) -> tuple[Ints, Floats32, Floats32]:
+    """Rows of the means that fall on measured depth, their own depth, and the surface's depth there."""
+    in_cam = rigid.apply(view.cam_from_world, means.astype(np.float64))
+    xy = cameras.project(view.camera, in_cam)
+    height, width = view.depth.shape
+    inside = (in_cam[:, 2] > 0) & (xy >= 0).all(axis=1) & (xy[:, 0] < width) & (xy[:, 1] < height)
+    rows = np.flatnonzero(inside)
+    column, row = np.floor(xy[rows]).astype(int).T
+    known = (view.depth > 0) & (view.confidence >= least_confidence) & ~view.completed
+    rows, column, row = (values[known[row, column]] for values in (rows, column, row))
+    return rows, in_cam[rows, 2].astype(np.float32), view.depth[row, column]
+
+
+def floaters(opinions: Opinions, config: FloaterConfig) -> Bools:
+    """(N,), True for the Gaussians that enough views look through."""
+    asked = opinions.through + opinions.at
+    share = opinions.through / np.maximum(asked, 1)
+    return np.asarray((opinions.through >= config.least_views) & (share >= config.least_share), np.bool_)
