@@ -107,6 +107,8 @@ def test_pack_keeps_types_shapes_and_is_deterministic() -> None:
 def test_unions_enums_paths_and_empty_arrays() -> None:
     holder = Holder(Many(limit=2.5), np.empty((0, 2), np.int64))
     back = codec.loads(Holder, codec.dumps(holder))
+    document = codec.to_json(holder)
+    assert isinstance(document, dict) and "kind" not in document and document["choice"]["kind"] == "Many"
     assert back.choice == Many(limit=2.5) and back.grid.shape == (0, 2) and back.grid.dtype == np.int64
     missing = PosedFrame(3, Support.MISSING, None, 0, math.nan, Refusal("blur", "too blurred"))
     frame = codec.loads(PosedFrame, codec.dumps(missing))

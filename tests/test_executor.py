@@ -102,7 +102,7 @@ def test_a_job_must_be_importable_and_plain() -> None:
         Job.of(square, number=object())
     assert Processes().run([]) == []
     note = Job.of(refuse, note=Note("test", "words"))
-    assert note.arguments == {"note": {"kind": "Note", "stage": "test", "text": "words", "warning": False}}
+    assert note.arguments == {"note": {"stage": "test", "text": "words", "warning": False}}
 
 
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(value: object) -> Json:
-    """The value as plain JSON, arrays as nested lists; dataclasses carry their class name."""
+    """The value as plain JSON, arrays as nested lists."""
     return _encoded(value, None)
 
 
@@ -58,7 +58,7 @@ def pack(value: object) -> bytes:
     return buffer.getvalue()
 
 
-def _encoded(value: Any, arrays: list[npt.NDArray[Any]] | None) -> Json:
+def _encoded(value: Any, arrays: list[npt.NDArray[Any]] | None, tag: bool = False) -> Json:
     if isinstance(value, np.ndarray):
         return _encoded_array(value, arrays)
     if isinstance(value, Enum):
@@ -72,13 +72,28 @@ def _encoded(value: Any, arrays: list[npt.NDArray[Any]] | None) -> Json:
     if isinstance(value, float | np.floating):
         return _encoded_float(float(value))
     if isinstance(value, Mapping):
-        return {str(key): _encoded(item, arrays) for key, item in value.items()}
+        return {str(key): _encoded(item, arrays, tag) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_encoded(item, arrays) for item in value]
+        return [_encoded(item, arrays, tag) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
-        named = {item.name: _encoded(getattr(value, item.name), arrays) for item in fields(value)}
-        return {TAG: type(value).__name__, **named}
+        return _encoded_dataclass(value, arrays, tag)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _encoded_dataclass(value: Any, arrays: list[npt.NDArray[Any]] | None, tag: bool) -> Json:
+    """Its fields by name, with the class name where the annotation alone does not tell the class."""
+    named: dict[str, Json] = {TAG: type(value).__name__} if tag else {}
+    for name, hint in _hints(type(value)).items():
+        named[name] = _encoded(getattr(value, name), arrays, _is_open(hint))
+    return named
+
+
+def _is_open(hint: Any) -> bool:
+    """Whether the annotation allows several dataclasses, itself or in its items."""
+    args = typing.get_args(hint)
+    if typing.get_origin(hint) in (typing.Union, types.UnionType) and sum(is_dataclass(arg) for arg in args) > 1:
+        return True
+    return any(_is_open(arg) for arg in args)
 
 
 def _encoded_float(value: float) -> float | str:

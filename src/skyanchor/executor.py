@@ -179,7 +179,7 @@ def _drive(
         message = messages.get()
         worker = pool[message.worker]
         if message.body is not None and "event" in message.body:
-            listen(codec.from_json(_Envelope, {"event": message.body["event"]}).event)
+            listen(codec.from_json(_Envelope, message.body).event)
             continue
         if worker.job is None:
             continue
@@ -214,7 +214,7 @@ class _Envelope:
 # --- the worker's side --------------------------------------------------------------------------------------------
 
 
-def _send(pipe: IO[bytes], body: Mapping[str, Any]) -> None:
+def _send(pipe: IO[bytes], body: Json) -> None:
     pipe.write(json.dumps(body).encode() + b"\n")
     pipe.flush()
 
@@ -227,7 +227,7 @@ def _serve() -> None:
     jobs: queue.Queue[Job] = queue.Queue()
     threading.Thread(target=_receive, args=(jobs,), daemon=True).start()
     while True:
-        _send(replies, _answer(jobs.get(), lambda event: _send(replies, {"event": codec.to_json(event)})))
+        _send(replies, _answer(jobs.get(), lambda event: _send(replies, codec.to_json(_Envelope(event)))))
 
 
 def _receive(jobs: queue.Queue[Job]) -> None:

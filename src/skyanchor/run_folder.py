@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from skyanchor import codec, files
 from skyanchor.codec import Json
@@ -41,7 +41,7 @@ class Recipe:
     """Everything a stage's result depends on."""
 
     stage: str
-    settings: Json
+    settings: dict[str, Any]
     inputs: dict[str, str]
     """Name of an input -> digest of its contents."""
     upstream: tuple[Recipe, ...]
@@ -79,9 +79,8 @@ class RunFolder:
         self, name: str, what: str, settings: object, inputs: Mapping[str, str], upstream: tuple[Stage, ...] = ()
     ) -> Stage:
         """The stage's folder, done or to be done; RecipeError when it holds other work and redo is off."""
-        recipe = Recipe(
-            name, codec.to_json(settings), dict(inputs), tuple(stage.recipe for stage in upstream), versions()
-        )
+        above = tuple(stage.recipe for stage in upstream)
+        recipe = Recipe(name, _settings(settings), dict(inputs), above, versions())
         stage = Stage(self, recipe)
         held = stage.held_recipe()
         if held is not None and held != recipe:
@@ -210,6 +209,11 @@ def timings(root: Path) -> dict[str, float]:
     """Seconds of work per stage of a run folder."""
     path = root / TIMINGS
     return codec.loads(dict[str, float], path.read_text()) if path.is_file() else {}
+
+
+def _settings(value: object) -> dict[str, Any]:
+    document = codec.to_json(value)
+    return document if isinstance(document, dict) else {"value": document}
 
 
 def versions() -> dict[str, str]:
