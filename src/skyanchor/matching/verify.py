@@ -53,13 +53,22 @@ def verify(
         "max_iterations": config.trials[1],
         "seed": config.seed,
     }
-    pose, info = poselib.estimate_relative_pose(xy_a, xy_b, posed(camera_a), posed(camera_b), options, {})
+    flat_a, flat_b = cameras.undistorted(camera_a), cameras.undistorted(camera_b)
+    xy_a, xy_b = undistorted_pixels(camera_a, xy_a), undistorted_pixels(camera_b, xy_b)
+    pose, info = poselib.estimate_relative_pose(xy_a, xy_b, posed(flat_a), posed(flat_b), options, {})
     inliers = np.array(info["inliers"], dtype=bool)
     count, ratio = int(inliers.sum()), float(inliers.mean())
     if count < config.least_inliers or ratio < config.least_ratio:
         figures = {"inliers": float(count), "ratio": ratio}
         return Refusal("no-common-geometry", f"{count} of {len(xy_a)} matches agree with one pose.", figures)
     return TwoView(inliers, Pose(np.array(pose.R), np.array(pose.t)))
+
+
+def undistorted_pixels(camera: Camera, xy: Floats) -> Floats:
+    """(N, 2), where `cameras.undistorted(camera)` would see what the camera sees at pixels xy (N, 2)."""
+    if cameras.is_pinhole(camera):
+        return np.asarray(xy, dtype=np.float64)
+    return cameras.project(cameras.undistorted(camera), cameras.unproject(camera, xy))
 
 
 def posed(camera: Camera) -> dict[str, Any]:

@@ -1,0 +1,163 @@
+"""Settings of the trajectory stage; the paper's values where it gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from skyanchor.matching import AnySparse, Sift, VerifyConfig
+
+
+@dataclass(frozen=True)
+class KeyframeConfig:
+    """Which frames become keyframes."""
+
+    least_motion: float = 0.03
+    """Median motion of matches since the last keyframe, over the image width."""
+    least_motion_px: float = 30.0
+    """The same in pixels; the larger of the two counts."""
+    least_matches: int = 100
+    """Matches to the last keyframe below which the frame before becomes a keyframe as well."""
+
+
+@dataclass(frozen=True)
+class RegisterConfig:
+    """How a frame gets its pose from the map."""
+
+    bootstrap: int = 8
+    """Keyframes adjusted together before growth starts."""
+    window: int = 6
+    """Keyframes that are candidates for reference."""
+    references: int = 4
+    """References a frame is matched with."""
+    retry_references: int = 6
+    """References on a second attempt, from a window twice as wide."""
+    cheap_keypoints: int = 1500
+    """Strongest keypoints used to rank candidates."""
+    pnp_threshold: float = 3.0
+    """Reprojection error of an inlier, in the matcher's sigma."""
+    pnp_trials: int = 8000
+    """Most RANSAC trials."""
+    least_inliers: int = 30
+    """Inliers of an accepted pose, at least."""
+    least_ratio: float = 0.25
+    """Inliers over correspondences, at least."""
+    least_cells: int = 6
+    """Cells of an 8 x 8 grid over the image that hold inliers, at least."""
+    motion_factor: float = 4.0
+    """A step may be this many times the longest recent step per frame."""
+    motion_slack_m: float = 0.5
+    """Added to the longest admissible step, metres."""
+    depth_filter_m: float | None = None
+    """Points farther from their reference than this take no part in PnP, metres; for open scenes. None keeps all."""
+    seed: int = 0
+    """Of RANSAC."""
+
+
+@dataclass(frozen=True)
+class TrackConfig:
+    """Which tracks are triangulated and which of them are adjusted."""
+
+    online_error: float = 1.5
+    """Reprojection error of online tracks, in the matcher's sigma, or 0.001 of the image width if that is more."""
+    final_error: float = 2.0
+    """Reprojection error of final tracks, in the matcher's sigma."""
+    least_angle_deg: float = 1.0
+    """Angle between the outer rays of a point, at least, degrees."""
+    most_depth_m: float = 100.0
+    """Depth of a point in the cameras that see it, at most, metres."""
+    anchor_quota: float = 0.3
+    """Part of the budget kept for tracks that touch an anchor, 0..1."""
+    bootstrap_tracks: int = 6000
+    """Tracks of the bootstrap's adjustment."""
+    online_tracks: int = 6000
+    """Tracks of an online adjustment."""
+    final_tracks: int = 10_000
+    """Tracks of a final adjustment per 100 movable frames."""
+
+
+@dataclass(frozen=True)
+class AdjustConfig:
+    """The anchored bundle adjustments."""
+
+    loss_px: float = 1.5
+    """Scale of the Soft-L1 loss, pixels."""
+    bootstrap_iterations: int = 350
+    """Most solver iterations after the bootstrap."""
+    online_every: int = 10
+    """New keyframes between two online adjustments."""
+    online_window: int = 30
+    """Latest keyframes that move in an online adjustment."""
+    online_iterations: int = 100
+    """Most solver iterations online."""
+    final_iterations: int = 400
+    """Most solver iterations of a final adjustment."""
+    final_rounds: int = 2
+    """Times that tracks are triangulated anew and adjusted at the end."""
+    threads: int = -1
+    """Solver threads; -1 takes all."""
+
+
+@dataclass(frozen=True)
+class ClosureConfig:
+    """When two anchor groups are believed to contradict each other."""
+
+    along: float = 0.02
+    """Standard deviation of the drift along the line between the groups, per metre travelled."""
+    across: float = 0.01
+    """Standard deviation of the drift across that line, per metre travelled."""
+    floor_m: float = 0.2
+    """Standard deviation that does not depend on the distance, metres."""
+    turn_deg: float = 1.0
+    """Standard deviation of the turn between map and group, degrees."""
+    turn_deg_per_m: float = 0.03
+    """The same per metre travelled."""
+    most_sigmas: float = 4.0
+    """A larger gap is a contradiction."""
+    relax_m: float = 0.02
+    """Gap from which the free poses are relaxed before the adjustment, metres."""
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """Parts of the method that can be left out, to measure what they are worth."""
+
+    anchor_initialisation: bool = True
+    """False: the chain starts at the first anchor with a scale of its own."""
+    fixed_anchors: bool = True
+    """False: anchors start at their poses and may move."""
+    rear_anchors: bool = True
+    """False: only the front group of each submap is used."""
+    anchored_adjustment: bool = True
+    """False: no adjustment after the bootstrap, and no relaxation."""
+    aware_of_points: bool = True
+    """False: references are the latest keyframes, whether they hold 3D points or not."""
+    group_size: int = 6
+    """Anchors used at each end of a submap."""
+
+
+@dataclass(frozen=True)
+class TrajectoryConfig:
+    """From anchors to a pose for every frame."""
+
+    matcher: AnySparse = field(default_factory=Sift)
+    """Keypoints that are joined into tracks."""
+    verify: VerifyConfig = field(
+        default_factory=lambda: VerifyConfig(threshold=1.0, confidence=0.999999, trials=(100, 50_000), least_ratio=0.2)
+    )
+    """Two-view verification of frame pairs."""
+    keyframe: KeyframeConfig = field(default_factory=KeyframeConfig)
+    register: RegisterConfig = field(default_factory=RegisterConfig)
+    tracks: TrackConfig = field(default_factory=TrackConfig)
+    adjust: AdjustConfig = field(default_factory=AdjustConfig)
+    closure: ClosureConfig = field(default_factory=ClosureConfig)
+    tail_window: int = 8
+    """Latest movable frames that every rear anchor is matched with."""
+    loop_pairs: int = 3
+    """Most pairs per keyframe with keyframes seen longer ago that look at the same points."""
+    merge_refused: bool = True
+    """Join two submaps whose common boundary has no anchors."""
+    last_adjustment: bool = True
+    """Adjust all submaps together, with tracks across their boundaries."""
+    ablation: Ablation = field(default_factory=Ablation)
+    device: str = "cpu"
+    """Where descriptors are compared: cpu or cuda."""

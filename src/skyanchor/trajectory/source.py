@@ -1,0 +1,64 @@
+"""Where keypoints of ground frames come from: photos through a matcher, each read once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from skyanchor import photos
+from skyanchor.matching import AnySparse, FeatureCache, Features, SparseMatcher
+from skyanchor.types import Bytes, Floats, Photo, Sequence
+
+
+class FeatureSource(Protocol):
+    """Keypoints of frames, by their index in the sequence."""
+
+    def features(self, frame: int) -> Features:
+        """Keypoints of a frame, in pixels of its photo."""
+        ...
+
+    def colors(self, frame: int, xy: Floats) -> Bytes:
+        """(N, 3), RGB of a frame at pixels xy (N, 2)."""
+        ...
+
+
+def read_frame(sequence: Sequence, frame: int) -> Photo:
+    """A frame's photo as it is on disk, with its mask."""
+    held = sequence.frames[frame]
+    mask = None if held.mask_path is None else photos.read_mask(held.mask_path)
+    return Photo(held.name, photos.read_pixels(held.path), mask)
+
+
+@dataclass
+class PhotoFeatures:
+    """Features of the sequence's photos; in memory, and in a folder when one is given."""
+
+    sequence: Sequence
+    choice: AnySparse
+    folder: Path | None = None
+    device: str = "cpu"
+    limit: int = 400
+    """Frames kept in memory."""
+    _held: dict[int, Features] = field(default_factory=dict, repr=False)
+
+    def features(self, frame: int) -> Features:
+        """Keypoints of a frame."""
+        if frame not in self._held:
+            while len(self._held) >= self.limit:
+                self._held.pop(next(iter(self._held)))
+            cache = FeatureCache(self._matcher(), self.folder, limit_bytes=0)
+            self._held[frame] = cache.features(read_frame(self.sequence, frame))
+        return self._held[frame]
+
+    def colors(self, frame: int, xy: Floats) -> Bytes:
+        """Nearest pixels of the frame's photo."""
+        pixels = photos.read_pixels(self.sequence.frames[frame].path)
+        last = np.array([pixels.shape[1] - 1, pixels.shape[0] - 1])
+        column, row = np.clip(np.floor(xy).astype(np.int64), 0, last).T
+        return np.asarray(pixels[row, column], dtype=np.uint8)
+
+    def _matcher(self) -> SparseMatcher:
+        return self.choice.load(self.device)
