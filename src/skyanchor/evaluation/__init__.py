@@ -1,1 +1,1 @@
-"""ATE / RPE / registration rate, PSNR / SSIM / LPIPS, ablations."""
+"""ATE, RPE and registration rate of poses; PSNR, SSIM and LPIPS of renders."""

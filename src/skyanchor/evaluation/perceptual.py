@@ -1,0 +1,129 @@
+"""LPIPS (VGG16, version 0.1) from weights on this machine: a backbone and its linear heads, never downloaded.
+
+d(a, b) = Σ_l mean_xy w_l · (â_l - b̂_l)², features â_l, b̂_l of five VGG16 layers normalised over channels.
+Images are scaled to -1..1 as the metric's authors do.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skyanchor.errors import BackendError
+from skyanchor.types import Bytes
+
+if TYPE_CHECKING:
+    import torch
+
+BACKBONE = "vgg16-397923af.pth"
+"""File name of torchvision's ImageNet weights, as torch.hub stores them."""
+HEADS = "lpips_vgg_v0.1.pth"
+"""File name of the linear heads; the lpips package carries them as weights/v0.1/vgg.pth."""
+WEIGHTS_VARIABLE = "SKYANCHOR_WEIGHTS"
+"""Environment variable that names a folder of weights."""
+
+SLICES = ((0, 2), (5, 7), (10, 12, 14), (17, 19, 21), (24, 26, 28))
+"""Positions of the convolutions of VGG16's `features` whose last rectified output each slice yields."""
+SHIFT, SCALE = (-0.030, -0.088, -0.188), (0.458, 0.448, 0.450)
+"""Input normalisation of the metric, per channel, for values in -1..1."""
+
+
+@dataclass(frozen=True)
+class LpipsWeights:
+    """Where the two files lie."""
+
+    backbone: Path
+    heads: Path
+
+    def load(self) -> Lpips:
+        """The metric, ready to use; the heavy import happens here."""
+        import torch
+
+        backbone = torch.load(self.backbone, map_location="cpu", weights_only=True)
+        heads = torch.load(self.heads, map_location="cpu", weights_only=True)
+        convolutions = [
+            [(backbone[f"features.{k}.weight"], backbone[f"features.{k}.bias"]) for k in layer] for layer in SLICES
+        ]
+        return Lpips(convolutions, [heads[f"lin{k}.model.1.weight"] for k in range(len(SLICES))])
+
+
+def find_weights() -> LpipsWeights | None:
+    """The weights where users have them: $SKYANCHOR_WEIGHTS, torch's hub cache, the lpips package; None if absent."""
+    backbone = _first([folder / BACKBONE for folder in _folders()])
+    heads = _first([*(folder / HEADS for folder in _folders()), *_package_heads()])
+    return LpipsWeights(backbone, heads) if backbone is not None and heads is not None else None
+
+
+def advice() -> str:
+    """How to make LPIPS available."""
+    return (
+        f"put {BACKBONE} (torchvision's VGG16) and {HEADS} (the lpips package's weights/v0.1/vgg.pth) "
+        f"into a folder and set {WEIGHTS_VARIABLE} to it"
+    )
+
+
+def load_lpips() -> Lpips:
+    """The metric, or BackendError that says what is missing."""
+    weights = find_weights()
+    if weights is None:
+        raise BackendError(f"LPIPS has no weights here: {advice()}.")
+    return weights.load()
+
+
+class Lpips:
+    """The metric as a function of two images, (H, W, 3) uint8."""
+
+    def __init__(self, convolutions: list[list[tuple[torch.Tensor, torch.Tensor]]], heads: list[torch.Tensor]) -> None:
+        self._convolutions = convolutions
+        self._heads = heads
+
+    def __call__(self, render: Bytes, photo: Bytes) -> float:
+        """LPIPS, 0 for equal images."""
+        import torch
+
+        with torch.no_grad():
+            pairs = zip(self._features(render), self._features(photo), self._heads, strict=True)
+            return float(sum((((a - b) ** 2) * head.reshape(-1, 1, 1)).sum(dim=0).mean() for a, b, head in pairs))
+
+    def _features(self, pixels: Bytes) -> list[Any]:
+        """Channel-normalised outputs (C, h, w) of the five slices."""
+        import torch.nn.functional as f
+
+        x, features = _input(pixels), []
+        for level, layers in enumerate(self._convolutions):
+            x = f.max_pool2d(x, 2) if level else x
+            for weight, bias in layers:
+                x = f.relu(f.conv2d(x, weight, bias, padding=1))
+            features.append((x / (x.norm(dim=1, keepdim=True) + 1e-10))[0])
+        return features
+
+
+def _input(pixels: Bytes) -> Any:
+    """(1, 3, H, W), values in -1..1 shifted and scaled per channel."""
+    import torch
+
+    signed = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1).float() / 127.5 - 1.0
+    shift, scale = (torch.tensor(values).reshape(3, 1, 1) for values in (SHIFT, SCALE))
+    return ((signed - shift) / scale)[None]
+
+
+def _folders() -> list[Path]:
+    named = os.environ.get(WEIGHTS_VARIABLE)
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    hub = Path(os.environ.get("TORCH_HOME", cache / "torch")) / "hub" / "checkpoints"
+    return [*([Path(named)] if named else []), hub]
+
+
+def _package_heads() -> list[Path]:
+    spec = importlib.util.find_spec("lpips")
+    places = (spec.submodule_search_locations or []) if spec is not None else []
+    return [Path(place) / "weights" / "v0.1" / "vgg.pth" for place in places]
+
+
+def _first(paths: list[Path]) -> Path | None:
+    return next((path for path in paths if path.is_file()), None)

@@ -1,0 +1,93 @@
+"""What the stages leave in a run folder: anchors.json, trajectory.json, points.npz, with names beside the poses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from skyanchor import files
+from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Pose, PosedFrame, Tracks, Trajectory
+
+SCAFFOLD, ANCHORS, TRAJECTORY, SCENE = "1-scaffold", "2-anchors", "3-trajectory", "4-scene"
+"""The stage folders."""
+
+GEOREF = "georef.json"
+ANCHORS_FILE = "anchors.json"
+TRAJECTORY_FILE = "trajectory.json"
+POINTS_FILE = "points.npz"
+MODEL_FOLDER = "model"
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorsRecord:
+    """anchors.json."""
+
+    names: tuple[str, ...]
+    """Name of every frame of the sequence; `frame` fields are positions in it."""
+    anchors: Anchors
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryRecord:
+    """trajectory.json."""
+
+    names: tuple[str, ...]
+    """Name of every frame of the sequence; `frame` fields are positions in it."""
+    camera: Camera
+    frames: tuple[PosedFrame, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PointsRecord:
+    """points.npz: the ground points behind a trajectory."""
+
+    points: Floats
+    point_colors: Bytes
+    tracks: Tracks
+
+
+def anchor_poses(record: AnchorsRecord) -> dict[str, Pose]:
+    """cam_from_world of the localised anchor frames by name."""
+    accepted = [pose for group in record.anchors.groups for pose in group.poses]
+    return {record.names[pose.frame]: pose.cam_from_world for pose in accepted}
+
+
+def anchor_names(record: AnchorsRecord) -> tuple[str, ...]:
+    """Names of the frames that were to become anchors, in the order of the sequence."""
+    asked = sorted({frame for group in record.anchors.groups for frame in group.group.frames})
+    return tuple(record.names[frame] for frame in asked)
+
+
+def trajectory_poses(record: TrajectoryRecord) -> dict[str, Pose]:
+    """cam_from_world of the frames that have a pose, by name."""
+    return {
+        record.names[frame.frame]: frame.cam_from_world for frame in record.frames if frame.cam_from_world is not None
+    }
+
+
+def split(names: tuple[str, ...], trajectory: Trajectory) -> tuple[TrajectoryRecord, PointsRecord]:
+    """The poses and the points of a trajectory, as they are stored."""
+    return (
+        TrajectoryRecord(names, trajectory.camera, trajectory.frames),
+        PointsRecord(trajectory.points, trajectory.point_colors, trajectory.tracks),
+    )
+
+
+def joined(record: TrajectoryRecord, points: PointsRecord) -> Trajectory:
+    """The trajectory that `split` took apart."""
+    return Trajectory(record.frames, record.camera, points.points, points.point_colors, points.tracks)
+
+
+def load_anchors(run: Path) -> AnchorsRecord:
+    """The anchors of a run folder."""
+    return files.load(run / ANCHORS / ANCHORS_FILE, AnchorsRecord)
+
+
+def load_trajectory(run: Path) -> TrajectoryRecord:
+    """The trajectory of a run folder, without its points."""
+    return files.load(run / TRAJECTORY / TRAJECTORY_FILE, TrajectoryRecord)
+
+
+def load_georef(stage: Path) -> Georeference:
+    """Where a stage's local frame lies; every stage folder carries it."""
+    return files.load(stage / GEOREF, Georeference)

@@ -1,0 +1,147 @@
+"""metrics.json of a made-up run: the schema, the georeference, names, alignment, renders."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pycolmap
+import pytest
+
+from skyanchor import files, records
+from skyanchor.errors import InputError
+from skyanchor.evaluation.metrics import evaluate_run, write_metrics
+from skyanchor.geometry import cameras, rigid
+from skyanchor.records import AnchorsRecord, TrajectoryRecord
+from skyanchor.run_folder import Recipe
+from skyanchor.types import (
+    AnchorGroup,
+    AnchorPose,
+    Anchors,
+    Georeference,
+    LocalisedGroup,
+    Pose,
+    PosedFrame,
+    Refusal,
+    Support,
+)
+
+OFFSET = np.array([450_000.0, 5_400_000.0, 200.0])
+NAMES = tuple(f"frame{index:02}.jpg" for index in range(12))
+CAMERA = cameras.pinhole(64, 48, 50.0)
+
+
+def _true(index: int) -> Pose:
+    eye = np.array([index * 0.8, math.sin(index / 3.0) * 4.0, 1.6])
+    return rigid.look_at(eye, eye + np.array([1.0, 0.2 * index, 0.0]), np.array([0.0, 0.0, 1.0]))
+
+
+def _moved(pose: Pose, shift: np.ndarray, scale: float = 1.0) -> Pose:
+    return rigid.from_centre(pose.rotation, rigid.centre_in_world(pose) * scale + shift)
+
+
+def _write_truth(folder: Path, offset: np.ndarray, prefix: str = "") -> Path:
+    model = pycolmap.Reconstruction()
+    camera = pycolmap.Camera(model="PINHOLE", width=64, height=48, params=[50, 50, 32, 24], camera_id=1)
+    model.add_camera_with_trivial_rig(camera)
+    for index, name in enumerate(NAMES):
+        pose = _moved(_true(index), offset)
+        rigid3d = pycolmap.Rigid3d(pycolmap.Rotation3d(pose.rotation), pose.translation)
+        image = pycolmap.Image(name=prefix + name, camera_id=1, image_id=index + 1)
+        model.add_image_with_trivial_frame(image, rigid3d)
+    folder.mkdir(parents=True)
+    model.write(str(folder))
+    return folder
+
+
+def _write_run(root: Path, shift: np.ndarray, scale: float = 1.0) -> Path:
+    """Frame 7 has no pose; the second anchor group was refused."""
+    frames = tuple(
+        PosedFrame(k, Support.KEYFRAME, _moved(_true(k), shift, scale), 100, 0.05)
+        if k != 7
+        else PosedFrame(k, Support.MISSING, None, 0, math.nan, Refusal("blur", "too blurred"))
+        for k in range(len(NAMES))
+    )
+    poses = tuple(AnchorPose(k, _moved(_true(k), 2 * shift, scale), np.eye(6)) for k in range(3))
+    good = LocalisedGroup(AnchorGroup(0, (0, 1, 2), (0,)), poses, None, {})
+    bad = LocalisedGroup(AnchorGroup(1, (9, 10, 11), (0,)), (), Refusal("few", "few"), {})
+    files.save(root / "2-anchors/anchors.json", AnchorsRecord(NAMES, Anchors((good, bad), CAMERA)))
+    files.save(root / "3-trajectory/trajectory.json", TrajectoryRecord(NAMES, CAMERA, frames))
+    for stage in (records.ANCHORS, records.TRAJECTORY):
+        files.save(root / stage / "georef.json", Georeference(OFFSET))
+        files.save(root / stage / "recipe.json", Recipe(stage, {}, {}, (), {}))
+    files.write_bytes(root / "timings.json", b'{"2-anchors": 1.5}')
+    return root
+
+
+@pytest.fixture
+def truth(tmp_path: Path) -> Path:
+    return _write_truth(tmp_path / "truth/sparse/0", OFFSET).parent.parent
+
+
+def test_the_schema_and_the_figures(tmp_path: Path, truth: Path) -> None:
+    run = _write_run(tmp_path / "run", np.array([0.0, 0.3, 0.4]))
+    document = json.loads(write_metrics(run, evaluate_run(run, truth)).read_text())
+    assert list(document) == ["anchors", "trajectory", "render", "seconds"]
+    for part in ("anchors", "trajectory"):
+        assert list(document[part]) == ["registered", "total", "ate_m", "rpe_t_m", "rpe_r_deg"]
+    assert list(document["render"]) == ["aerial", "ground"]
+    assert document["render"]["aerial"] == {"psnr": None, "ssim": None, "lpips": None}
+    assert document["seconds"] == {"2-anchors": 1.5}
+    assert (document["anchors"]["registered"], document["anchors"]["total"]) == (3, 6)
+    assert (document["trajectory"]["registered"], document["trajectory"]["total"]) == (11, 12)
+    assert document["anchors"]["ate_m"] == pytest.approx(1.0, abs=1e-6)
+    assert document["trajectory"]["ate_m"] == pytest.approx(0.5, abs=1e-6)
+    assert document["trajectory"]["rpe_t_m"] == pytest.approx(0.0, abs=1e-6)
+    assert document["trajectory"]["rpe_r_deg"] == pytest.approx(0.0, abs=1e-5)
+
+
+def test_alignment_takes_a_similarity_out_and_only_on_request(tmp_path: Path, truth: Path) -> None:
+    run = _write_run(tmp_path / "run", np.array([5.0, -3.0, 4.0]), scale=1.7)
+    metrics = evaluate_run(run, truth, align=True)
+    assert metrics.aligned is not None and metrics.trajectory.ate_m is not None and metrics.trajectory.ate_m > 5.0
+    assert metrics.aligned.trajectory.ate_m == pytest.approx(0.0, abs=1e-6)
+    assert metrics.aligned.anchors.ate_m == pytest.approx(0.0, abs=1e-6)
+    assert metrics.aligned.trajectory.registered == 11
+
+
+def test_names_may_differ_by_their_folder(tmp_path: Path) -> None:
+    run = _write_run(tmp_path / "run", np.array([0.0, 0.3, 0.4]))
+    truth = _write_truth(tmp_path / "other", OFFSET, prefix="street/")
+    assert evaluate_run(run, truth).trajectory.ate_m == pytest.approx(0.5, abs=1e-6)
+
+
+def test_renders_are_scored_apart(tmp_path: Path, truth: Path) -> None:
+    run = _write_run(tmp_path / "run", np.zeros(3))
+    photo = np.full((32, 32, 3), 100, np.uint8)
+    for kind, offset in (("aerial", 5), ("ground", 51)):
+        for role, image in (("photo", photo), ("render", photo + np.uint8(offset))):
+            folder = run / "4-scene/test" / kind / role
+            folder.mkdir(parents=True)
+            assert cv2.imwrite(str(folder / "a.png"), image)
+    render = evaluate_run(run, truth, perceptual=lambda a, b: 0.25).render
+    assert render.aerial.psnr == pytest.approx(20 * math.log10(255 / 5))
+    assert render.ground.psnr == pytest.approx(20 * math.log10(5.0))
+    assert render.aerial.lpips == 0.25 and render.aerial.ssim is not None and render.ground.ssim is not None
+    assert 0.5 < render.ground.ssim < render.aerial.ssim < 1.0
+
+
+def test_bad_arguments_are_one_line(tmp_path: Path, truth: Path) -> None:
+    run = _write_run(tmp_path / "run", np.zeros(3))
+    with pytest.raises(InputError, match="holds neither anchors nor a trajectory"):
+        evaluate_run(tmp_path / "nowhere", truth)
+    with pytest.raises(InputError, match="holds no COLMAP model"):
+        evaluate_run(run, tmp_path)
+    foreign = _write_truth(tmp_path / "foreign", OFFSET)
+    renamed = pycolmap.Reconstruction(str(foreign))
+    for image in renamed.images.values():
+        image.name = f"x{image.name}"
+    renamed.write(str(foreign))
+    with pytest.raises(InputError, match="shares no image name"):
+        evaluate_run(run, foreign)
+    (foreign / "images.bin").write_bytes(b"short")
+    with pytest.raises(InputError, match="cannot be read"):
+        evaluate_run(run, foreign)
