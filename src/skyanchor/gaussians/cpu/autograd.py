@@ -49,7 +49,7 @@ class _Draw(torch.autograd.Function):
     """`screen` is a leaf of zeros that only carries the gradient of the projected means out."""
 
     @staticmethod
-    def forward(  # noqa: D102
+    def forward(
         ctx: Any, means: Tensor, quats: Tensor, log_scales: Tensor, logits: Tensor, sh: Tensor, cam_from_world: Tensor,
         screen: Tensor, eye: Eye, background: Floats32, trained: int,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
@@ -64,7 +64,7 @@ class _Draw(torch.autograd.Function):
         return rgb, alpha, depth, radii
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: D102
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         splats, drawing = _splats(*ctx.saved_tensors), ctx.drawing
         pose = ctx.needs_input_grad[5]
         found = draw_gradients(

@@ -18,6 +18,7 @@ from skyanchor.gaussians.cpu.layout import (
     CONIC_B,
     CONIC_C,
     FAST,
+    FAST_INLINE,
     LEVEL,
     MEAN_X,
     MEAN_Y,
@@ -36,7 +37,7 @@ INNER = F(TILE - 1)
 INVERSE_EDGE = F(1.0 / TILE)
 
 
-@njit(**FAST)
+@njit(**FAST_INLINE)
 def chord(a: Any, b: Any, c: Any, half_x: Any, half_y: Any, level: Any, y0: Any, y1: Any) -> Any:
     """The x range (low, high) of the ellipse a x² + 2 b x y + c y² <= level for y in [y0, y1]; low > high when empty.
 
@@ -54,13 +55,13 @@ def chord(a: Any, b: Any, c: Any, half_x: Any, half_y: Any, level: Any, y0: Any,
     return low, high
 
 
-@njit(**FAST)
+@njit(**FAST_INLINE)
 def clipped(value: Any, count: Any) -> Any:
-    """floor(value) kept within 0..count, as an integer; clipped before it is converted."""
-    return int(math.floor(min(max(value, ZERO), F(count))))
+    """floor(value) kept within 0..count, as an integer: clipped, then cut off."""
+    return np.int64(min(max(value, ZERO), F(count)))
 
 
-@njit(**FAST)
+@njit(**FAST_INLINE)
 def tile_columns(x: Any, low: Any, high: Any, columns: Any) -> Any:
     """The tiles [first, end) of a row of tiles whose pixel centres can lie in x + [low, high]."""
     if low > high or x + high + SLACK < HALF:
@@ -69,7 +70,7 @@ def tile_columns(x: Any, low: Any, high: Any, columns: Any) -> Any:
     return first, min(columns, clipped((x + high + SLACK - HALF) * INVERSE_EDGE, columns) + 1)
 
 
-@njit(**FAST)
+@njit(**FAST_INLINE)
 def pixel_rows(y: Any, low: Any, high: Any) -> Any:
     """The rows of a tile that y + [low, high] (pixels from the tile's top) can touch, packed as first | end << 8."""
     if low > high or y + high + SLACK < HALF:

@@ -20,6 +20,9 @@ FAST: Final[dict[str, Any]] = {
 """Settings of kernels that only ever see finite numbers."""
 SAFE: Final[dict[str, Any]] = {**FAST, "fastmath": {"nsz", "arcp", "contract", "reassoc", "afn"}}
 """Settings of kernels that see the user's numbers: comparisons with nan and inf mean what they say."""
+FAST_INLINE: Final[dict[str, Any]] = {**FAST, "forceinline": True}
+SAFE_INLINE: Final[dict[str, Any]] = {**SAFE, "forceinline": True}
+"""Settings of helpers: a call that is not inlined pushes every field of every array it is given onto the stack."""
 
 BLOCK: Final = 512
 """Gaussians per parallel job."""

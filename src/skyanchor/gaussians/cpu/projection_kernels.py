@@ -1,7 +1,7 @@
 """World to screen and back: the 2D Gaussian, its colour, and the gradients of both.
 
-A 3D Gaussian with Σ = R S² Rᵀ projects to Σ' = B Bᵀ + blur·I with B = J W R S (2x3): W rotates world to camera, J is the
-Jacobian of the pinhole at the centre, with x/z and y/z clamped a little beyond the image edge. The conic is Σ'⁻¹.
+A 3D Gaussian with Σ = R S² Rᵀ projects to Σ' = B Bᵀ + blur·I with B = J W R S (2x3): W rotates world to camera, J is
+the Jacobian of the pinhole at the centre, x/z and y/z clamped a little beyond the image edge. The conic is Σ'⁻¹.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from skyanchor.gaussians.cpu.layout import (
     OPACITY,
     RED,
     SAFE,
+    SAFE_INLINE,
     VAR_X,
     VAR_Y,
     F,
@@ -43,7 +44,7 @@ LARGEST = F(1e30)
 # --- small matrices as tuples, rows first -------------------------------------------------------------------------
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def mul_23_33(a: Any, m: Any) -> Any:
     """A M."""
     return (
@@ -56,13 +57,13 @@ def mul_23_33(a: Any, m: Any) -> Any:
     )
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def mul_23_33t(a: Any, m: Any) -> Any:
     """A Mᵀ."""
     return mul_23_33(a, (m[0], m[3], m[6], m[1], m[4], m[7], m[2], m[5], m[8]))
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def mul_23t_23(a: Any, b: Any) -> Any:
     """Aᵀ B, 3x3."""
     return (
@@ -78,7 +79,7 @@ def mul_23t_23(a: Any, b: Any) -> Any:
     )
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def rotation_of(w: Any, x: Any, y: Any, z: Any) -> Any:
     """The rotation matrix of a unit quaternion."""
     return (
@@ -94,7 +95,7 @@ def rotation_of(w: Any, x: Any, y: Any, z: Any) -> Any:
     )
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def rotation_gradient(w: Any, x: Any, y: Any, z: Any, g: Any) -> Any:
     """dL/d(w, x, y, z) from G = dL/dR, before the normalisation of the quaternion."""
     return (
@@ -105,7 +106,7 @@ def rotation_gradient(w: Any, x: Any, y: Any, z: Any, g: Any) -> Any:
     )
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def scaled_columns(r: Any, s: Any) -> Any:
     """R diag(s)."""
     return (
@@ -124,7 +125,7 @@ def scaled_columns(r: Any, s: Any) -> Any:
 # --- one Gaussian's geometry, shared by both directions -------------------------------------------------------------
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def in_camera(view: Any, means: Any, i: Any) -> Any:
     """The centre in camera axes."""
     x, y, z = means[i, 0], means[i, 1], means[i, 2]
@@ -135,7 +136,7 @@ def in_camera(view: Any, means: Any, i: Any) -> Any:
     )
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def unit_quaternion(quats: Any, i: Any) -> Any:
     """(w, x, y, z, 1/|q|)."""
     w, x, y, z = quats[i, 0], quats[i, 1], quats[i, 2], quats[i, 3]
@@ -143,7 +144,7 @@ def unit_quaternion(quats: Any, i: Any) -> Any:
     return w * inverse, x * inverse, y * inverse, z * inverse, inverse
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def clamped_slope(slope: Any, focal: Any, centre: Any, size: Any) -> Any:
     """x/z kept within the image and MARGIN of its size beyond, and 1 where that changed nothing, else 0."""
     margin = MARGIN * size / focal
@@ -155,7 +156,7 @@ def clamped_slope(slope: Any, focal: Any, centre: Any, size: Any) -> Any:
     return slope, ONE
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def jacobian(c: Any, lens: Any) -> Any:
     """(j00, j02, j11, j12) of J = [[j00, 0, j02], [0, j11, j12]], and 1 where x (y) is within the clamp, else 0."""
     inverse_z = ONE / c[2]
@@ -165,7 +166,7 @@ def jacobian(c: Any, lens: Any) -> Any:
     return j00, -j00 * ux, j11, -j11 * uy, inside_x, inside_y
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def screen_from_world(j: Any, view: Any) -> Any:
     """A = J W, 2x3."""
     return (
@@ -178,7 +179,7 @@ def screen_from_world(j: Any, view: Any) -> Any:
     )
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def scales_of(log_scales: Any, i: Any) -> Any:
     """Standard deviations along the splat's axes, metres."""
     return math.exp(log_scales[i, 0]), math.exp(log_scales[i, 1]), math.exp(log_scales[i, 2])
@@ -187,7 +188,7 @@ def scales_of(log_scales: Any, i: Any) -> Any:
 # --- forward --------------------------------------------------------------------------------------------------------
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def project_one(i: Any, splats: Any, view: Any, lens: Any, drawn: Any, reach: Any) -> bool:
     """Whether Gaussian i is drawn; if so its geometry is written to `drawn` and `reach`, else reach[i, LEVEL] is 0."""
     reach[i, LEVEL] = ZERO
@@ -215,7 +216,7 @@ def project_one(i: Any, splats: Any, view: Any, lens: Any, drawn: Any, reach: An
     return True
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def direction(means: Any, i: Any, centre: Any) -> Any:
     """Unit vector from the camera's centre to the Gaussian, and one over the distance."""
     x, y, z = means[i, 0] - centre[0], means[i, 1] - centre[1], means[i, 2] - centre[2]
@@ -223,7 +224,7 @@ def direction(means: Any, i: Any, centre: Any) -> Any:
     return x * inverse, y * inverse, z * inverse, inverse
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def colour_one(i: Any, splats: Any, centre: Any, degree: Any, basis: Any, drawn: Any) -> None:
     """Writes max(Σ_k Y_k sh_k + 0.5, 0) to `drawn`."""
     x, y, z, _ = direction(splats.means, i, centre)
@@ -258,7 +259,7 @@ def project_splats(splats: Any, view: Any, lens: Any, centre: Any, degree: Any, 
 # --- backward -------------------------------------------------------------------------------------------------------
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def covariance_gradient(conic: Any, g: Any) -> Any:
     """The entries (xx, xy, yy) of dL/dΣ' = -Σ'⁻¹ (dL/dΣ'⁻¹) Σ'⁻¹; both gradients as symmetric matrices."""
     p, q, s = conic
@@ -267,7 +268,7 @@ def covariance_gradient(conic: Any, g: Any) -> Any:
     return -(p * t0 + q * t2), -(p * t1 + q * t3), -(q * t1 + s * t3)
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def shape_gradient(i: Any, splats: Any, a: Any, conic: Any, g_conic: Any, train: Any, grads: Any) -> Any:
     """dL/dA (2x3); for a trained row the gradients of quaternion and log-scales are written to `grads`."""
     w, x, y, z, inverse = unit_quaternion(splats.quats, i)
@@ -295,7 +296,7 @@ def shape_gradient(i: Any, splats: Any, a: Any, conic: Any, g_conic: Any, train:
     return mul_23_33t(gb, rs)
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def centre_gradient(c: Any, j: Any, ga: Any, g_mean: Any, g_depth: Any, view: Any, lens: Any) -> Any:
     """dL/d(centre in camera axes), through the projected mean, the depth and the Jacobian."""
     inverse_z = ONE / c[2]
@@ -311,7 +312,7 @@ def centre_gradient(c: Any, j: Any, ga: Any, g_mean: Any, g_depth: Any, view: An
     return gx, gy, gz
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def add_pose_gradient(pose: Any, means: Any, i: Any, g: Any, j: Any, ga: Any) -> None:
     """Adds dL/d[W | t] of one Gaussian to `pose` (15,), float64: its centre moves (g) and A = J W turns (ga)."""
     for k in range(3):
@@ -332,7 +333,7 @@ def add_pose_gradient(pose: Any, means: Any, i: Any, g: Any, j: Any, ga: Any) ->
     pose[10] += j[1] * ga[2] + j[3] * ga[5]
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def geometry_gradient(
     i: Any, splats: Any, view: Any, lens: Any, drawn: Any, g: Any, train: Any, grads: Any, pose: Any
 ) -> None:
@@ -350,7 +351,7 @@ def geometry_gradient(
         grads.logits[i] = g[OPACITY] * drawn[i, OPACITY] * (ONE - drawn[i, OPACITY])
 
 
-@njit(**SAFE)
+@njit(**SAFE_INLINE)
 def colour_gradient(
     i: Any, splats: Any, centre: Any, degree: Any, drawn: Any, g: Any, train: Any, grads: Any, pose: Any, scratch: Any
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from numba import njit
 
-from skyanchor.gaussians.cpu.layout import FAST, F
+from skyanchor.gaussians.cpu.layout import FAST_INLINE, F
 
 C0 = F(0.28209479177387814)
 C1 = F(0.4886025119029199)
@@ -21,7 +21,7 @@ C3_E = F(1.445305721320277)
 TWO, THREE, FOUR, SIX, EIGHT = F(2.0), F(3.0), F(4.0), F(6.0), F(8.0)
 
 
-@njit(**FAST)
+@njit(**FAST_INLINE)
 def sh_basis(x: Any, y: Any, z: Any, degree: Any, out: Any) -> None:
     """Writes Y_k(x, y, z), k < (degree + 1)², of a unit direction to `out` (16,)."""
     out[0] = C0
@@ -46,7 +46,7 @@ def sh_basis(x: Any, y: Any, z: Any, degree: Any, out: Any) -> None:
             out[15] = -C3_A * x * (xx - THREE * yy)
 
 
-@njit(**FAST)
+@njit(**FAST_INLINE)
 def _gradient_of_degree_2(x: Any, y: Any, z: Any, g: Any) -> Any:
     dx = C2_XY * (y * g[4] - z * g[7]) - TWO * C2_ZZ * x * g[6] + TWO * C2_XX * x * g[8]
     dy = C2_XY * (x * g[4] - z * g[5]) - TWO * C2_ZZ * y * g[6] - TWO * C2_XX * y * g[8]
@@ -54,7 +54,7 @@ def _gradient_of_degree_2(x: Any, y: Any, z: Any, g: Any) -> Any:
     return dx, dy, dz
 
 
-@njit(**FAST)
+@njit(**FAST_INLINE)
 def _gradient_of_degree_3(x: Any, y: Any, z: Any, g: Any) -> Any:
     xx, yy, zz = x * x, y * y, z * z
     dx = -C3_A * SIX * x * y * g[9] + C3_B * y * z * g[10] + C3_C * TWO * x * y * g[11] - C3_D * SIX * x * z * g[12]
@@ -67,7 +67,7 @@ def _gradient_of_degree_3(x: Any, y: Any, z: Any, g: Any) -> Any:
     return dx, dy, dz
 
 
-@njit(**FAST)
+@njit(**FAST_INLINE)
 def sh_basis_gradient(x: Any, y: Any, z: Any, degree: Any, g: Any) -> Any:
     """(dx, dy, dz) = Σ_k g_k ∇Y_k, the polynomials taken as functions on all of R³."""
     dx, dy, dz = F(0.0), F(0.0), F(0.0)

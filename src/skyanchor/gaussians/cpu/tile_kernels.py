@@ -96,11 +96,11 @@ def start_tile(s: Any, left: Any, top: Any, width: Any, height: Any) -> None:
 
 
 @njit(**FAST)
-def blend(s: Any, p0: Any, p1: Any, d: Any, cap: Any) -> None:
-    """Adds one Gaussian (its row of `drawn`) to the pixels [p0, p1) of a tile."""
+def blend(s: Any, span: Any, d: Any, cap: Any) -> None:
+    """Adds one Gaussian (its row of `drawn`) to the pixel rows `span` of a tile."""
     x, y, a, b, c = d[MEAN_X], d[MEAN_Y], HALF * d[CONIC_A], d[CONIC_B], HALF * d[CONIC_C]
     opacity, red, green, blue, depth = d[OPACITY], d[RED], d[GREEN], d[BLUE], d[DEPTH]
-    for p in range(p0, p1):
+    for p in range((span & 31) * TILE, ((span >> 8) & 31) * TILE):
         dx, dy = x - s[AT_X + p], y - s[AT_Y + p]
         sigma = a * dx * dx + c * dy * dy + b * dx * dy
         alpha = min(opacity * exp_negative(-sigma), cap)
@@ -142,7 +142,7 @@ def _draw_tile(
     s = np.zeros(PLANES * TILE_PIXELS, np.float32)
     start_tile(s, left, top, alpha.shape[1], alpha.shape[0])
     for k in range(bounds[tile], bounds[tile + 1]):
-        blend(s, (spans[k] & 31) * TILE, ((spans[k] >> 8) & 31) * TILE, drawn[ids[k]], cap)
+        blend(s, spans[k], drawn[ids[k]], cap)
         if (k & 15) == 15 and tile_is_full(s):
             break
     store_tile(s, left, top, background, rgb, alpha, depth)
@@ -178,11 +178,11 @@ def start_gradients(s: Any, left: Any, top: Any, images: Any, grads: Any) -> Non
 
 
 @njit(**FAST)
-def pass_over(s: Any, p0: Any, p1: Any, d: Any, cap: Any) -> None:
+def pass_over(s: Any, span: Any, d: Any, cap: Any) -> None:
     """Takes one Gaussian that gets no gradient out of T and R."""
     x, y, a, b, c = d[MEAN_X], d[MEAN_Y], HALF * d[CONIC_A], d[CONIC_B], HALF * d[CONIC_C]
     opacity, red, green, blue, depth = d[OPACITY], d[RED], d[GREEN], d[BLUE], d[DEPTH]
-    for p in range(p0, p1):
+    for p in range((span & 31) * TILE, ((span >> 8) & 31) * TILE):
         dx, dy = x - s[AT_X + p], y - s[AT_Y + p]
         sigma = a * dx * dx + c * dy * dy + b * dx * dy
         alpha = min(opacity * exp_negative(-sigma), cap)
@@ -198,8 +198,8 @@ def pass_over(s: Any, p0: Any, p1: Any, d: Any, cap: Any) -> None:
 
 
 @njit(**FAST)
-def blend_gradient(s: Any, p0: Any, p1: Any, d: Any, cap: Any, out: Any) -> None:
-    """Writes the gradient of one Gaussian's row of `drawn`, summed over the pixels [p0, p1) of a tile, to `out`.
+def blend_gradient(s: Any, span: Any, d: Any, cap: Any, out: Any) -> None:
+    """Writes the gradient of one Gaussian's row of `drawn`, summed over the pixel rows `span` of a tile, to `out`.
 
     Long because it is one loop: what the ten sums share stays in vector registers.
     """
@@ -207,7 +207,7 @@ def blend_gradient(s: Any, p0: Any, p1: Any, d: Any, cap: Any, out: Any) -> None
     opacity, red, green, blue, depth = d[OPACITY], d[RED], d[GREEN], d[BLUE], d[DEPTH]
     g_red, g_green, g_blue, g_depth, g_sigma = ZERO, ZERO, ZERO, ZERO, ZERO
     sum_x, sum_y, sum_xx, sum_xy, sum_yy = ZERO, ZERO, ZERO, ZERO, ZERO
-    for p in range(p0, p1):
+    for p in range((span & 31) * TILE, ((span >> 8) & 31) * TILE):
         dx, dy = x - s[AT_X + p], y - s[AT_Y + p]
         sigma = a * dx * dx + c * dy * dy + b * dx * dy
         raw = opacity * exp_negative(-sigma)
@@ -255,11 +255,10 @@ def _tile_gradients(
     k, end = bounds[tile], bounds[tile + 1]
     full = False
     while k < end and not full:
-        p0, p1 = (spans[k] & 31) * TILE, ((spans[k] >> 8) & 31) * TILE
         if ids[k] < rows:
-            blend_gradient(s, p0, p1, drawn[ids[k]], cap, hit_grads[k])
+            blend_gradient(s, spans[k], drawn[ids[k]], cap, hit_grads[k])
         else:
-            pass_over(s, p0, p1, drawn[ids[k]], cap)
+            pass_over(s, spans[k], drawn[ids[k]], cap)
         full = (k & 15) == 15 and tile_is_full(s)
         k += 1
     hit_grads[k:end] = ZERO
@@ -270,7 +269,7 @@ def tile_gradients(
     columns: Any, rows: Any, bounds: Any, ids: Any, spans: Any, drawn: Any, cap: Any, images: Any, grads: Any,
     hit_grads: Any,
 ) -> None:  # fmt: skip
-    """Fills hit_grads (hits, DRAWN), the gradient of each (Gaussian, tile) whose Gaussian is one of the first `rows`."""
+    """Fills hit_grads (hits, DRAWN), one gradient per (Gaussian, tile) with a Gaussian of the first `rows`."""
     for tile in prange(bounds.shape[0] - 1):
         _tile_gradients(np.int64(tile), columns, rows, bounds, ids, spans, drawn, cap, images, grads, hit_grads)
 
