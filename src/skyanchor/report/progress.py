@@ -1,0 +1,116 @@
+"""Events for people: a live display on a terminal, plain lines elsewhere, and a log file in the run folder."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from skyanchor.events import Event, Listener, Note, Progress, StageFinished, StageSkipped, StageStarted
+
+LOG = "log.txt"
+SHARES = 10
+"""Plain progress lines per step."""
+
+
+def sentence(event: Event) -> str:
+    """One line that says what the event says."""
+    match event:
+        case StageStarted(stage, what):
+            return f"{stage}: {what}"
+        case StageSkipped(stage):
+            return f"{stage}: already there, made the same way"
+        case Progress(stage, step, done, total, figures):
+            return f"{stage}: {step} {done}/{total}{_listed(figures)}"
+        case Note(stage, text, warning):
+            return f"{stage}: {'warning: ' if warning else ''}{text}"
+        case StageFinished(stage, seconds, figures):
+            return f"{stage}: done in {seconds:.1f} s{_listed(figures)}"
+
+
+def _listed(figures: Mapping[str, float]) -> str:
+    return "".join(f"  {name} {value:.4g}" for name, value in figures.items())
+
+
+def every(*listeners: Listener) -> Listener:
+    """One listener that tells all of them."""
+
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return tell
+
+
+@contextmanager
+def display(stream: TextIO) -> Iterator[Listener]:
+    """A listener for the person who waits: live bars when the stream is a terminal, else a line now and then."""
+    if not stream.isatty():
+        yield plain(stream)
+        return
+    with _live(stream) as listener:
+        yield listener
+
+
+def plain(stream: TextIO) -> Listener:
+    """A listener that writes a line per event, and at most ten per step of progress."""
+    told: dict[tuple[str, str], int] = {}
+
+    def tell(event: Event) -> None:
+        if isinstance(event, Progress):
+            share = SHARES * event.done // max(event.total, 1)
+            if told.get((event.stage, event.step)) == share:
+                return
+            told[event.stage, event.step] = share
+        stream.write(sentence(event) + "\n")
+        stream.flush()
+
+    return tell
+
+
+@contextmanager
+def _live(stream: TextIO) -> Iterator[Listener]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    tasks: dict[tuple[str, str], TaskID] = {}
+    with Bars(*columns, TextColumn("{task.fields[figures]}"), console=Console(file=stream)) as bars:
+
+        def tell(event: Event) -> None:
+            if not isinstance(event, Progress):
+                bars.console.print(sentence(event), markup=False, highlight=False)
+                return
+            key = (event.stage, event.step)
+            if key not in tasks:
+                tasks[key] = bars.add_task(f"{event.stage}: {event.step}", figures="")
+            bars.update(tasks[key], completed=event.done, total=event.total, figures=_listed(event.figures))
+
+        yield tell
+
+
+@contextmanager
+def log_file(run: Path) -> Iterator[Listener]:
+    """A listener that appends to log.txt in the run folder, with the library's own log messages beside the events."""
+    run.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(run / LOG)
+    handler.setFormatter(_UtcFormatter("{asctime}  {message}", style="{"))
+    logger = logging.getLogger("skyanchor")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield lambda event: logger.info(sentence(event))
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        handler.close()
+
+
+class _UtcFormatter(logging.Formatter):
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,61 @@
+"""Events reach a plain stream, a terminal and the log file."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from pathlib import Path
+
+from skyanchor.events import Event, Note, Progress, StageFinished, StageSkipped, StageStarted
+from skyanchor.report.progress import display, every, log_file
+
+EVENTS: list[Event] = [
+    StageStarted("2-anchors", "localise 3 groups"),
+    *[Progress("2-anchors", "groups", done, 100, {"inliers": done * 1.5}) for done in range(101)],
+    Note("2-anchors", "group 2 was refused", warning=True),
+    StageFinished("2-anchors", 12.34, {"registered": 24}),
+    StageSkipped("3-trajectory"),
+]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_plain_lines_are_few_and_complete() -> None:
+    stream = io.StringIO()
+    with display(stream) as listen:
+        for event in EVENTS:
+            listen(event)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "2-anchors: localise 3 groups" and lines[1] == "2-anchors: groups 0/100  inliers 0"
+    assert lines[11] == "2-anchors: groups 100/100  inliers 150"
+    assert lines[12:] == [
+        "2-anchors: warning: group 2 was refused",
+        "2-anchors: done in 12.3 s  registered 24",
+        "3-trajectory: already there, made the same way",
+    ]
+
+
+def test_a_terminal_gets_bars() -> None:
+    stream = _Terminal()
+    with display(stream) as listen:
+        for event in EVENTS:
+            listen(event)
+    assert "100/100" in stream.getvalue() and "\x1b[" in stream.getvalue()
+    assert "group 2 was refused" in stream.getvalue()
+
+
+def test_the_log_file_has_every_event_and_log_messages(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    for _ in range(2):
+        with log_file(tmp_path / "run") as log, display(stream) as show:
+            for event in EVENTS:
+                every(log, show)(event)
+            logging.getLogger("skyanchor.stereo").warning("few sources")
+    lines = (tmp_path / "run/log.txt").read_text().splitlines()
+    assert len(lines) == 2 * (len(EVENTS) + 1)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  few sources", lines[-1])
+    assert len(logging.getLogger("skyanchor").handlers) == 0
