@@ -50,7 +50,7 @@ def relax(
         return dict(poses)
     nodes = {f: _matrix(rigid.inverse(pose)) for f, pose in poses.items()}
     slot = {f: 7 * k for k, f in enumerate(free)}
-    measured = [np.linalg.inv(_matrix(e.i_from_j)) for e in edges]
+    measured = [_matrix(rigid.inverse(e.i_from_j)) for e in edges]
     weights = [_weights(e, sigmas) for e in edges]
     for _ in range(rounds):
         step = _step(nodes, slot, edges, measured, weights)
@@ -67,7 +67,7 @@ def _step(
     matrix, gradient = 1e-9 * np.eye(size), np.zeros(size)
     for edge, back, weight in zip(edges, measured, weights, strict=True):
         residual = _vee(np.real(logm(back @ np.linalg.inv(nodes[edge.i]) @ nodes[edge.j])))
-        lever = _adjoint(np.linalg.inv(nodes[edge.j]))
+        lever = _adjoint(np.asarray(np.linalg.inv(nodes[edge.j]), dtype=np.float64))
         block = lever.T @ (weight[:, None] * lever)
         pull = lever.T @ (weight * residual)
         a, b = slot.get(edge.i), slot.get(edge.j)

@@ -1,0 +1,38 @@
+"""Keyframe test: frames that moved enough to be worth triangulating."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from skyanchor.trajectory.config import KeyframeConfig
+from skyanchor.trajectory.localmap import PairFinder
+
+
+def motion_px(finder: PairFinder, i: int, j: int) -> tuple[float, int]:
+    """(median motion of the matches between two frames in pixels, number of matches); inf when there are none."""
+    pairs = finder.pairs(i, j)
+    if not len(pairs):
+        return float("inf"), 0
+    moved = finder.features(i).xy[pairs[:, 0]] - finder.features(j).xy[pairs[:, 1]]
+    return float(np.median(np.linalg.norm(moved, axis=1))), len(pairs)
+
+
+def choose_keyframes(
+    frames: tuple[int, ...], anchored: frozenset[int], finder: PairFinder, config: KeyframeConfig
+) -> list[int]:
+    """Keyframes in order: the ends, the anchors, and every frame that moved enough since the last keyframe.
+
+    When the view changes so fast that too few matches are left, the frame before becomes a keyframe as well.
+    """
+    least = max(config.least_motion * finder.camera.width, config.least_motion_px)
+    chosen = [frames[0]]
+    for previous, frame in pairwise(frames):
+        motion, matches = motion_px(finder, chosen[-1], frame)
+        if matches < config.least_matches and previous != chosen[-1]:
+            chosen.append(previous)
+            motion, matches = motion_px(finder, previous, frame)
+        if motion > least or matches < config.least_matches or frame in anchored or frame == frames[-1]:
+            chosen.append(frame)
+    return chosen

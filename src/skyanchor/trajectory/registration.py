@@ -1,0 +1,163 @@
+"""A frame's pose from the map: references that hold 3D points, PnP, one-frame adjustment, acceptance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import poselib
+
+from skyanchor.geometry import cameras, rigid
+from skyanchor.matching import Features, match_features
+from skyanchor.matching.verify import posed, undistorted_pixels
+from skyanchor.trajectory.config import RegisterConfig
+from skyanchor.trajectory.localmap import LocalMap
+from skyanchor.trajectory.tracks import GRID, cells
+from skyanchor.types import Camera, Floats, Ints, Pose, Refusal
+
+CELL_LIMIT = 8
+"""Matches of one grid cell that count when references are ranked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """A pose found by PnP, and what it rests on."""
+
+    cam_from_world: Pose
+    inliers: int
+    correspondences: int
+    cells: int
+    covariance: Floats
+    """(6, 6) of (rotation rad, translation m), left perturbation."""
+    references: tuple[int, ...] = ()
+
+
+def strongest(features: Features, rows: Ints, count: int) -> Features:
+    """The best-scored of the given keypoints."""
+    rows = rows[np.argsort(-features.scores[rows], kind="stable")[:count]]
+    size = (features.width, features.height, features.sigma_px)
+    return Features(features.xy[rows], features.descriptors[rows], features.scores[rows], features.scales[rows], *size)
+
+
+def point_support(frame: Features, reference: Features, xyz: Floats, camera: Camera, count: int) -> int:
+    """Matches to keypoints of the reference that carry a 3D point, at most CELL_LIMIT in each cell of the image."""
+    mine = strongest(frame, np.arange(len(frame)), count)
+    theirs = strongest(reference, np.flatnonzero(np.isfinite(xyz[:, 0])), count)
+    pairs = match_features(mine, theirs)
+    per_cell = np.bincount(cells(mine.xy[pairs[:, 0]], camera), minlength=GRID**2)
+    return int(np.minimum(per_cell, CELL_LIMIT).sum())
+
+
+def choose_references(
+    local: LocalMap, frame: int, candidates: list[int], count: int, config: RegisterConfig, aware: bool = True
+) -> list[int]:
+    """The candidates with most matches on keypoints that carry 3D points, spread over the image, best first."""
+    if not aware:
+        return candidates[:count]
+    with local.finder.clock.step("references"):
+        mine = local.finder.features(frame)
+        support = [
+            point_support(mine, local.finder.features(c), local.xyz[c], local.camera, config.cheap_keypoints)
+            for c in candidates
+        ]
+    order = sorted(range(len(candidates)), key=lambda k: (-support[k], k))
+    return [candidates[k] for k in order if support[k] >= config.least_inliers // 3][:count]
+
+
+def correspondences(
+    local: LocalMap, frame: int, references: list[int], most_depth_m: float | None
+) -> tuple[Ints, Floats]:
+    """(keypoints of the frame (N,), world points (N, 3)) through the references, the first reference first."""
+    keypoints, points = [], []
+    for reference in references:
+        pairs = local.finder.pairs(frame, reference)
+        xyz = local.xyz[reference][pairs[:, 1]]
+        good = np.isfinite(xyz[:, 0])
+        if most_depth_m is not None:
+            good &= rigid.apply(local.poses[reference], xyz)[:, 2] <= most_depth_m
+        keypoints.append(pairs[good, 0])
+        points.append(xyz[good])
+    if not keypoints:
+        return np.empty(0, dtype=np.int64), np.empty((0, 3))
+    joined = np.concatenate(keypoints)
+    _, first = np.unique(joined, return_index=True)
+    return joined[first], np.concatenate(points)[first]
+
+
+def locate(xy: Floats, points: Floats, camera: Camera, sigma_px: float, config: RegisterConfig) -> Located | Refusal:
+    """PnP-RANSAC and a one-frame adjustment on its inliers; refused for few inliers or a small part of the image."""
+    if len(xy) < config.least_inliers:
+        return Refusal("too-few-points", f"{len(xy)} keypoints meet the map, {config.least_inliers} are needed.")
+    flat = cameras.undistorted(camera)
+    pixels, limit = undistorted_pixels(camera, xy), config.pnp_threshold * sigma_px
+    options = {
+        "max_reproj_error": limit,
+        "max_iterations": config.pnp_trials,
+        "min_iterations": 100,
+        "success_prob": 0.9999,
+        "seed": config.seed,
+    }
+    rough, info = poselib.estimate_absolute_pose(pixels, points, posed(flat), options, {})
+    inliers = np.array(info["inliers"], dtype=bool)
+    if inliers.sum() >= 4:
+        loss = {"loss_type": "CAUCHY", "loss_scale": sigma_px}
+        rough, _ = poselib.refine_absolute_pose(pixels[inliers], points[inliers], rough, posed(flat), loss)
+    pose = Pose(np.array(rough.R), np.array(rough.t))
+    seen = rigid.apply(pose, points)
+    residual = cameras.project(flat, seen) - pixels
+    inliers = np.nan_to_num(np.linalg.norm(residual, axis=1), nan=np.inf) < limit
+    return _judged(pose, xy, seen, residual, inliers, camera, config)
+
+
+def _judged(
+    pose: Pose, xy: Floats, seen: Floats, residual: Floats, inliers: Floats, camera: Camera, config: RegisterConfig
+) -> Located | Refusal:
+    count, spread = int(inliers.sum()), len(np.unique(cells(xy[inliers.astype(bool)], camera)))
+    figures = {"inliers": float(count), "correspondences": float(len(xy)), "cells": float(spread)}
+    if count < config.least_inliers or count < config.least_ratio * len(xy):
+        return Refusal("too-few-inliers", f"{count} of {len(xy)} points agree with one pose.", figures)
+    if spread < config.least_cells:
+        detail = f"{count} inliers lie in {spread} of {GRID * GRID} image cells."
+        return Refusal("poor-coverage", detail, figures)
+    chosen = inliers.astype(bool)
+    covariance = pose_covariance(seen[chosen], residual[chosen], cameras.focal_px(camera))
+    return Located(pose, count, len(xy), spread, covariance)
+
+
+def pose_covariance(seen: Floats, residual: Floats, focal: float) -> Floats:
+    """(6, 6), σ² (Σ JᵀJ)⁻¹ with J = f/z [I | -x/z] [-[X]ₓ | I] for points `seen` in the camera's axes."""
+    z = seen[:, 2]
+    zero = np.zeros_like(z)
+    by_cam = np.stack([focal / z, zero, -focal * seen[:, 0] / z**2, zero, focal / z, -focal * seen[:, 1] / z**2], 1)
+    by_cam = by_cam.reshape(-1, 2, 3)
+    jacobian = np.concatenate([-by_cam @ rigid.skew(seen), by_cam], axis=2).reshape(-1, 6)
+    variance = float((residual**2).sum() / max(2 * len(seen) - 6, 1))
+    return np.asarray(variance * np.linalg.pinv(jacobian.T @ jacobian, hermitian=True))
+
+
+def register(local: LocalMap, frame: int, references: list[int], config: RegisterConfig) -> Located | Refusal:
+    """The frame's pose through the given references, or why it has none."""
+    if not references:
+        return Refusal("no-overlap", "No keyframe of the map shares enough points with this frame.")
+    keypoints, points = correspondences(local, frame, references, config.depth_filter_m)
+    features = local.finder.features(frame)
+    with local.finder.clock.step("pnp"):
+        found = locate(features.xy[keypoints], points, local.camera, features.sigma_px, config)
+    if isinstance(found, Refusal):
+        return found
+    too_far = _motion_gate(local, frame, found.cam_from_world, config)
+    if too_far is not None:
+        return too_far
+    held = (found.cam_from_world, found.inliers, found.correspondences, found.cells, found.covariance)
+    return Located(*held, references=tuple(references))
+
+
+def _motion_gate(local: LocalMap, frame: int, pose: Pose, config: RegisterConfig) -> Refusal | None:
+    """A refusal when the frame would lie farther from its neighbour in time than the recent steps allow."""
+    nearest = local.nearest(frame, 1)[0]
+    step = float(np.linalg.norm(rigid.centre_in_world(pose) - rigid.centre_in_world(local.poses[nearest])))
+    allowed = config.motion_factor * local.longest_step(frame) * abs(frame - nearest) + config.motion_slack_m
+    if step <= allowed:
+        return None
+    detail = f"{step:.2f} m from frame {nearest}, more than the {allowed:.2f} m that its neighbours' motion allows."
+    return Refusal("impossible-motion", detail, {"step_m": step, "allowed_m": allowed})

@@ -1,0 +1,384 @@
+"""One submap: bootstrap at its anchors, growth frame by frame, closure at the other anchors, anchored adjustment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from skyanchor.geometry import rigid
+from skyanchor.trajectory import tracks as tr
+from skyanchor.trajectory.adjustment import Problem, Solution, Solver, adjust
+from skyanchor.trajectory.closure import Closure, measure
+from skyanchor.trajectory.config import TrajectoryConfig
+from skyanchor.trajectory.covisibility import loop_pairs
+from skyanchor.trajectory.keyframes import choose_keyframes
+from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
+from skyanchor.trajectory.registration import Located, choose_references, register
+from skyanchor.trajectory.relaxation import Edge, EdgeSigmas, relax
+from skyanchor.trajectory.source import FeatureSource
+from skyanchor.types import AnchorPose, Camera, Floats, Pose, Refusal, Submap
+
+SEGMENT_GAP = 8
+"""Anchors farther apart than this many frames belong to different ends."""
+LEAST_POINTS = 60
+"""Points that the anchors must triangulate before the map can grow."""
+
+
+@dataclass(frozen=True, eq=False)
+class SubmapJob:
+    """All that one submap needs; jobs are independent of each other."""
+
+    submap: Submap
+    anchors: tuple[AnchorPose, ...]
+    """Accepted anchors among the submap's frames."""
+    camera: Camera
+    refine_focal: bool
+    source: FeatureSource
+    config: TrajectoryConfig
+
+
+@dataclass(frozen=True, eq=False)
+class SubmapResult:
+    """A submap's keyframes in the scaffold's frame."""
+
+    submap: Submap
+    camera: Camera
+    poses: dict[int, Pose]
+    """cam_from_world per registered keyframe, anchors included."""
+    anchored: frozenset[int]
+    """Frames that were held at their anchor pose."""
+    keyframes: tuple[int, ...]
+    refusals: dict[int, Refusal]
+    """Keyframes without a pose."""
+    pairs: tr.Pairs
+    closures: tuple[Closure, ...]
+    figures: dict[str, float]
+    """Counts and errors."""
+    seconds: dict[str, float]
+    """Time per step."""
+
+
+@dataclass
+class _State:
+    """What changes while a submap grows."""
+
+    job: SubmapJob
+    local: LocalMap
+    anchors: dict[int, Pose]
+    error_px: float
+    """Reprojection error of online tracks."""
+    constant: set[int] = field(default_factory=set)
+    references: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    pending: dict[int, Refusal] = field(default_factory=dict)
+    closures: list[Closure] = field(default_factory=list)
+    since_adjusted: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def config(self) -> TrajectoryConfig:
+        return self.job.config
+
+
+def anchor_segments(frames: Iterable[int], gap: int = SEGMENT_GAP) -> list[tuple[int, ...]]:
+    """Anchored frames in runs that lie close together in time."""
+    ordered = sorted(frames)
+    breaks = [k for k in range(1, len(ordered)) if ordered[k] - ordered[k - 1] > gap]
+    return [tuple(part.tolist()) for part in np.split(np.array(ordered, dtype=np.int64), breaks) if len(part)]
+
+
+def recover_submap(job: SubmapJob) -> SubmapResult:
+    """Poses of the submap's keyframes, anchors exactly where they were, and the pairs that hold them together."""
+    state = _start(job)
+    segments = anchor_segments(state.anchors)
+    with state.local.finder.clock.step("total"):
+        keyframes = choose_keyframes(
+            job.submap.frames, frozenset(state.anchors), state.local.finder, job.config.keyframe
+        )
+        seeded = _seed(state, segments, keyframes)
+        if seeded is None:
+            _refuse_all(state, keyframes)
+        else:
+            _grow_everywhere(state, segments, seeded, keyframes)
+            _finish(state)
+    state.figures |= {"keyframes": float(len(keyframes)), "registered": float(len(state.local.poses))}
+    refused = {f: r for f, r in state.pending.items() if f not in state.local.poses}
+    return SubmapResult(
+        job.submap,
+        state.local.camera,
+        dict(state.local.poses),
+        frozenset(state.constant),
+        tuple(keyframes),
+        refused,
+        state.local.pairs_among(state.local.poses),
+        tuple(state.closures),
+        state.figures,
+        state.local.finder.clock.seconds,
+    )
+
+
+def _start(job: SubmapJob) -> _State:
+    clock = Clock()
+    matcher = job.config.matcher.load(job.config.device)
+    finder = PairFinder(job.source, matcher, job.camera, job.config.verify, clock)
+    sigma = finder.features(job.submap.frames[0]).sigma_px
+    error = max(0.001 * job.camera.width, job.config.tracks.online_error * sigma)
+    anchors = {anchor.frame: anchor.cam_from_world for anchor in job.anchors}
+    return _State(job, LocalMap(job.camera, finder), anchors, error)
+
+
+# --- bootstrap --------------------------------------------------------------------------------------------------
+
+
+def _seed(state: _State, segments: list[tuple[int, ...]], keyframes: list[int]) -> int | None:
+    """Number of the first segment from which the map could be started; None when there is none."""
+    if not state.config.ablation.anchor_initialisation:
+        return 0 if segments and _seed_without_anchors(state, keyframes) else None
+    return next((k for k, segment in enumerate(segments) if _bootstrap(state, segment, keyframes)), None)
+
+
+def _bootstrap(state: _State, segment: tuple[int, ...], keyframes: list[int]) -> bool:
+    """Start the map at a segment of anchors and the keyframes next to it; False when they show no parallax."""
+    local = state.local
+    for k, frame in enumerate(segment):
+        local.insert(frame, state.anchors[frame])
+        for other in segment[:k]:
+            local.finder.pairs(other, frame)
+    state.constant |= set(segment)
+    _tolerate_anchor_noise(state, segment)
+    if _refresh(state, segment) < LEAST_POINTS:
+        for frame in segment:
+            local.poses.pop(frame)
+        state.constant -= set(segment)
+        return False
+    outside = [f for f in keyframes if f not in segment]
+    ahead = sorted(outside, key=lambda f: (f < segment[-1], abs(f - segment[-1])))
+    _grow(state, ahead[: max(state.config.register.bootstrap - len(segment), 0)], online=False)
+    tracks, solver = state.config.tracks.bootstrap_tracks, state.config.adjust.bootstrap_iterations
+    _adjust(state, local.poses, set(), tracks, solver, state.job.refine_focal)
+    return True
+
+
+def _tolerate_anchor_noise(state: _State, segment: tuple[int, ...]) -> None:
+    """Widen the tolerance of tracks when the anchors' own poses do not agree to the pixel."""
+    limits = replace(_limits(state), error_px=6.0 * state.error_px)
+    table, points = state.local.structure(segment, limits)
+    if not len(points):
+        return
+    sight = tr.look(table, state.local.poses, state.local.camera, state.local.xy)
+    error, _ = tr.errors_px(table, sight, points, state.local.camera)
+    median = float(np.median(error))
+    state.figures["anchor_error_px"] = median
+    state.error_px = float(np.clip(3.0 * median, state.error_px, 4.0 * state.error_px))
+
+
+def _seed_without_anchors(state: _State, keyframes: list[int]) -> bool:
+    """Ablation: the first anchor's pose, and a second keyframe one unit away in the direction that the images show."""
+    from skyanchor.matching import TwoView, verify
+
+    local, first = state.local, min(state.anchors)
+    start = keyframes.index(first)
+    for frame in keyframes[start + 2 : start + 8]:
+        pairs = local.finder.pairs(first, frame)
+        a, b = local.finder.features(first), local.finder.features(frame)
+        xy = (a.xy[pairs[:, 0]], b.xy[pairs[:, 1]])
+        seen = verify(*xy, local.camera, local.camera, a.sigma_px, state.config.verify)
+        if not isinstance(seen, TwoView):
+            continue
+        local.insert(first, state.anchors[first])
+        local.insert(frame, rigid.compose(seen.b_from_a, state.anchors[first]))
+        state.constant = {first}
+        if _refresh(state, [first, frame]) >= LEAST_POINTS:
+            state.anchors = {first: state.anchors[first]}
+            return True
+        local.poses.clear()
+    return False
+
+
+def _refuse_all(state: _State, keyframes: list[int]) -> None:
+    detail = "No anchor group of this submap has enough parallax to start a map from."
+    state.pending |= {f: Refusal("no-start", detail) for f in keyframes}
+
+
+# --- growth -----------------------------------------------------------------------------------------------------
+
+
+def _grow_everywhere(state: _State, segments: list[tuple[int, ...]], seeded: int, keyframes: list[int]) -> None:
+    """From the seeded segment to the following ones, then outwards at both ends, then once more where it failed."""
+    using = segments if state.config.ablation.anchor_initialisation else segments[:1]
+    at = using[seeded][-1]
+    for segment in using[seeded + 1 :]:
+        _grow(state, [f for f in keyframes if at < f <= segment[-1]])
+        _close(state, segment)
+        at = segment[-1]
+    _grow(state, [f for f in keyframes if f > at])
+    _grow(state, [f for f in reversed(keyframes) if f < using[seeded][0]])
+    for segment in reversed(using[:seeded]):
+        _close(state, segment)
+    for _ in range(2):
+        left = sorted(f for f in state.pending if f not in state.local.poses)
+        before = len(state.local.poses)
+        _grow(state, left[::-1])
+        _grow(state, [f for f in left if f not in state.local.poses])
+        if len(state.local.poses) == before:
+            break
+
+
+def _grow(state: _State, order: list[int], online: bool = True) -> None:
+    """Register frames one after another; those that fail stay pending with their reason."""
+    for frame in order:
+        if frame in state.local.poses:
+            continue
+        found = _attempt(state, frame)
+        if isinstance(found, Refusal):
+            state.pending[frame] = found
+            continue
+        state.pending.pop(frame, None)
+        state.local.insert(frame, found.cam_from_world)
+        state.references[frame] = found.references
+        _refresh(state, [frame, *found.references, *state.local.nearest(frame, state.config.register.bootstrap)])
+        state.since_adjusted += 1
+        if online and state.since_adjusted >= state.config.adjust.online_every:
+            _adjust_online(state, frame)
+
+
+def _attempt(state: _State, frame: int) -> Located | Refusal:
+    """The frame's pose with the usual references, and with more of them when that fails."""
+    config, aware = state.config.register, state.config.ablation.aware_of_points
+    found: Located | Refusal = Refusal("no-overlap", "The map is empty.")
+    for window, count in ((config.window, config.references), (2 * config.window, config.retry_references)):
+        candidates = state.local.nearest(frame, window)
+        references = choose_references(state.local, frame, candidates, count, config, aware)
+        found = register(state.local, frame, references, config)
+        if isinstance(found, Located):
+            return found
+    return found
+
+
+# --- structure and adjustment -----------------------------------------------------------------------------------
+
+
+def _limits(state: _State) -> tr.TrackFilter:
+    held = state.config.tracks
+    return tr.TrackFilter(state.error_px, float(np.radians(held.least_angle_deg)), held.most_depth_m)
+
+
+def _refresh(state: _State, frames: Iterable[int]) -> int:
+    """Triangulate tracks among frames anew and put them into the map; the number of points."""
+    table, points = state.local.structure(set(frames), _limits(state))
+    state.local.remember(table, points)
+    return len(points)
+
+
+def _adjust(
+    state: _State, frames: Iterable[int], held: set[int], budget: int, iterations: int, refine_focal: bool = False
+) -> Solution | None:
+    """Adjust frames and a choice of their tracks, anchors and `held` constant, and take over the result."""
+    local, config = state.local, state.config
+    table, points = local.structure(frames, _limits(state))
+    fixed = held | (state.constant if config.ablation.fixed_anchors else set())
+    if not set(table.frame.tolist()) - fixed:
+        return None
+    with local.finder.clock.step("tracks"):
+        table, points, xy = choose_tracks(local, table, points, frozenset(fixed), budget, config.tracks.anchor_quota)
+    poses = {f: local.poses[f] for f in set(table.frame.tolist())}
+    problem = Problem(local.camera, poses, frozenset(fixed), table, xy, points)
+    threads = config.adjust.threads
+    solution = adjust(problem, Solver(config.adjust.loss_px, iterations, refine_focal, threads))
+    local.finder.clock.add("problem", solution.build_s)
+    local.finder.clock.add("solver", solution.solve_s)
+    local.poses.update(solution.poses)
+    local.camera = local.finder.camera = solution.camera
+    state.since_adjusted = 0
+    _refresh(state, frames)
+    return solution
+
+
+def choose_tracks(
+    local: LocalMap, table: tr.TrackTable, points: Floats, fixed: frozenset[int], budget: int, quota: float
+) -> tuple[tr.TrackTable, Floats, Floats]:
+    """(tracks of the budget, their points, pixels of their observations)."""
+    sight = tr.look(table, local.poses, local.camera, local.xy)
+    anchored = np.isin(table.frame, list(fixed))
+    chosen = tr.select(table, tr.cells(sight.xy, local.camera), anchored, budget, quota)
+    small, kept = tr.subset(table, points, chosen)
+    return small, kept, sight.xy[np.isin(table.point, chosen)]
+
+
+def _adjust_online(state: _State, frame: int) -> None:
+    """Adjust the keyframes nearest in time; older ones hold them in place."""
+    config = state.config
+    if not config.ablation.anchored_adjustment:
+        return
+    near = state.local.nearest(frame, config.adjust.online_window + config.register.window)
+    movable = {frame, *near[: config.adjust.online_window]}
+    _adjust(state, {*movable, *near}, set(near) - movable, config.tracks.online_tracks, config.adjust.online_iterations)
+
+
+# --- closure and final adjustment -------------------------------------------------------------------------------
+
+
+def _close(state: _State, segment: tuple[int, ...]) -> None:
+    """Put a segment's anchors where they belong, the gap spread over the free poses; unless it contradicts the map."""
+    local, config = state.local, state.config
+    visual = {f: local.poses[f] for f in segment if f in local.poses}
+    if visual:
+        origin = {f: local.poses[f] for f in state.constant}
+        nearest = min(state.constant, key=lambda f: abs(f - segment[0]))
+        path = local.path_m(min(nearest, segment[0]), max(nearest, segment[-1]))
+        closure = measure(state.job.submap.index, visual, state.anchors, origin, path, config.closure)
+        state.closures.append(closure)
+        if closure.contradiction:
+            return
+        if closure.gap_m > config.closure.relax_m and config.ablation.anchored_adjustment:
+            _relax(state, segment)
+    for frame in segment:
+        local.insert(frame, state.anchors[frame])
+        state.pending.pop(frame, None)
+    state.constant |= set(segment)
+    _match_tail(state, segment)
+    _refresh(state, local.poses)
+
+
+def _relax(state: _State, segment: tuple[int, ...]) -> None:
+    poses = state.local.poses
+    edges = [
+        Edge(i, j, rigid.compose(poses[i], rigid.inverse(poses[j])))
+        for j, references in state.references.items()
+        for i in references
+        if i in poses and j in poses
+    ]
+    fixed = frozenset(state.constant | set(segment))
+    snapped = poses | {f: state.anchors[f] for f in segment if f in poses}
+    poses.update(relax(snapped, fixed, edges, EdgeSigmas()))
+
+
+def _match_tail(state: _State, segment: tuple[int, ...]) -> None:
+    """Match every anchor with its own group and the latest movable frames before it."""
+    free = [f for f in sorted(state.local.poses) if f not in state.constant and f < segment[0]]
+    latest = free[-state.config.tail_window :]
+    for k, frame in enumerate(segment):
+        for other in [*latest, *segment[:k]]:
+            state.local.finder.pairs(other, frame)
+
+
+def _finish(state: _State) -> None:
+    """Loop pairs, then the final anchored adjustment: wide tracks first, then tight ones."""
+    config, local = state.config, state.local
+    for i, j in loop_pairs(local.poses, local.xyz, local.camera, local.finder.found, config.loop_pairs):
+        local.finder.pairs(i, j)
+    if not config.ablation.anchored_adjustment:
+        return
+    sigma = local.finder.features(state.job.submap.frames[0]).sigma_px
+    tolerance, final = state.error_px, config.tracks.final_error * sigma
+    movable = len(local.poses) - len(state.constant)
+    budget = round(config.tracks.final_tracks * max(1.0, movable / 100.0))
+    for round_ in range(config.adjust.final_rounds):
+        last = round_ == config.adjust.final_rounds - 1
+        state.error_px = max(tolerance, final) * (1.0 if last else 4.0)
+        solution = _adjust(state, local.poses, set(), budget, config.adjust.final_iterations, state.job.refine_focal)
+        if solution is not None:
+            state.figures |= {"error_px": solution.error_px, "tracks": float(len(solution.points))}
+    table, points = local.structure(local.poses, _limits(state))
+    local.remember(table, points, forget=True)
