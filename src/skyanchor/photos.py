@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import cv2
 import numpy as np
+from PIL import Image, UnidentifiedImageError
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import cameras
@@ -23,6 +25,37 @@ def read_pixels(path: Path) -> Bytes:
             path, "cannot be read as an image", "Check that the file exists and is a complete JPEG or PNG."
         )
     return np.ascontiguousarray(image[..., ::-1])
+
+
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort key in which frame2 comes before frame10: runs of digits are numbers, letters have no case."""
+    parts = re.split(r"(\d+)", name)
+    key = [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part]
+    return (*key, (2, 0, name))
+
+
+def photo_size(path: Path) -> tuple[int, int]:
+    """(width, height) from the file's header; InputError when it is missing, no image, or cut off before its end."""
+    if not path.is_file():
+        raise InputError(path, "does not exist", "Give the folder with the photos, complete.")
+    try:
+        with Image.open(path) as image:
+            size = image.size
+            if not _ends_well(path, image.format):
+                image.draft("L", (max(1, size[0] // 8), max(1, size[1] // 8)))  # a JPEG decodes 8x smaller, to its end
+                image.load()
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        problem = "is cut off before its end" if "truncated" in str(error) else "cannot be read as an image"
+        raise InputError(path, problem, "Copy the photo again, or take it out of the folder.") from error
+    return size
+
+
+def _ends_well(path: Path, kind: str | None) -> bool:
+    """Whether the last bytes are those of a complete JPEG or PNG; False leaves it to the decoder."""
+    ending = {"JPEG": b"\xff\xd9", "MPO": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82"}.get(kind or "")
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        return ending is not None and file.read().rstrip(b"\0").endswith(ending)
 
 
 def read_mask(path: Path) -> Bools:

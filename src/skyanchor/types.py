@@ -157,6 +157,22 @@ class Georeference:
     """Name of the original coordinate system, e.g. EPSG:32650, where known."""
     enu_origin: tuple[float, float, float] | None = None
     """Latitude (deg), longitude (deg), height (m) of the original frame's origin when it is a local ENU frame."""
+    moved: Floats | None = None
+    """(3,), what the loader subtracted from the user's files; None means the offset. It is another one where the files
+    were local already and came with an offset of their own."""
+
+
+class UpSource(Enum):
+    """What the up direction of a scaffold rests on."""
+
+    GIVEN = "given"
+    GEOREFERENCE = "georeference"
+    MODEL_AXIS = "model-axis"
+    """The cameras and points agree with the model's z axis to a few degrees, so z it is."""
+    CAMERAS = "cameras"
+    """Level image axes of the photos."""
+    POINTS = "points"
+    """Normal of the dominant plane beneath the cameras."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +207,9 @@ class Scaffold:
     georef: Georeference
     splats_path: Path | None = None
     """Aerial Gaussian model, INRIA .ply, in the model's original frame."""
+    model_path: Path | None = None
+    """Folder with the COLMAP files it was read from."""
+    up_source: UpSource = UpSource.GIVEN
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,6 +116,13 @@ def read_header(path: Path) -> Header:
         raise InputError(path, f"has a .ply header that cannot be understood ({error})", TRAIN_ADVICE) from error
 
 
+def check_header(path: Path) -> Header:
+    """The header of a .ply that holds explicit Gaussians; InputError for any other."""
+    header = read_header(path)
+    _refuse_other_conventions(path, header)
+    return header
+
+
 def _parse_header(lines: list[str], size: int) -> Header:
     byte_order, count, properties, element = "", -1, [], ""
     for line in lines[1:]:

@@ -1,1 +1,4 @@
 """The aerial model as users bring it: loading, frame check, georeference, visibility graph."""
+
+from skyanchor.scaffold.loading import ScaffoldConfig, load_scaffold
+from skyanchor.scaffold.orientation import OrientationConfig

@@ -1,0 +1,182 @@
+"""The aerial model as a user has it, as one checked value in a local frame."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from skyanchor.errors import InputError
+from skyanchor.gaussians import ply
+from skyanchor.geometry import rigid
+from skyanchor.photos import natural_key
+from skyanchor.scaffold import colmap_files, georeference, orientation, photo_files
+from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
+from skyanchor.scaffold.orientation import OrientationConfig
+from skyanchor.types import Floats, Georeference, Ints, Pose, Scaffold, Tracks, View
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ScaffoldConfig:
+    """How the aerial model is read."""
+
+    orientation: OrientationConfig = field(default_factory=OrientationConfig)
+    """Up and ground."""
+    move_beyond_m: float = 1e4
+    """Coordinates beyond this are moved to a local frame, metres: float32 resolves a millimetre up to here."""
+    check_photos: bool = True
+    """Whether every photo's header and end are looked at, so that a bad file is named now and not hours later."""
+
+
+def load_scaffold(
+    path: Path, images: Path | None = None, splats: Path | None = None, config: ScaffoldConfig | None = None
+) -> Scaffold:
+    """The aerial model in a local frame near zero, with up and ground.
+
+    `path` holds sparse/ (or sparse/0) and images/, or is the model folder itself with `images` given or found beside
+    it. `splats` is an aerial Gaussian .ply of the same frame; splats.ply or point_cloud/iteration_*/ is found.
+    """
+    config = config or ScaffoldConfig()
+    path = Path(path)
+    folder = colmap_files.find_model(path)
+    model = colmap_files.read_model(folder)
+    check_model(folder, model)
+    folder_of_images = photo_files.find_images(path, folder, [image.name for image in model.images], images)
+    georef, georef_up = _georeference(path, folder, model, config)
+    views = _views(model, folder_of_images, georeference.moved_by(georef))
+    if config.check_photos:
+        photo_files.check_photos(views)
+    return _scaffold(path, folder, model, views, georef, georef_up, find_splats(path, folder, splats), config)
+
+
+def _scaffold(
+    path: Path,
+    folder: Path,
+    model: ColmapModel,
+    views: tuple[View, ...],
+    georef: Georeference,
+    georef_up: Floats | None,
+    splats: Path | None,
+    config: ScaffoldConfig,
+) -> Scaffold:
+    """The value, from checked parts."""
+    finite = np.all(np.isfinite(model.points.xyz), axis=1)
+    if not finite.all():
+        log.warning("%s: %d points that are not finite were left out", folder, int((~finite).sum()))
+    points = model.points.xyz[finite] - georeference.moved_by(georef)
+    ids = model.points.ids[finite]
+    poses = [view.cam_from_world for view in views]
+    up, source = orientation.find_up(poses, points, georef_up, config.orientation)
+    height = config.orientation.ground_height
+    if height is not None:
+        height -= float(georeference.moved_by(georef) @ up)
+    ground = orientation.find_ground(poses, points, up, height)
+    if ground is None:
+        raise InputError(
+            folder,
+            "has no 3D points, so the ground is unknown",
+            "Triangulate it (colmap point_triangulator) or give the ground's height with --ground-height.",
+        )
+    tracks = tracks_of(model, views, ids)
+    return Scaffold(
+        path, views, points, model.points.rgb[finite], ids, tracks, up, ground, georef, splats, folder, source
+    )
+
+
+# --- checks -----------------------------------------------------------------------------------------------------
+
+
+def check_model(folder: Path, model: ColmapModel) -> None:
+    """InputError for an empty model, poses that are no numbers, images without a camera, one name twice."""
+    suffix = colmap_files.suffix_of_model(folder) or ""
+    path = folder / f"images{suffix}"
+    if not model.images:
+        raise InputError(path, "holds no image: the model is empty", "Give a model with posed aerial photos.")
+    names: set[str] = set()
+    for image in model.images:
+        pose = np.concatenate([image.quaternion, image.translation])
+        if not np.all(np.isfinite(pose)) or np.linalg.norm(image.quaternion) < 1e-6:
+            raise InputError(
+                path, f"image {image.name} has a pose that is not a number", "Remove it or export it anew."
+            )
+        if image.camera_id not in model.cameras:
+            raise InputError(
+                path, f"image {image.name} has camera {image.camera_id}, which is missing", colmap_files.COPY_ADVICE
+            )
+        if image.name in names:
+            raise InputError(path, f"image {image.name} is there twice", colmap_files.COPY_ADVICE)
+        names.add(image.name)
+
+
+def find_splats(path: Path, model: Path, given: Path | None) -> Path | None:
+    """The aerial Gaussian file, checked by its header: the one given, or the usual places beneath the folder."""
+    if given is not None and not given.is_file():
+        raise InputError(given, "does not exist", "Give the aerial Gaussian model, a .ply of the INRIA convention.")
+    found = given or _usual_splats(path) or _usual_splats(model.parent)
+    if found is not None and found.suffix == ".ply":
+        ply.check_header(found)
+    return found
+
+
+def _usual_splats(folder: Path) -> Path | None:
+    trained = sorted(folder.glob("point_cloud/iteration_*/point_cloud.ply"), key=lambda p: natural_key(str(p)))
+    candidates = [folder / "splats.ply", folder / "point_cloud.ply", *reversed(trained)]
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------
+
+
+def _georeference(
+    path: Path, folder: Path, model: ColmapModel, config: ScaffoldConfig
+) -> tuple[Georeference, Floats | None]:
+    """The local frame, and the up that it implies: z of a projected or ENU system, None without any georeference."""
+    centres = rigid.centres_in_world([pose_of(image) for image in model.images])
+    moved = georeference.local_offset(centres, config.move_beyond_m)
+    file = georeference.find_georef(folder, path, folder.parent)
+    if file is None:
+        return Georeference(moved), orientation.Z.copy() if np.any(moved) else None
+    said = georeference.read_georef(file)
+    up = orientation.Z.copy() if said.up is None else said.up
+    return replace(said.georef, offset=said.georef.offset + moved, moved=moved), up
+
+
+def pose_of(image: ColmapImage) -> Pose:
+    """cam_from_world as the file says, in the file's frame."""
+    return Pose(rigid.rotation_from_quaternion(image.quaternion), image.translation.copy())
+
+
+def _views(model: ColmapModel, images: Path, moved: Floats) -> tuple[View, ...]:
+    """One view per image, in natural order of the names, in the local frame."""
+    ordered = sorted(model.images, key=lambda image: natural_key(image.name))
+    return tuple(
+        View(
+            image.name,
+            images / image.name,
+            model.cameras[image.camera_id],
+            georeference.to_local(pose_of(image), moved),
+            photo_files.find_mask(images, image.name),
+            image.image_id,
+        )
+        for image in ordered
+    )
+
+
+def tracks_of(model: ColmapModel, views: tuple[View, ...], point_ids: Ints) -> Tracks:
+    """Every observation of a known point, ordered by view and keypoint."""
+    by_id = {image.image_id: image for image in model.images}
+    order = np.argsort(point_ids, kind="stable")
+    ordered = point_ids[order]
+    point, image, xy = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros((0, 2))]
+    for index, view in enumerate(views):
+        source = by_id[view.image_id]
+        at = np.minimum(np.searchsorted(ordered, source.point_ids), max(0, len(ordered) - 1))
+        known = (source.point_ids >= 0) & (ordered[at] == source.point_ids) if len(ordered) else source.point_ids < -1
+        point.append(order[at[known]])
+        image.append(np.full(int(known.sum()), index))
+        xy.append(source.xy[known])
+    return Tracks(np.concatenate(point), np.concatenate(image), np.concatenate(xy))

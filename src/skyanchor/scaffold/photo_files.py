@@ -1,0 +1,56 @@
+"""Where a model's photos and masks are on disk, checked before anything relies on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skyanchor.errors import InputError
+from skyanchor.photos import photo_size
+from skyanchor.types import View
+
+ADVICE = "Give the folder with --images; the names in the model are relative to it."
+
+
+def find_images(root: Path, model: Path, names: list[str], images: Path | None = None) -> Path:
+    """The folder that holds all named photos: the one given, else images/ beside or above the model."""
+    if images is not None:
+        if not images.is_dir():
+            raise InputError(images, "is not a folder", "Give the folder with the model's photos.")
+        folders = [images]
+    else:
+        places = [root, model, *list(model.parents)[:2]]
+        folders = [folder for place in places for folder in (place / "images", place) if folder.is_dir()]
+    for folder in folders:
+        if (folder / names[0]).is_file() and not missing_photos(folder, names):
+            return folder
+    folder = min(folders, key=lambda f: len(missing_photos(f, names)), default=root / "images")
+    missing = missing_photos(folder, names)
+    many = f"is missing, with {len(missing) - 1} more of the model's {len(names)} photos" if len(missing) > 1 else None
+    raise InputError(folder / missing[0], many or f"is missing, one of the model's {len(names)} photos", ADVICE)
+
+
+def missing_photos(folder: Path, names: list[str]) -> list[str]:
+    """Names without a file in the folder."""
+    return [name for name in names if not (folder / name).is_file()]
+
+
+def find_mask(images: Path, name: str) -> Path | None:
+    """masks/<name>.png beside the image folder (or masks/<name without extension>.png), None without one."""
+    masks = images.parent / "masks"
+    for candidate in (masks / f"{name}.png", masks / Path(name).with_suffix(".png")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def check_photos(views: tuple[View, ...]) -> None:
+    """InputError for a photo that is unreadable, cut off, or of another size than its camera; masks likewise."""
+    for view in views:
+        expected = (view.camera.width, view.camera.height)
+        for path in (view.path, view.mask_path):
+            if path is not None and (size := photo_size(path)) != expected:
+                raise InputError(
+                    path,
+                    f"is {size[0]}x{size[1]} but its camera says {expected[0]}x{expected[1]}",
+                    "Give the photos that the model was made from, or rescale the model.",
+                )
