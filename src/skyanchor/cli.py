@@ -1,0 +1,137 @@
+"""The command line: parse, call, print. Known errors are one line on stderr and exit code 2.
+
+Imports of anything heavy happen inside the verbs, so that --help and --version answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import tyro
+
+import skyanchor
+from skyanchor.errors import SkyAnchorError
+
+if TYPE_CHECKING:
+    from skyanchor.evaluation.metrics import ImageMetrics, Metrics
+    from skyanchor.evaluation.poses import PoseMetrics
+    from skyanchor.events import Listener
+
+DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
+
+RunPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+
+app = tyro.extras.SubcommandApp()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        print(f"skyanchor {skyanchor.__version__}")
+        return 0
+    try:
+        app.cli(
+            prog="skyanchor",
+            description=DESCRIPTION,
+            args=given or ["--help"],
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+    except SkyAnchorError as error:
+        print(f"skyanchor: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+# --- verbs --------------------------------------------------------------------------------------------------------
+
+
+@app.command
+def evaluate(run: RunPath, /, truth: Path, align: bool = False) -> None:
+    """Compare a run with true camera poses; writes RUN/metrics.json and prints a table.
+
+    Args:
+        run: Run folder.
+        truth: COLMAP model with the true poses of the ground sequence; images are matched by name.
+        align: Also give the errors after a Sim(3) alignment, for methods without a metric frame.
+    """
+    from skyanchor.evaluation.metrics import evaluate_run, write_metrics
+    from skyanchor.evaluation.perceptual import advice, find_weights
+
+    weights = find_weights()
+    metrics = evaluate_run(run, truth, align, weights.load() if weights is not None else None)
+    path = write_metrics(run, metrics)
+    _print_metrics(metrics)
+    if weights is None and metrics.render.ground.psnr is not None:
+        print(f"LPIPS was left out, its weights are not here: {advice()}.")
+    print(f"written to {path}")
+
+
+@app.command
+def doctor() -> None:
+    """Say which backends, weights and devices are usable here, and how to get the others."""
+    from skyanchor.doctor import diagnose
+
+    findings = diagnose()
+    rows = [[f.part, "yes" if f.usable else "no", f.detail, f.advice] for f in findings]
+    _print_table("skyanchor on this machine", ["part", "usable", "found", "to get it"], rows)
+
+
+# --- printing -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _listening(run: Path) -> Iterator[Listener]:
+    """A listener that shows progress on stderr and keeps RUN/log.txt."""
+    from skyanchor.report.progress import display, every, log_file
+
+    with display(sys.stderr) as show, log_file(run) as log:
+        yield every(show, log)
+
+
+def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name in header:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    Console(width=None if console.is_terminal else 120, highlight=False, markup=False).print(table)
+
+
+def _print_metrics(metrics: Metrics) -> None:
+    rows = [_pose_row("anchors", metrics.anchors), _pose_row("trajectory", metrics.trajectory)]
+    if metrics.aligned is not None:
+        rows.append(_pose_row("anchors, Sim(3)", metrics.aligned.anchors))
+        rows.append(_pose_row("trajectory, Sim(3)", metrics.aligned.trajectory))
+    _print_table("poses against the truth, RMSE", ["", "registered", "ATE m", "RPE-t m", "RPE-r deg"], rows)
+    if metrics.render.aerial.psnr is not None or metrics.render.ground.psnr is not None:
+        views = [_image_row("aerial", metrics.render.aerial), _image_row("ground", metrics.render.ground)]
+        _print_table("held-out views", ["", "PSNR dB", "SSIM (11x11, zero padded)", "LPIPS"], views)
+    if metrics.seconds:
+        seconds = [[stage, f"{value:.0f}"] for stage, value in metrics.seconds.items()]
+        _print_table("time", ["stage", "seconds"], seconds)
+
+
+def _pose_row(name: str, metrics: PoseMetrics) -> list[str]:
+    errors = (metrics.ate_m, metrics.rpe_t_m, metrics.rpe_r_deg)
+    return [name, f"{metrics.registered}/{metrics.total}", *(_figure(error, 3) for error in errors)]
+
+
+def _image_row(name: str, metrics: ImageMetrics) -> list[str]:
+    return [name, _figure(metrics.psnr, 2), _figure(metrics.ssim, 4), _figure(metrics.lpips, 4)]
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""The tree is the pipeline: imports point down only, nothing prints but the command line, nothing is pickled."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import skyanchor
+
+ROOT = Path(skyanchor.__file__).parent
+
+LAYERS = (
+    ("types", "errors", "events"),
+    ("codec", "geometry"),
+    ("photos", "files"),
+    ("matching", "stereo", "gaussians"),
+    ("scaffold", "sequence"),
+    ("anchors",),
+    ("trajectory",),
+    ("update",),
+    ("executor", "records"),
+    ("run_folder",),
+    ("pipeline",),
+    ("evaluation", "report", "town"),
+    ("doctor",),
+    ("cli",),
+)
+"""From the bottom up; modules of one layer do not import each other."""
+
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def _part(path: Path) -> str:
+    """The top-level module or package that a file belongs to."""
+    relative = path.relative_to(ROOT)
+    return relative.parts[0].removesuffix(".py")
+
+
+def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of every import of our own code, those inside functions included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute"
+            yield node.lineno, node.module or ""
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    here = _part(path)
+    if here == "__init__":
+        return
+    assert here in RANK, f"{here} has no place in LAYERS"
+    for line, name in _imports(ast.parse(path.read_text())):
+        parts = name.split(".")
+        if parts[0] != "skyanchor" or len(parts) < 2 or parts[1] not in RANK or parts[1] == here:
+            continue
+        assert RANK[parts[1]] < RANK[here], f"{path.name}:{line} imports {name}, which is not below {here}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_the_command_line_prints_and_nothing_is_pickled(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            assert path.name == "cli.py", f"{path.name}:{node.lineno} prints"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pickle":
+            assert node.attr == "UnpicklingError", f"{path.name}:{node.lineno} pickles"
+        if isinstance(node, ast.ExceptHandler):
+            assert node.type is not None, f"{path.name}:{node.lineno} has a bare except"
+
+
+def test_the_layers_name_what_exists() -> None:
+    found = {_part(path) for path in FILES} - {"__init__"}
+    assert found <= set(RANK)
+
+
+def test_a_wrong_direction_would_be_seen() -> None:
+    tree = ast.parse("def f():\n    from skyanchor import cli\n    import skyanchor.pipeline")
+    assert [name for _, name in _imports(tree)] == ["skyanchor", "skyanchor.cli", "skyanchor.pipeline"]
+    assert RANK["cli"] > RANK["pipeline"] > RANK["types"]
