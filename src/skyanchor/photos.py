@@ -58,6 +58,15 @@ def _ends_well(path: Path, kind: str | None) -> bool:
         return ending is not None and file.read().rstrip(b"\0").endswith(ending)
 
 
+def find_mask(images: Path, name: str) -> Path | None:
+    """masks/<name>.png beside the image folder (or masks/<name without extension>.png), None without one."""
+    masks = images.parent / "masks"
+    for candidate in (masks / f"{name}.png", masks / Path(name).with_suffix(".png")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
 def read_mask(path: Path) -> Bools:
     """(H, W), True where the mask is not black."""
     return read_pixels(path).max(axis=2) > 0

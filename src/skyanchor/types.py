@@ -271,6 +271,8 @@ class Sequence:
     groups: tuple[AnchorGroup, ...]
     gps: tuple[tuple[float, float, float] | None, ...] = ()
     """Per frame EXIF latitude, longitude (deg), altitude (m); empty when no frame has any."""
+    focal_sigma: float = 0.0
+    """Relative standard deviation of the focal length: 0 as given, a few per cent from EXIF, much for a guess."""
 
 
 # --- stage results ----------------------------------------------------------------------------------------------

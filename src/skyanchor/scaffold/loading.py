@@ -11,7 +11,7 @@ import numpy as np
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.geometry import rigid
-from skyanchor.photos import natural_key
+from skyanchor.photos import find_mask, natural_key
 from skyanchor.scaffold import colmap_files, georeference, orientation, photo_files
 from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
 from skyanchor.scaffold.orientation import OrientationConfig
@@ -159,7 +159,7 @@ def _views(model: ColmapModel, images: Path, moved: Floats) -> tuple[View, ...]:
             images / image.name,
             model.cameras[image.camera_id],
             georeference.to_local(pose_of(image), moved),
-            photo_files.find_mask(images, image.name),
+            find_mask(images, image.name),
             image.image_id,
         )
         for image in ordered

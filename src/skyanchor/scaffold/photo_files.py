@@ -34,15 +34,6 @@ def missing_photos(folder: Path, names: list[str]) -> list[str]:
     return [name for name in names if not (folder / name).is_file()]
 
 
-def find_mask(images: Path, name: str) -> Path | None:
-    """masks/<name>.png beside the image folder (or masks/<name without extension>.png), None without one."""
-    masks = images.parent / "masks"
-    for candidate in (masks / f"{name}.png", masks / Path(name).with_suffix(".png")):
-        if candidate.is_file():
-            return candidate
-    return None
-
-
 def check_photos(views: tuple[View, ...]) -> None:
     """InputError for a photo that is unreadable, cut off, or of another size than its camera; masks likewise."""
     for view in views:

@@ -1,0 +1,187 @@
+"""Intrinsics of the ground camera: as given, from EXIF, or a stated guess."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import pycolmap
+from PIL import ExifTags, Image
+
+from skyanchor.errors import InputError
+from skyanchor.types import Camera
+
+GUESSED_FOCAL = 1.2
+"""Focal length of a guess over the longer image side: about 45 degrees across, between phone and action camera."""
+FILM_DIAGONAL_MM = math.hypot(36.0, 24.0)
+EXAMPLE = "Expected e.g. PINHOLE,fx,fy,cx,cy or OPENCV,fx,fy,cx,cy,k1,k2,p1,p2 or f=900 (pixels)."
+
+
+@dataclass(frozen=True)
+class Exif:
+    """What a photo says about how it was taken."""
+
+    make_model: str
+    focal_px: float | None
+    """From the 35 mm equivalent or from focal length and sensor resolution, pixels."""
+    focal_mm: float | None
+    gps: tuple[float, float, float] | None
+    """Latitude, longitude (deg), altitude (m)."""
+    orientation: int
+    """1 = upright; 3, 6, 8 = turned."""
+
+
+# --- a camera string --------------------------------------------------------------------------------------------
+
+
+def parse_camera(text: str, width: int, height: int) -> Camera:
+    """The camera a user wrote: MODEL,params in COLMAP order, or f=900 for a pinhole with a centred principal point.
+
+    WIDTHxHEIGHT may follow the model name when the numbers belong to another size of the same images:
+    PINHOLE,1920x1080,fx,fy,cx,cy is scaled to the frames' size.
+    """
+    words = [word.strip() for word in text.replace(" ", ",").split(",") if word.strip()]
+    if not words:
+        raise _refused(text, "is empty")
+    if "=" in words[0]:
+        return _short_form(text, words, width, height)
+    model = words[0].upper()
+    size = (width, height)
+    if len(words) > 1 and "x" in words[1].lower():
+        size = _size(text, words.pop(1))
+    return _resized(text, _checked(text, model, size, _numbers(text, words[1:])), width, height)
+
+
+def _refused(text: str, problem: str) -> InputError:
+    return InputError(f"camera '{text}'", problem, EXAMPLE)
+
+
+def _short_form(text: str, words: list[str], width: int, height: int) -> Camera:
+    """f=.. [cx=.. cy=..] in pixels, or fov=.. across the width in degrees."""
+    values: dict[str, float] = {}
+    for word in words:
+        name, _, number = word.partition("=")
+        values[name.lower()] = _numbers(text, [number])[0]
+    if unknown := set(values) - {"f", "fov", "cx", "cy"}:
+        raise _refused(text, f"unknown {', '.join(sorted(unknown))}")
+    if "f" in values:
+        focal = values["f"]
+    elif "fov" in values and 0.0 < values["fov"] < 180.0:
+        focal = width / 2.0 / math.tan(math.radians(values["fov"]) / 2.0)
+    else:
+        raise _refused(text, "no focal length")
+    centre = (values.get("cx", width / 2.0), values.get("cy", height / 2.0))
+    return _checked(text, "PINHOLE", (width, height), (focal, focal, *centre))
+
+
+def _numbers(text: str, words: list[str]) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(word) for word in words)
+    except ValueError as error:
+        raise _refused(text, str(error)) from error
+    if not all(math.isfinite(number) for number in numbers):
+        raise _refused(text, "a parameter is not finite")
+    return numbers
+
+
+def _size(text: str, word: str) -> tuple[int, int]:
+    width, _, height = word.lower().partition("x")
+    if not (width.isdecimal() and height.isdecimal() and int(width) > 0 and int(height) > 0):
+        raise _refused(text, f"'{word}' is no size like 1920x1080")
+    return int(width), int(height)
+
+
+def _checked(text: str, model: str, size: tuple[int, int], params: tuple[float, ...]) -> Camera:
+    if model not in pycolmap.CameraModelId.__members__ or model in ("INVALID", "EQUIRECTANGULAR"):
+        raise _refused(text, f"unknown camera model {model}")
+    template = pycolmap.Camera.create_from_model_name(1, model, 1.0, *size)
+    if len(params) != len(template.params):
+        wanted = f"{model} has {len(template.params)} parameters ({template.params_info})"
+        raise _refused(text, f"{wanted}, not {len(params)}")
+    if any(params[k] <= 0 for k in template.focal_length_idxs()):
+        raise _refused(text, "the focal length must be above zero, in pixels")
+    return Camera(model, size[0], size[1], params)
+
+
+def _resized(text: str, camera: Camera, width: int, height: int) -> Camera:
+    """The camera at the frames' size; the aspect must agree to a pixel."""
+    if (camera.width, camera.height) == (width, height):
+        return camera
+    if abs(camera.height * width / camera.width - height) > 1.0:
+        raise _refused(text, f"{camera.width}x{camera.height} has another aspect than the frames' {width}x{height}")
+    other = pycolmap.Camera(model=camera.model, width=camera.width, height=camera.height, params=list(camera.params))
+    other.rescale(width, height)
+    return Camera(camera.model, width, height, tuple(float(p) for p in other.params))
+
+
+# --- EXIF and guess ---------------------------------------------------------------------------------------------
+
+
+def read_exif(path: Path) -> Exif:
+    """What the photo's EXIF says; missing tags are None, a photo without EXIF has none at all."""
+    try:
+        with Image.open(path) as image:
+            tags, size = image.getexif(), image.size
+            detail, place = tags.get_ifd(ExifTags.IFD.Exif), tags.get_ifd(ExifTags.IFD.GPSInfo)
+    except (OSError, ValueError, SyntaxError):
+        return Exif("", None, None, None, 1)
+    name = f"{tags.get(ExifTags.Base.Make, '')} {tags.get(ExifTags.Base.Model, '')}".replace("\0", "").strip()
+    orientation = tags.get(ExifTags.Base.Orientation, 1)
+    focal_mm = _positive(detail.get(ExifTags.Base.FocalLength))
+    return Exif(name, _focal_px(detail, size), focal_mm, _gps(place), int(orientation) if orientation else 1)
+
+
+def _positive(value: object) -> float | None:
+    """The number when it is one and above zero."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, ZeroDivisionError):
+        return None
+    return number if math.isfinite(number) and number > 0 else None
+
+
+def _focal_px(detail: dict[int, object], size: tuple[int, int]) -> float | None:
+    """Focal length in pixels: f35 / 43.27 mm x image diagonal, else f x pixels per millimetre on the sensor."""
+    equivalent = _positive(detail.get(ExifTags.Base.FocalLengthIn35mmFilm))
+    if equivalent is not None:
+        return equivalent / FILM_DIAGONAL_MM * math.hypot(*size)
+    focal = _positive(detail.get(ExifTags.Base.FocalLength))
+    per_unit = _positive(detail.get(ExifTags.Base.FocalPlaneXResolution))
+    unit_mm = {2: 25.4, 3: 10.0, 4: 1.0}.get(int(_positive(detail.get(ExifTags.Base.FocalPlaneResolutionUnit)) or 2))
+    if focal is None or per_unit is None or unit_mm is None:
+        return None
+    return focal * per_unit / unit_mm
+
+
+def _gps(place: dict[int, object]) -> tuple[float, float, float] | None:
+    """Latitude, longitude (deg), altitude (m, 0 when it is not said)."""
+    latitude = _degrees(place.get(ExifTags.GPS.GPSLatitude), place.get(ExifTags.GPS.GPSLatitudeRef), "S")
+    longitude = _degrees(place.get(ExifTags.GPS.GPSLongitude), place.get(ExifTags.GPS.GPSLongitudeRef), "W")
+    if latitude is None or longitude is None or (latitude == 0.0 and longitude == 0.0):
+        return None
+    altitude = _positive(place.get(ExifTags.GPS.GPSAltitude)) or 0.0
+    below = place.get(ExifTags.GPS.GPSAltitudeRef) in (1, b"\x01")
+    return latitude, longitude, -altitude if below else altitude
+
+
+def _degrees(value: object, reference: object, negative: str) -> float | None:
+    """Degrees, minutes, seconds as one number; None when they are not three numbers."""
+    if not isinstance(value, tuple | list) or len(value) != 3:
+        return None
+    try:
+        degrees = sum(float(part) / 60.0**k for k, part in enumerate(value))
+    except (TypeError, ValueError, ZeroDivisionError):
+        return None
+    return (-degrees if str(reference).upper().startswith(negative) else degrees) if math.isfinite(degrees) else None
+
+
+def guessed_camera(width: int, height: int) -> Camera:
+    """A pinhole with focal length 1.2 x the longer side, to be refined by later stages."""
+    focal = GUESSED_FOCAL * max(width, height)
+    return Camera("PINHOLE", width, height, (focal, focal, width / 2.0, height / 2.0))
+
+
+def exif_camera(focal_px: float, width: int, height: int) -> Camera:
+    """A pinhole with the focal length of the EXIF."""
+    return Camera("PINHOLE", width, height, (focal_px, focal_px, width / 2.0, height / 2.0))

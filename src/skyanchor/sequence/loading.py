@@ -1,0 +1,178 @@
+"""The ground photos or video as a user has them, as one checked value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from skyanchor.errors import InputError
+from skyanchor.photos import find_mask, natural_key, photo_size
+from skyanchor.sequence import intrinsics, submaps, upright, video
+from skyanchor.sequence.intrinsics import Exif
+from skyanchor.sequence.submaps import SubmapConfig
+from skyanchor.sequence.video import VideoConfig
+from skyanchor.types import Camera, Frame, Sequence
+
+PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
+EXIF_FOCAL_SIGMA = 0.03
+"""35 mm equivalents are whole millimetres and ignore the crop of some modes."""
+GUESS_FOCAL_SIGMA = 0.25
+
+
+@dataclass(frozen=True)
+class SequenceConfig:
+    """How the ground photos are read."""
+
+    camera: str | None = None
+    """Intrinsics: MODEL,params in COLMAP order (PINHOLE,fx,fy,cx,cy) or f=900, pixels; EXIF or a guess without it."""
+    cut: SubmapConfig = field(default_factory=SubmapConfig)
+    """Submaps and anchor groups."""
+    video: VideoConfig = field(default_factory=VideoConfig)
+    """Which frames of a video are taken."""
+
+
+@dataclass(frozen=True)
+class Intrinsics:
+    """The camera of a sequence and how well it is known."""
+
+    camera: Camera
+    focal_sigma: float
+    """Relative."""
+
+
+def load_sequence(path: Path, config: SequenceConfig | None = None, frames_folder: Path | None = None) -> Sequence:
+    """The frames in order, their camera, submaps and anchor groups.
+
+    `path` is a folder of photos, a folder that holds images/, or a video. Frames of a video, and upright copies of
+    photos that are stored sideways, are written to `frames_folder`.
+    """
+    config = config or SequenceConfig()
+    path = Path(path)
+    if path.is_file():
+        photos = video.extract_frames(path, config.video, _needed(path, frames_folder, "is a video"))
+        return build_sequence(path, photos[0].parent, photos, config)
+    folder, photos = find_photos(path)
+    exifs = [intrinsics.read_exif(photo) for photo in photos]
+    if any(exif.orientation != 1 for exif in exifs):
+        target = _needed(photos[0], frames_folder, "is stored sideways (EXIF orientation)")
+        photos = upright.write_upright(folder, photos, target)
+        folder = photos[0].parent
+    return build_sequence(path, folder, photos, config, exifs)
+
+
+def _needed(path: Path, frames_folder: Path | None, why: str) -> Path:
+    if frames_folder is None:
+        raise InputError(path, f"{why} and needs a folder for its frames", "Give frames_folder.")
+    return frames_folder
+
+
+def build_sequence(
+    root: Path, folder: Path, photos: list[Path], config: SequenceConfig, exifs: list[Exif] | None = None
+) -> Sequence:
+    """The sequence of checked photos, one camera."""
+    least = config.cut.group_size
+    if len(photos) < least:
+        raise InputError(
+            root, f"has {len(photos)} frames, fewer than one anchor group of {least}", "Give a longer sequence."
+        )
+    size = one_size(photos)
+    exifs = exifs or [intrinsics.read_exif(photo) for photo in photos]
+    one_camera(photos, exifs)
+    known = choose_camera(config.camera, exifs[0], size)
+    frames = tuple(Frame(k, p.name, p, _mask(root, folder, p, size)) for k, p in enumerate(photos))
+    cut = submaps.cut_submaps(len(frames), config.cut)
+    groups = submaps.anchor_groups(cut, config.cut)
+    gps = tuple(exif.gps for exif in exifs)
+    return Sequence(
+        root,
+        frames,
+        known.camera,
+        known.focal_sigma > 0.0,
+        cut,
+        groups,
+        gps if any(gps) else (),
+        known.focal_sigma,
+    )
+
+
+def find_photos(path: Path) -> tuple[Path, list[Path]]:
+    """The folder with the photos and the photos in natural order."""
+    if not path.is_dir():
+        raise InputError(path, "does not exist", "Give a folder of photos or a video file.")
+    folder = path / "images" if (path / "images").is_dir() else path
+    photos = _photos_in(folder)
+    if not photos:
+        below = [sub for sub in sorted(folder.iterdir()) if sub.is_dir() and sub.name != "masks" and _photos_in(sub)]
+        if len(below) > 1:
+            names = ", ".join(sub.name for sub in below[:4])
+            raise InputError(
+                folder, f"holds several folders of photos ({names})", "Give one of them: one camera's walk."
+            )
+        if not below:
+            raise InputError(folder, "holds no photos", f"Expected {' '.join(PHOTO_SUFFIXES)} files, or give a video.")
+        folder, photos = below[0], _photos_in(below[0])
+    return folder, photos
+
+
+def _photos_in(folder: Path) -> list[Path]:
+    files = [f for f in folder.iterdir() if f.suffix.lower() in PHOTO_SUFFIXES and not f.name.startswith(".")]
+    return sorted((f for f in files if f.is_file()), key=lambda f: natural_key(f.name))
+
+
+# --- one camera -------------------------------------------------------------------------------------------------
+
+
+def one_size(photos: list[Path]) -> tuple[int, int]:
+    """The width and height of all photos; InputError that names the odd ones."""
+    sizes = [photo_size(photo) for photo in photos]
+    usual = max(sorted(set(sizes)), key=sizes.count)
+    odd = [k for k, size in enumerate(sizes) if size != usual]
+    if odd:
+        size = sizes[odd[0]]
+        others = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+        like = photos[sizes.index(usual)].name
+        raise InputError(
+            photos[odd[0]],
+            f"is {size[0]}x{size[1]}{others}, but {sizes.count(usual)} photos like {like} are {usual[0]}x{usual[1]}",
+            "One sequence has one camera and one size: split the folder or remove the odd files.",
+        )
+    return usual
+
+
+def one_camera(photos: list[Path], exifs: list[Exif]) -> None:
+    """InputError that names two photos whose EXIF tells of different cameras or zooms; silence of EXIF is no proof."""
+    first = next((k for k, exif in enumerate(exifs) if exif.make_model), None)
+    for photo, exif in zip(photos, exifs, strict=True):
+        if first is None or not exif.make_model:
+            continue
+        usual = exifs[first]
+        zoomed = usual.focal_mm and exif.focal_mm and abs(exif.focal_mm / usual.focal_mm - 1.0) > 0.01
+        if exif.make_model != usual.make_model or zoomed:
+            raise InputError(
+                photo,
+                f"was taken with {_described(exif)}, but {photos[first].name} with {_described(usual)}",
+                "One sequence has one camera and one zoom: split the folder.",
+            )
+
+
+def _described(exif: Exif) -> str:
+    return f"{exif.make_model} at {exif.focal_mm:g} mm" if exif.focal_mm else exif.make_model
+
+
+def choose_camera(given: str | None, exif: Exif, size: tuple[int, int]) -> Intrinsics:
+    """The camera as given, else from EXIF, else a guess."""
+    if given is not None:
+        return Intrinsics(intrinsics.parse_camera(given, *size), 0.0)
+    if exif.focal_px is not None:
+        return Intrinsics(intrinsics.exif_camera(exif.focal_px, *size), EXIF_FOCAL_SIGMA)
+    return Intrinsics(intrinsics.guessed_camera(*size), GUESS_FOCAL_SIGMA)
+
+
+def _mask(root: Path, folder: Path, photo: Path, size: tuple[int, int]) -> Path | None:
+    """The photo's mask, checked for size; beside the photos or, for a video, beside the video."""
+    path = find_mask(folder, photo.name) or find_mask(root, photo.name)
+    if path is not None and (found := photo_size(path)) != size:
+        raise InputError(
+            path, f"is {found[0]}x{found[1]} but its photo is {size[0]}x{size[1]}", "Give masks of the photos' size."
+        )
+    return path

@@ -1,0 +1,32 @@
+"""Photos that are stored sideways, turned as their EXIF says: matching and gravity need them upright."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PIL import Image, ImageOps
+
+from skyanchor.photos import find_mask
+
+QUALITY = 97
+
+
+def write_upright(folder: Path, photos: list[Path], target: Path) -> list[Path]:
+    """Upright copies (JPEG) in target/images, masks in target/masks, same names; the originals are not touched."""
+    images, masks = target / "images", target / "masks"
+    images.mkdir(parents=True, exist_ok=True)
+    return [_write_one(folder, photo, images, masks) for photo in photos]
+
+
+def _write_one(folder: Path, photo: Path, images: Path, masks: Path) -> Path:
+    copy = images / f"{photo.stem}.jpg"
+    with Image.open(photo) as image:
+        tag = image.getexif().get(0x0112, 1)
+        ImageOps.exif_transpose(image).convert("RGB").save(copy, quality=QUALITY, subsampling=0)
+    mask = find_mask(folder, photo.name)
+    if mask is not None:
+        masks.mkdir(parents=True, exist_ok=True)
+        with Image.open(mask) as image:
+            image.getexif()[0x0112] = tag
+            ImageOps.exif_transpose(image).save(masks / f"{copy.name}.png")
+    return copy
