@@ -11,7 +11,6 @@ from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Pose, 
 SCAFFOLD, ANCHORS, TRAJECTORY, SCENE = "1-scaffold", "2-anchors", "3-trajectory", "4-scene"
 """The stage folders."""
 
-GEOREF = "georef.json"
 ANCHORS_FILE = "anchors.json"
 TRAJECTORY_FILE = "trajectory.json"
 POINTS_FILE = "points.npz"
@@ -24,6 +23,8 @@ class AnchorsRecord:
 
     names: tuple[str, ...]
     """Name of every frame of the sequence; `frame` fields are positions in it."""
+    georef: Georeference
+    """Where the frame of the poses lies."""
     anchors: Anchors
 
 
@@ -33,6 +34,8 @@ class TrajectoryRecord:
 
     names: tuple[str, ...]
     """Name of every frame of the sequence; `frame` fields are positions in it."""
+    georef: Georeference
+    """Where the frame of the poses lies."""
     camera: Camera
     frames: tuple[PosedFrame, ...]
 
@@ -65,10 +68,12 @@ def trajectory_poses(record: TrajectoryRecord) -> dict[str, Pose]:
     }
 
 
-def split(names: tuple[str, ...], trajectory: Trajectory) -> tuple[TrajectoryRecord, PointsRecord]:
+def split(
+    names: tuple[str, ...], georef: Georeference, trajectory: Trajectory
+) -> tuple[TrajectoryRecord, PointsRecord]:
     """The poses and the points of a trajectory, as they are stored."""
     return (
-        TrajectoryRecord(names, trajectory.camera, trajectory.frames),
+        TrajectoryRecord(names, georef, trajectory.camera, trajectory.frames),
         PointsRecord(trajectory.points, trajectory.point_colors, trajectory.tracks),
     )
 
@@ -86,8 +91,3 @@ def load_anchors(run: Path) -> AnchorsRecord:
 def load_trajectory(run: Path) -> TrajectoryRecord:
     """The trajectory of a run folder, without its points."""
     return files.load(run / TRAJECTORY / TRAJECTORY_FILE, TrajectoryRecord)
-
-
-def load_georef(stage: Path) -> Georeference:
-    """Where a stage's local frame lies; every stage folder carries it."""
-    return files.load(stage / GEOREF, Georeference)

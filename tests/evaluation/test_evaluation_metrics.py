@@ -68,10 +68,11 @@ def _write_run(root: Path, shift: np.ndarray, scale: float = 1.0) -> Path:
     poses = tuple(AnchorPose(k, _moved(_true(k), 2 * shift, scale), np.eye(6)) for k in range(3))
     good = LocalisedGroup(AnchorGroup(0, (0, 1, 2), (0,)), poses, None, {})
     bad = LocalisedGroup(AnchorGroup(1, (9, 10, 11), (0,)), (), Refusal("few", "few"), {})
-    files.save(root / "2-anchors/anchors.json", AnchorsRecord(NAMES, Anchors((good, bad), CAMERA)))
-    files.save(root / "3-trajectory/trajectory.json", TrajectoryRecord(NAMES, CAMERA, frames))
+    files.save(
+        root / "2-anchors/anchors.json", AnchorsRecord(NAMES, Georeference(OFFSET), Anchors((good, bad), CAMERA))
+    )
+    files.save(root / "3-trajectory/trajectory.json", TrajectoryRecord(NAMES, Georeference(OFFSET), CAMERA, frames))
     for stage in (records.ANCHORS, records.TRAJECTORY):
-        files.save(root / stage / "georef.json", Georeference(OFFSET))
         files.save(root / stage / "recipe.json", Recipe(stage, {}, {}, (), {}))
     files.write_bytes(root / "timings.json", b'{"2-anchors": 1.5}')
     return root

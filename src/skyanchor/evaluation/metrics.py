@@ -17,6 +17,7 @@ from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.geometry import similarity
 from skyanchor.photos import read_pixels
 from skyanchor.run_folder import RECIPE, timings
+from skyanchor.scaffold.georeference import moved_by
 from skyanchor.types import Bytes, Floats, Pose
 
 METRICS = "metrics.json"
@@ -73,6 +74,8 @@ class Estimate:
     asked: tuple[str, ...]
     """Those that were to get a pose."""
     cams_from_world: dict[str, Pose]
+    moved: Floats
+    """(3,), what was subtracted from the coordinates in the user's files, metres."""
 
 
 Perceptual: TypeAlias = Callable[[Bytes, Bytes], float]
@@ -85,7 +88,7 @@ def evaluate_run(run: Path, truth: Path, align: bool = False, perceptual: Percep
     stages = [estimate for estimate in (anchors, trajectory) if estimate is not None]
     if not stages:
         raise InputError(run, "holds neither anchors nor a trajectory", "Run those stages first.")
-    true = matched(read_truth(truth, _offset(run)), stages[-1].sequence)
+    true = matched(read_truth(truth, stages[-1].moved), stages[-1].sequence)
     if not true:
         raise InputError(truth, "shares no image name with the run", "Give the model of the same sequence.")
     return Metrics(
@@ -134,22 +137,15 @@ def _anchors(run: Path) -> Estimate | None:
     if not (run / records.ANCHORS / RECIPE).is_file():
         return None
     record = records.load_anchors(run)
-    return Estimate(record.names, records.anchor_names(record), records.anchor_poses(record))
+    poses = records.anchor_poses(record)
+    return Estimate(record.names, records.anchor_names(record), poses, moved_by(record.georef))
 
 
 def _trajectory(run: Path) -> Estimate | None:
     if not (run / records.TRAJECTORY / RECIPE).is_file():
         return None
     record = records.load_trajectory(run)
-    return Estimate(record.names, record.names, records.trajectory_poses(record))
-
-
-def _offset(run: Path) -> Floats:
-    """The offset of the run's local frame; zero where no stage says otherwise."""
-    for stage in (records.TRAJECTORY, records.ANCHORS, records.SCAFFOLD):
-        if (run / stage / records.GEOREF).is_file():
-            return records.load_georef(run / stage).offset
-    return np.zeros(3)
+    return Estimate(record.names, record.names, records.trajectory_poses(record), moved_by(record.georef))
 
 
 # --- renders ------------------------------------------------------------------------------------------------------
