@@ -1,0 +1,240 @@
+"""A town scene on disk, laid out as a user's data is: aerial model, street frames, and the truth apart."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+
+from skyanchor import files
+from skyanchor.errors import InputError
+from skyanchor.events import Listener, Progress, StageFinished, StageStarted, silent
+from skyanchor.geometry import cameras
+from skyanchor.town import routes, sensor
+from skyanchor.town.presets import TownPreset, WalkPlan
+from skyanchor.town.routes import Shot
+from skyanchor.types import Camera, Floats
+
+if TYPE_CHECKING:
+    from skyanchor.town.town import Epoch, Town
+
+log = logging.getLogger(__name__)
+
+DEPTH_UNIT = 0.002
+"""Metres per count of a depth PNG."""
+
+
+def build_town(out: Path, preset: TownPreset, seed: int | None = None, listen: Listener = silent) -> None:
+    """Write the scene of a preset into the folder `out`, whole or not at all.
+
+    The folder must be empty or absent. The same preset and seed give the same bytes with any number of threads.
+    """
+    if out.is_file() or (out.is_dir() and any(out.iterdir())):
+        raise InputError(out, "is not empty", "Give a new or empty folder for the scene.")
+    start = time.monotonic()
+    used = preset.seed if seed is None else seed
+    listen(StageStarted("town", f"building the {preset.name} scene from seed {used}"))
+    files.write_through(out, lambda draft: _write_scene(draft, preset, used, listen))
+    listen(StageFinished("town", time.monotonic() - start))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scene:
+    """All that is known before the first photo."""
+
+    town: Town
+    aerial: list[Shot]
+    ground: list[Shot]
+    later: list[Shot]
+    area: Floats
+
+
+def _plan(preset: TownPreset, seed: int) -> _Scene:
+    from skyanchor.town.town import make_town
+
+    town = make_town(preset.streets, seed)
+    flight, walk, later = (np.random.default_rng([seed, k]) for k in (11, 12, 13))
+    walks = [preset.walk] + ([preset.later_walk] if preset.later_walk else [])
+    area = routes.covered_area(walks, town.layout)
+    return _Scene(
+        town,
+        routes.flight_shots(preset.flight, town.layout, area, flight),
+        routes.walk_shots(preset.walk, town.layout, "ground", walk),
+        routes.walk_shots(preset.later_walk, town.layout, "ground2", later) if preset.later_walk else [],
+        area,
+    )
+
+
+def _write_scene(root: Path, preset: TownPreset, seed: int, listen: Listener) -> None:
+    from skyanchor.town.town import Epoch
+
+    scene = _plan(preset, seed)
+    eye = routes.flight_camera(preset.flight)
+    mapping = sensor.survey_sensor(preset.flight.gain, preset.flight.noise)
+    folder = root / "aerial" / "images"
+    _photograph(scene.town, eye, scene.aerial, Epoch.AERIAL, mapping, folder, preset.samples, seed, listen)
+    figures = _write_aerial_model(root / "aerial" / "sparse", folder, eye, scene.aerial, listen)
+    _write_depths(root / "truth_aerial_depth", scene, eye, preset.depth_photos, listen)
+    _write_walk(root / "ground", scene.town, preset.walk, scene.ground, Epoch.GROUND, preset, seed, listen)
+    if preset.later_walk:
+        _write_walk(root / "ground2", scene.town, preset.later_walk, scene.later, Epoch.LATER, preset, seed, listen)
+    record = _record(preset, seed, scene, figures)
+    files.write_bytes(root / "scene.json", (json.dumps(record, indent=2) + "\n").encode())
+    files.write_bytes(root / "README.md", _readme(preset, scene, figures).encode())
+
+
+def _photograph(
+    town: Town, camera: Camera, shots: list[Shot], epoch: Epoch, eye: sensor.Sensor, folder: Path, samples: int,
+    seed: int, listen: Listener
+) -> None:  # fmt: skip
+    from skyanchor.town.rendering import render_colour
+
+    folder.mkdir(parents=True)
+    for k, shot in enumerate(shots):
+        light = render_colour(town, camera, shot.cam_from_world, epoch, samples)
+        pixels = sensor.develop(light, eye, np.random.default_rng([seed, int(epoch), k]))
+        _write_image(folder / shot.name, pixels[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, eye.quality])
+        listen(Progress("town", f"{epoch.name.lower() if epoch.name else ''} photos", k + 1, len(shots)))
+
+
+def _write_image(path: Path, pixels: np.ndarray[Any, Any], options: list[int]) -> None:
+    done, data = cv2.imencode(path.suffix, pixels, options)
+    if not done:
+        raise OSError(f"{path}: the image could not be encoded")
+    path.write_bytes(data.tobytes())
+
+
+def _write_aerial_model(
+    folder: Path, images: Path, camera: Camera, shots: list[Shot], listen: Listener
+) -> dict[str, float]:
+    from skyanchor.town.tracks import TrackConfig, triangulated
+
+    model = triangulated(images, camera, shots, TrackConfig(), listen)
+    folder.mkdir(parents=True)
+    model.write_binary(folder)
+    return {
+        "points": model.num_points3D(),
+        "mean_track_length": model.compute_mean_track_length(),
+        "mean_reprojection_error": model.compute_mean_reprojection_error(),
+    }
+
+
+def _write_walk(
+    root: Path, town: Town, plan: WalkPlan, shots: list[Shot], epoch: Epoch, preset: TownPreset, seed: int,
+    listen: Listener
+) -> None:  # fmt: skip
+    from skyanchor.town.town import Epoch
+    from skyanchor.town.tracks import empty_model
+
+    camera = routes.walk_camera(plan)
+    phone = sensor.handheld_sensor(plan.gain, plan.noise, 0.1 if epoch == Epoch.GROUND else -0.08)
+    _photograph(town, camera, shots, epoch, phone, root / "images", preset.samples, seed, listen)
+    (root / "truth").mkdir()
+    empty_model(camera, shots).write_binary(root / "truth")
+
+
+# --- truth ------------------------------------------------------------------------------------------------------
+
+
+def half_camera(camera: Camera) -> Camera:
+    """The camera of the depth PNGs: the photo's, halved."""
+    return cameras.scaled(camera, camera.width // 2)
+
+
+def _write_depths(folder: Path, scene: _Scene, camera: Camera, count: int, listen: Listener) -> None:
+    """True depth of photos spread over the flight, 16-bit PNG in units of 2 mm; 0 = none or too far."""
+    from skyanchor.town.rendering import render_depth
+    from skyanchor.town.town import Epoch
+
+    folder.mkdir(parents=True)
+    chosen = np.unique(np.linspace(0, len(scene.aerial) - 1, min(count, len(scene.aerial))).round().astype(int))
+    for done, k in enumerate(chosen.tolist()):
+        shot = scene.aerial[k]
+        depth = render_depth(scene.town, half_camera(camera), shot.cam_from_world, Epoch.AERIAL)
+        counts = np.round(depth / DEPTH_UNIT)
+        counts = np.where(counts > 65535, 0, counts).astype(np.uint16)
+        _write_image(folder / Path(shot.name).with_suffix(".png").name, counts, [])
+        listen(Progress("town", "aerial depth", done + 1, len(chosen)))
+
+
+# --- words ------------------------------------------------------------------------------------------------------
+
+
+def _camera_record(camera: Camera) -> dict[str, object]:
+    return {"model": camera.model, "size": [camera.width, camera.height], "params": list(camera.params)}
+
+
+def _record(preset: TownPreset, seed: int, scene: _Scene, figures: dict[str, float]) -> dict[str, object]:
+    eye = routes.flight_camera(preset.flight)
+    sequences: dict[str, object] = {}
+    for name, plan, shots in (("ground", preset.walk, scene.ground), ("ground2", preset.later_walk, scene.later)):
+        if plan is not None:
+            camera = _camera_record(routes.walk_camera(plan))
+            length = _way(plan, scene)
+            sequences[name] = {
+                "images": len(shots), "camera": camera, "length": length, "eye_height": plan.eye_height
+            }  # fmt: skip
+    slope = preset.streets.slope
+    return {
+        "name": preset.name,
+        "note": "images are renders of a procedural town, not photographs; poses are exact",
+        "provenance": "skyanchor.town",
+        "licence": "Apache-2.0",
+        "seed": seed,
+        "units": "metre",
+        "axes": "x east, y north, z up",
+        "up": [0.0, 0.0, 1.0],
+        "ground_plane": {"normal": [-slope[0], -slope[1], 1.0], "offset": 0.0, "note": "roads; pavements lie above"},
+        "sequences": sequences,
+        "aerial": {
+            "images": len(scene.aerial),
+            "camera": _camera_record(eye),
+            "altitude": preset.flight.altitude,
+            "ground_sample_distance": preset.flight.altitude / preset.flight.focal,
+            **figures,
+        },
+        "truth_aerial_depth": {"camera": _camera_record(half_camera(eye)), "unit": DEPTH_UNIT},
+        "preset": asdict(preset),
+    }
+
+
+def _way(plan: WalkPlan, scene: _Scene) -> float:
+    points, _ = routes.walk_line(plan, scene.town.layout)
+    return float(np.linalg.norm(np.diff(points, axis=0), axis=1).sum())
+
+
+def _readme(preset: TownPreset, scene: _Scene, figures: dict[str, float]) -> str:
+    flight, half = preset.flight, half_camera(routes.flight_camera(preset.flight))
+    lines = [
+        f"# Scene `{preset.name}`",
+        "",
+        "A procedural town. **These are renders, not photographs.** Poses are exact. Street frames have another",
+        "exposure, white balance, noise and vignetting than the aerial photos; some cars and street furniture come and",
+        "go between the flight, the walk and the later walk, which was taken in hazier light.",
+        "",
+        f"- `aerial/images`: {len(scene.aerial)} five-camera photos (nadir and four 45 degree obliques), "
+        f"{flight.width}x{flight.height}, {flight.altitude:.0f} m above ground",
+        "- `aerial/sparse`: COLMAP model (bin): exact poses, PINHOLE camera, "
+        f"{figures['points']:.0f} points from SIFT tracks triangulated at these poses",
+    ]
+    for name, plan in (("ground", preset.walk), ("ground2", preset.later_walk)):
+        if plan is not None:
+            lines += [
+                f"- `{name}/images`: {plan.frames} street-level frames, {plan.width}x{plan.height}, "
+                f"{_way(plan, scene):.0f} m walk, camera {plan.eye_height} m above ground",
+                f"- `{name}/truth`: COLMAP model (bin) with the exact poses and intrinsics of those frames; "
+                "for scoring only",
+            ]
+    lines += [
+        f"- `truth_aerial_depth`: exact depth of aerial photos for scoring: 16-bit PNG, {half.width}x{half.height} "
+        "(the photo's camera halved), depth along the optical axis in units of 2 mm, 0 = none or beyond 131 m",
+        "- `scene.json`: settings and frame (metres, z up)",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,134 @@
+"""A whole town from a seed: streets, houses, furniture, and the light of each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntFlag
+
+import numpy as np
+
+from skyanchor.town import furniture, houses, layout
+from skyanchor.town.geometry import Geometry, pack
+from skyanchor.town.layout import Edge, Layout
+from skyanchor.town.presets import StreetPlan
+from skyanchor.town.solids import Place, Solid
+from skyanchor.types import Floats
+
+
+class Epoch(IntFlag):
+    """When a photo is taken; things that come and go carry the epochs they are there."""
+
+    AERIAL = 1
+    GROUND = 2
+    LATER = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Town:
+    """The built town."""
+
+    layout: Layout
+    geometry: Geometry
+    square: tuple[int, int]
+    """Number of the block that is a market square."""
+
+
+def make_town(plan: StreetPlan, seed: int) -> Town:
+    """The town of a seed: the same bytes every time."""
+    streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)]
+    plane = layout.make_layout(plan, streams[0])
+    square = (min(2, plan.columns), min(2, plan.rows))
+    edges = layout.block_edges(plane)
+    solids = [*_houses(edges, square, streams[1]), *_streets(plane, edges, square, streams[2])]
+    solids.extend(_yards(plane, edges, square, streams[3]))
+    ground = np.array([*plan.slope, plan.kerb, plan.pavement])
+    return Town(plane, pack(solids, layout.street_table(plane), ground), square)
+
+
+def sun(epoch: Epoch) -> Floats:
+    """(5,): direction to the sun, strength of sky and of sun; flight and walk share an hour, the later day is hazier."""
+    azimuth, elevation, dome, strength = (215.0, 48.0, 0.36, 0.95)
+    if epoch == Epoch.LATER:
+        azimuth, elevation, dome, strength = (195.0, 42.0, 0.55, 0.6)
+    a, e = np.radians(azimuth), np.radians(elevation)
+    return np.array([np.sin(a) * np.cos(e), np.cos(a) * np.cos(e), np.sin(e), dome, strength])
+
+
+# --- what stands where ------------------------------------------------------------------------------------------
+
+
+def _houses(edges: list[Edge], square: tuple[int, int], rng: np.random.Generator) -> Iterator[Solid]:
+    types = houses.house_types(rng)
+    for edge in edges:
+        if edge.block != square:
+            for lot in houses.lots_along(edge, types, rng):
+                yield from houses.build(lot, rng)
+
+
+def _presence(rng: np.random.Generator, stays: float) -> int:
+    """Epoch bits: all with probability `stays`, else a random part of them."""
+    return int(Epoch.AERIAL | Epoch.GROUND | Epoch.LATER) if rng.random() < stays else int(rng.integers(1, 7))
+
+
+def _streets(plane: Layout, edges: list[Edge], square: tuple[int, int], rng: np.random.Generator) -> Iterator[Solid]:
+    """Furniture on the pavement in front of every edge, and cars along its kerb."""
+    for edge in edges:
+        kerb = -plane.plan.pavement
+        for x in np.arange(4.0 + rng.uniform(0.0, 3.0), edge.length - 3.0, 17.0):
+            yield from furniture.lamp(_on_ground(plane, edge, x, kerb + 0.4), int(rng.integers(1 << 16)))
+        yield from _parked(plane, edge, rng)
+        yield from _pavement_things(plane, edge, rng, leafy=edge.block == square or rng.random() < 0.3)
+
+
+def _on_ground(plane: Layout, edge: Edge, x: float, y: float, turn: float = 0.0, on_road: bool = False) -> Place:
+    place = edge.place.at(x, y, turn=turn)
+    level = plane.height(place.origin[0], place.origin[1]) + (0.0 if on_road else plane.plan.kerb)
+    return Place(np.array([place.origin[0], place.origin[1], level]), place.yaw)
+
+
+def _parked(plane: Layout, edge: Edge, rng: np.random.Generator) -> Iterator[Solid]:
+    x = 5.0 + rng.uniform(0.0, 3.0)
+    while x < edge.length - 5.0:
+        if rng.random() < 0.45:
+            place = _on_ground(plane, edge, x, -plane.plan.pavement - 1.05 + rng.normal(0.0, 0.06),
+                               turn=rng.normal(0.0, 0.02) + np.pi * (rng.random() < 0.15), on_road=True)  # fmt: skip
+            yield from furniture.car(place, rng, _presence(rng, 0.6))
+        x += rng.uniform(5.2, 6.4)
+
+
+def _pavement_things(plane: Layout, edge: Edge, rng: np.random.Generator, leafy: bool) -> Iterator[Solid]:
+    kerb = -plane.plan.pavement
+    for x in np.arange(2.0, edge.length - 1.5, 2.6) + rng.uniform(-0.5, 0.5):
+        pick, seed, epochs = rng.random(), int(rng.integers(1 << 16)), _presence(rng, 0.7)
+        if leafy and pick < 0.28:
+            yield from furniture.tree(_on_ground(plane, edge, x, kerb + 0.6), rng, rng.uniform(1.1, 1.7))
+        elif pick < 0.33:
+            yield from furniture.bin_(_on_ground(plane, edge, x, -0.45), seed, epochs)
+        elif pick < 0.38:
+            yield from furniture.planter(_on_ground(plane, edge, x, -0.5), rng, epochs)
+        elif pick < 0.48:
+            yield from furniture.bollard(_on_ground(plane, edge, x, kerb + 0.3), seed)
+        elif pick < 0.53:
+            yield from furniture.road_sign(_on_ground(plane, edge, x, kerb + 0.35), seed, epochs | Epoch.AERIAL)
+        elif pick < 0.57:
+            yield from furniture.bench(_on_ground(plane, edge, x, -0.5), seed, epochs)
+
+
+def _yards(plane: Layout, edges: list[Edge], square: tuple[int, int], rng: np.random.Generator) -> Iterator[Solid]:
+    """Trees behind the houses; stalls, trees and a fountain on the square."""
+    for edge in edges:
+        if edge.block != square:
+            for x in np.arange(11.0, edge.length - 11.0, 5.0):
+                if rng.random() < 0.55:
+                    place = _on_ground(plane, edge, x + rng.uniform(-1.5, 1.5), houses.DEPTH + rng.uniform(2.0, 3.0))
+                    yield from furniture.tree(place, rng, rng.uniform(1.3, 2.3))
+            continue
+        for x in np.arange(4.0, edge.length - 4.0, 4.4):
+            if rng.random() < 0.6:
+                yield from furniture.stall(_on_ground(plane, edge, x, 4.0), rng, _presence(rng, 0.5))
+        for x in np.arange(3.0, edge.length - 3.0, 6.5):
+            yield from furniture.tree(_on_ground(plane, edge, x, 1.5), rng, rng.uniform(1.4, 2.0))
+    own = [edge for edge in edges if edge.block == square]
+    if own:
+        yield from furniture.fountain(_on_ground(plane, own[0], own[0].length / 2.0, own[0].length / 2.0), 1)

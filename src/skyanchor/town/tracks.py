@@ -1,0 +1,162 @@
+"""Sparse points as a survey delivers them: SIFT features matched between photos, triangulated at the known poses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pycolmap
+
+from skyanchor.events import Listener, Progress
+from skyanchor.geometry import cameras, rigid
+from skyanchor.photos import read_pixels
+from skyanchor.town.routes import Shot
+from skyanchor.types import Bytes, Camera, Floats, Floats32, Ints, Pose
+
+
+@dataclass(frozen=True)
+class TrackConfig:
+    """How sparse points are made."""
+
+    features: int = 3000
+    """Most features per photo."""
+    neighbours: int = 10
+    """Photos each photo is matched with."""
+    ratio: float = 0.8
+    """Best over second-best descriptor distance."""
+    epipolar_px: float = 1.5
+    """Sampson error at the known poses that a match may have."""
+    reprojection_px: float = 1.5
+    """Reprojection error that an observation may have."""
+    min_angle_deg: float = 2.0
+    """Least triangulation angle."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Features:
+    xy: Floats
+    """(N, 2), pixels, centre of the first pixel (0.5, 0.5)."""
+    descriptors: Floats32
+    """(N, 128), unit."""
+
+
+def triangulated(
+    folder: Path, camera: Camera, shots: list[Shot], config: TrackConfig, listen: Listener
+) -> pycolmap.Reconstruction:
+    """The COLMAP model of the photos in `folder`: exact poses, points with tracks, colours."""
+    features = []
+    for k, shot in enumerate(shots):
+        features.append(_detect(read_pixels(folder / shot.name), config.features))
+        listen(Progress("town", "aerial features", k + 1, len(shots)))
+    model = empty_model(camera, shots, [f.xy for f in features])
+    graph = pycolmap.CorrespondenceGraph()
+    for k in range(len(shots)):
+        graph.add_image(k + 1, len(features[k].xy))
+    pairs = _pairs(camera, shots, config.neighbours)
+    for n, (a, b) in enumerate(pairs):
+        matches = _match(features[a], features[b], camera, shots[a], shots[b], config)
+        if len(matches):
+            graph.add_two_view_geometry(a + 1, b + 1, pycolmap.TwoViewGeometry(inlier_matches=matches))
+        listen(Progress("town", "aerial matches", n + 1, len(pairs)))
+    graph.finalize()
+    _triangulate(model, graph, config)
+    model.extract_colors_for_all_images(folder, 1)
+    return model
+
+
+def empty_model(camera: Camera, shots: list[Shot], xy: list[Floats] | None = None) -> pycolmap.Reconstruction:
+    """A COLMAP model of cameras and poses, with keypoints where given."""
+    model = pycolmap.Reconstruction()
+    colmap = pycolmap.Camera(
+        model=camera.model, width=camera.width, height=camera.height, params=list(camera.params), camera_id=1
+    )
+    model.add_camera_with_trivial_rig(colmap)
+    for k, shot in enumerate(shots):
+        points = np.zeros((0, 2)) if xy is None else xy[k]
+        image = pycolmap.Image(name=shot.name, keypoints=points, camera_id=1, image_id=k + 1)
+        model.add_image_with_trivial_frame(image, _colmap_pose(shot.cam_from_world))
+    return model
+
+
+def _colmap_pose(pose: Pose) -> Any:
+    wxyz = rigid.quaternion_from_rotation(pose.rotation)
+    return pycolmap.Rigid3d(pycolmap.Rotation3d(wxyz[[1, 2, 3, 0]]), pose.translation)
+
+
+def _detect(pixels: Bytes, count: int) -> _Features:
+    """RootSIFT features in an order of their own, so that threads inside OpenCV cannot change it."""
+    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
+    points, descriptors = cv2.SIFT_create(count, contrastThreshold=0.02).detectAndCompute(grey, None)
+    keys = np.array([(p.pt[0], p.pt[1], p.size, p.angle) for p in points]).reshape(-1, 4)
+    order = np.lexsort(keys.T)
+    root = np.sqrt(descriptors[order] / np.maximum(descriptors[order].sum(axis=1, keepdims=True), 1e-9))
+    return _Features(keys[order, :2] + 0.5, root.astype(np.float32))
+
+
+def _pairs(camera: Camera, shots: list[Shot], neighbours: int) -> list[tuple[int, int]]:
+    """Pairs of photos that share ground and look in similar directions, each with its best neighbours."""
+    seen = _footprints(camera, shots)
+    axes = np.array([shot.cam_from_world.rotation[2] for shot in shots])
+    shared = seen.astype(np.float64) @ seen.T.astype(np.float64)
+    either = np.maximum(seen.sum(1)[:, None] + seen.sum(1)[None] - shared, 1.0)
+    score = shared / either * np.maximum(axes @ axes.T - 0.6, 0.0)  # beyond 53 degrees SIFT finds nothing
+    np.fill_diagonal(score, 0.0)
+    best = np.argsort(-score, axis=1, kind="stable")[:, :neighbours]
+    chosen = {(min(a, b), max(a, b)) for a in range(len(shots)) for b in best[a].tolist() if score[a, b] > 0.02}
+    return sorted(chosen)
+
+
+def _footprints(camera: Camera, shots: list[Shot]) -> np.ndarray[Any, Any]:
+    """(photos, cells): which cells of a ground grid a photo sees, roofs and walls aside."""
+    centres = rigid.centres_in_world([shot.cam_from_world for shot in shots])
+    low, high = centres[:, :2].min(axis=0) - 60.0, centres[:, :2].max(axis=0) + 60.0
+    x, y = np.meshgrid(np.arange(low[0], high[0], 2.5), np.arange(low[1], high[1], 2.5))
+    cells = np.stack([x.ravel(), y.ravel(), np.full(x.size, 3.0)], axis=1)
+    seen = []
+    for shot in shots:
+        uv = cameras.project(camera, rigid.apply(shot.cam_from_world, cells))
+        with np.errstate(invalid="ignore"):
+            inside = (uv[:, 0] > 0) & (uv[:, 0] < camera.width) & (uv[:, 1] > 0) & (uv[:, 1] < camera.height)
+        seen.append(inside)
+    return np.array(seen)
+
+
+def _match(a: _Features, b: _Features, camera: Camera, shot_a: Shot, shot_b: Shot, config: TrackConfig) -> Ints:
+    """(M, 2) uint32 mutual nearest neighbours that pass the ratio test and the epipolar line."""
+    likeness = a.descriptors @ b.descriptors.T
+    if min(likeness.shape) < 2:
+        return np.zeros((0, 2), np.uint32)  # type: ignore[return-value]
+    best = likeness.argmax(axis=1)
+    top = np.partition(likeness, -2, axis=1)[:, -2:]
+    near, second = np.sqrt(np.maximum(2.0 - 2.0 * top[:, 1], 0.0)), np.sqrt(np.maximum(2.0 - 2.0 * top[:, 0], 1e-9))
+    mutual = likeness.argmax(axis=0)[best] == np.arange(len(best))
+    left = np.flatnonzero(mutual & (near < config.ratio * second))
+    pairs = np.stack([left, best[left]], axis=1)
+    error = _sampson(a.xy[pairs[:, 0]], b.xy[pairs[:, 1]], camera, shot_a.cam_from_world, shot_b.cam_from_world)
+    return pairs[error < config.epipolar_px].astype(np.uint32)  # type: ignore[return-value]
+
+
+def _sampson(xy_a: Floats, xy_b: Floats, camera: Camera, a_from_world: Pose, b_from_world: Pose) -> Floats:
+    """Pixels: |b'Fa| / |first two of Fa and F'b|, F = K^-T [t]x R K^-1 of the known relative pose."""
+    b_from_a = rigid.compose(b_from_world, rigid.inverse(a_from_world))
+    inverse = np.linalg.inv(cameras.calibration(camera))
+    f = inverse.T @ rigid.skew(b_from_a.translation) @ b_from_a.rotation @ inverse
+    a, b = (np.column_stack([xy, np.ones(len(xy))]) for xy in (xy_a, xy_b))
+    fa, fb = a @ f.T, b @ f
+    scale = np.sqrt((fa[:, :2] ** 2).sum(1) + (fb[:, :2] ** 2).sum(1))
+    return np.abs((b * fa).sum(1)) / np.maximum(scale, 1e-12)
+
+
+def _triangulate(model: pycolmap.Reconstruction, graph: pycolmap.CorrespondenceGraph, config: TrackConfig) -> None:
+    options = pycolmap.IncrementalTriangulatorOptions(random_seed=0, min_angle=config.min_angle_deg)
+    observations = pycolmap.ObservationManager(model, graph)
+    triangulator = pycolmap.IncrementalTriangulator(graph, model, observations)
+    for image_id in sorted(model.images):
+        triangulator.triangulate_image(options, image_id)
+    triangulator.complete_all_tracks(options)
+    triangulator.merge_all_tracks(options)
+    observations.filter_all_points3D(config.reprojection_px, config.min_angle_deg)
+    model.update_point_3d_errors()
