@@ -1,1 +1,21 @@
 """Stage 2: anchor-constrained trajectory recovery."""
+
+from skyanchor.trajectory.closure import Closure
+from skyanchor.trajectory.config import Ablation, TrajectoryConfig
+from skyanchor.trajectory.recover import SubmapReport, TrajectoryReport, recover
+from skyanchor.trajectory.source import FeatureSource, PhotoFeatures
+from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap
+
+__all__ = [
+    "Ablation",
+    "Closure",
+    "FeatureSource",
+    "PhotoFeatures",
+    "SubmapJob",
+    "SubmapReport",
+    "SubmapResult",
+    "TrajectoryConfig",
+    "TrajectoryReport",
+    "recover",
+    "recover_submap",
+]

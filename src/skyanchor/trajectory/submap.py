@@ -18,7 +18,7 @@ from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
 from skyanchor.trajectory.relaxation import Edge, EdgeSigmas, relax
 from skyanchor.trajectory.source import FeatureSource
-from skyanchor.types import AnchorPose, Camera, Floats, Pose, Refusal, Submap
+from skyanchor.types import AnchorPose, Camera, Floats, Ints, Pose, Refusal, Submap
 
 SEGMENT_GAP = 8
 """Anchors farther apart than this many frames belong to different ends."""
@@ -35,8 +35,33 @@ class SubmapJob:
     """Accepted anchors among the submap's frames."""
     camera: Camera
     refine_focal: bool
-    source: FeatureSource
     config: TrajectoryConfig
+
+
+@dataclass(frozen=True, eq=False)
+class FramePose:
+    """The pose of a frame."""
+
+    frame: int
+    cam_from_world: Pose
+
+
+@dataclass(frozen=True, eq=False)
+class FramePairs:
+    """Verified keypoint pairs of two frames."""
+
+    i: int
+    j: int
+    keypoints: Ints
+    """(M, 2), of i and of j."""
+
+
+@dataclass(frozen=True)
+class FrameRefusal:
+    """Why a frame has no pose."""
+
+    frame: int
+    refusal: Refusal
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +70,15 @@ class SubmapResult:
 
     submap: Submap
     camera: Camera
-    poses: dict[int, Pose]
-    """cam_from_world per registered keyframe, anchors included."""
-    anchored: frozenset[int]
+    poses: tuple[FramePose, ...]
+    """Registered keyframes, anchors included."""
+    anchored: tuple[int, ...]
     """Frames that were held at their anchor pose."""
     keyframes: tuple[int, ...]
-    refusals: dict[int, Refusal]
+    refusals: tuple[FrameRefusal, ...]
     """Keyframes without a pose."""
-    pairs: tr.Pairs
+    pairs: tuple[FramePairs, ...]
+    """Among registered keyframes."""
     closures: tuple[Closure, ...]
     figures: dict[str, float]
     """Counts and errors."""
@@ -88,9 +114,9 @@ def anchor_segments(frames: Iterable[int], gap: int = SEGMENT_GAP) -> list[tuple
     return [tuple(part.tolist()) for part in np.split(np.array(ordered, dtype=np.int64), breaks) if len(part)]
 
 
-def recover_submap(job: SubmapJob) -> SubmapResult:
+def recover_submap(job: SubmapJob, source: FeatureSource) -> SubmapResult:
     """Poses of the submap's keyframes, anchors exactly where they were, and the pairs that hold them together."""
-    state = _start(job)
+    state = _start(job, source)
     segments = anchor_segments(state.anchors)
     with state.local.finder.clock.step("total"):
         keyframes = choose_keyframes(
@@ -103,25 +129,29 @@ def recover_submap(job: SubmapJob) -> SubmapResult:
             _grow_everywhere(state, segments, seeded, keyframes)
             _finish(state)
     state.figures |= {"keyframes": float(len(keyframes)), "registered": float(len(state.local.poses))}
-    refused = {f: r for f, r in state.pending.items() if f not in state.local.poses}
+    return _result(state, keyframes)
+
+
+def _result(state: _State, keyframes: list[int]) -> SubmapResult:
+    local = state.local
     return SubmapResult(
-        job.submap,
-        state.local.camera,
-        dict(state.local.poses),
-        frozenset(state.constant),
+        state.job.submap,
+        local.camera,
+        tuple(FramePose(f, pose) for f, pose in sorted(local.poses.items())),
+        tuple(sorted(state.constant)),
         tuple(keyframes),
-        refused,
-        state.local.pairs_among(state.local.poses),
+        tuple(FrameRefusal(f, why) for f, why in sorted(state.pending.items()) if f not in local.poses),
+        tuple(FramePairs(i, j, held) for (i, j), held in sorted(local.pairs_among(local.poses).items())),
         tuple(state.closures),
         state.figures,
-        state.local.finder.clock.seconds,
+        local.finder.clock.seconds,
     )
 
 
-def _start(job: SubmapJob) -> _State:
+def _start(job: SubmapJob, source: FeatureSource) -> _State:
     clock = Clock()
     matcher = job.config.matcher.load(job.config.device)
-    finder = PairFinder(job.source, matcher, job.camera, job.config.verify, clock)
+    finder = PairFinder(source, matcher, job.camera, job.config.verify, clock)
     sigma = finder.features(job.submap.frames[0]).sigma_px
     error = max(0.001 * job.camera.width, job.config.tracks.online_error * sigma)
     anchors = {anchor.frame: anchor.cam_from_world for anchor in job.anchors}

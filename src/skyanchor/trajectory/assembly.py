@@ -1,0 +1,205 @@
+"""Submaps put together: one map, tracks across boundaries, a last anchored adjustment, and a pose for every frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from skyanchor.trajectory import tracks as tr
+from skyanchor.trajectory.adjustment import Problem, Solver, adjust
+from skyanchor.trajectory.config import TrajectoryConfig
+from skyanchor.trajectory.covisibility import loop_pairs
+from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
+from skyanchor.trajectory.registration import Located, choose_references, register
+from skyanchor.trajectory.source import FeatureSource
+from skyanchor.trajectory.submap import SubmapResult, choose_tracks
+from skyanchor.trajectory.uncertainty import anchor_sigmas, centre_sigma_m, pose_covariances
+from skyanchor.types import (
+    AnchorPose,
+    Bytes,
+    Camera,
+    Floats,
+    Pose,
+    PosedFrame,
+    Refusal,
+    Support,
+    Tracks,
+    Trajectory,
+)
+
+BOUNDARY = 6
+"""Keyframes on each side of a boundary that are matched across it."""
+WORST_SIGMA_M = 1e3
+"""Standard deviation stated where the marginal is singular, metres."""
+
+
+@dataclass
+class WholeMap:
+    """All submaps in one map."""
+
+    local: LocalMap
+    constant: frozenset[int]
+    limits: tr.TrackFilter
+    config: TrajectoryConfig
+    error_px: float = 0.0
+    """Mean reprojection error of the last adjustment, pixels."""
+
+
+def assemble(
+    results: tuple[SubmapResult, ...], source: FeatureSource, config: TrajectoryConfig, clock: Clock
+) -> WholeMap:
+    """The submaps' keyframes in one map, with pairs across their boundaries."""
+    camera = common_camera([r.camera for r in results])
+    finder = PairFinder(source, config.matcher.load(config.device), camera, config.verify, clock)
+    finder.found = {(p.i, p.j): p.keypoints for r in results for p in r.pairs}
+    local = LocalMap(camera, finder)
+    for result in results:
+        for held in result.poses:
+            local.insert(held.frame, held.cam_from_world)
+    constant = frozenset(f for r in results for f in r.anchored) if config.ablation.fixed_anchors else frozenset()
+    sigma = finder.features(min(local.poses)).sigma_px if local.poses else 1.0
+    error = max(config.tracks.final_error * sigma, *(3.0 * r.figures.get("anchor_error_px", 0.0) for r in results))
+    limits = tr.TrackFilter(error, float(np.radians(config.tracks.least_angle_deg)), config.tracks.most_depth_m)
+    whole = WholeMap(local, constant, limits, config)
+    if config.last_adjustment:
+        match_boundaries(whole, results)
+    triangulate_all(whole)
+    return whole
+
+
+def common_camera(cameras: list[Camera]) -> Camera:
+    """The camera with the median focal length of the submaps' cameras."""
+    return sorted(cameras, key=lambda c: c.params[0])[len(cameras) // 2]
+
+
+def match_boundaries(whole: WholeMap, results: tuple[SubmapResult, ...]) -> None:
+    """Pairs between the last keyframes of a submap and the first of the next."""
+    for before, after in pairwise(results):
+        left = [p.frame for p in before.poses][-BOUNDARY:]
+        right = [p.frame for p in after.poses][:BOUNDARY]
+        for i in left:
+            for j in right:
+                whole.local.finder.pairs(i, j)
+
+
+def triangulate_all(whole: WholeMap) -> tuple[tr.TrackTable, Floats]:
+    """Every track of the map at the current poses, remembered behind its keypoints."""
+    table, points = whole.local.structure(whole.local.poses, whole.limits)
+    whole.local.remember(table, points, forget=True)
+    return table, points
+
+
+def adjust_all(whole: WholeMap, refine_focal: bool) -> None:
+    """The last adjustment: all movable frames at once, all anchors constant; wide tracks first, then tight ones."""
+    config, local = whole.config, whole.local
+    for i, j in loop_pairs(local.poses, local.xyz, local.camera, local.finder.found, config.loop_pairs):
+        local.finder.pairs(i, j)
+    for factor in (2.0, 1.0):
+        limits = replace(whole.limits, error_px=factor * whole.limits.error_px)
+        table, points = local.structure(local.poses, limits)
+        if not set(table.frame.tolist()) - whole.constant:
+            return
+        problem = chosen_problem(whole, table, points)
+        threads = config.adjust.threads
+        solver = Solver(config.adjust.loss_px, config.adjust.final_iterations, refine_focal, threads)
+        solution = adjust(problem, solver)
+        local.poses.update(solution.poses)
+        local.camera = local.finder.camera = solution.camera
+        whole.error_px = solution.error_px
+        local.finder.clock.add("problem", solution.build_s)
+        local.finder.clock.add("solver", solution.solve_s)
+    triangulate_all(whole)
+
+
+def chosen_problem(whole: WholeMap, table: tr.TrackTable, points: Floats) -> Problem:
+    """The tracks of the final budget as a problem."""
+    movable = len(set(table.frame.tolist()) - whole.constant)
+    budget = round(whole.config.tracks.final_tracks * max(1.0, movable / 100.0))
+    quota = whole.config.tracks.anchor_quota
+    table, points, xy = choose_tracks(whole.local, table, points, whole.constant, budget, quota)
+    poses = {f: whole.local.poses[f] for f in set(table.frame.tolist())}
+    return Problem(whole.local.camera, poses, whole.constant, table, xy, points)
+
+
+def resect(whole: WholeMap, frames: Iterable[int]) -> tuple[dict[int, Located], dict[int, Refusal]]:
+    """(poses, refusals) of frames that are no keyframes of the map, against the map as it is."""
+    config, local = whole.config.register, whole.local
+    found: dict[int, Located] = {}
+    refused: dict[int, Refusal] = {}
+    for frame in frames:
+        candidates = local.nearest(frame, config.window)
+        references = choose_references(local, frame, candidates, config.references, config)
+        located = register(local, frame, references, config)
+        if isinstance(located, Located):
+            found[frame] = located
+        else:
+            refused[frame] = located
+    return found, refused
+
+
+# --- output -----------------------------------------------------------------------------------------------------
+
+
+def trajectory_of(
+    whole: WholeMap,
+    count: int,
+    anchors: Mapping[int, AnchorPose],
+    resected: Mapping[int, Located],
+    refused: Mapping[int, Refusal],
+) -> Trajectory:
+    """The stage's result: a pose or a reason for each of `count` frames, and all tracks."""
+    table, points = triangulate_all(whole)
+    seen = np.bincount(table.frame, minlength=count)
+    sigma = _sigmas(whole, table, points, anchors)
+    frames = []
+    for frame in range(count):
+        if frame in whole.local.poses:
+            support = Support.ANCHORED if frame in whole.constant else Support.KEYFRAME
+            pose = whole.local.poses[frame]
+            frames.append(PosedFrame(frame, support, pose, int(seen[frame]), sigma.get(frame, WORST_SIGMA_M)))
+        elif frame in resected:
+            frames.append(_resected(frame, resected[frame], sigma))
+        else:
+            why = refused.get(frame) or Refusal("not-reached", "The map did not reach this frame.")
+            frames.append(PosedFrame(frame, Support.MISSING, None, 0, float("nan"), why))
+    xy = tr.look(table, whole.local.poses, whole.local.camera, whole.local.xy).xy if len(points) else np.empty((0, 2))
+    colors = _colors(whole, table, xy)
+    return Trajectory(tuple(frames), whole.local.camera, points, colors, Tracks(table.point, table.frame, xy))
+
+
+def _resected(frame: int, located: Located, sigma: Mapping[int, float]) -> PosedFrame:
+    own = centre_sigma_m(located.covariance)
+    around = max((sigma.get(f, 0.0) for f in located.references), default=0.0)
+    pose: Pose = located.cam_from_world
+    return PosedFrame(frame, Support.RESECTED, pose, located.inliers, float(np.hypot(own, around)))
+
+
+def _sigmas(
+    whole: WholeMap, table: tr.TrackTable, points: Floats, anchors: Mapping[int, AnchorPose]
+) -> dict[int, float]:
+    """Standard deviation of every keyframe's centre, metres: of the adjustment and of the anchors together."""
+    frames = sorted(whole.local.poses)
+    if not len(points) or not anchors:
+        return dict.fromkeys(frames, WORST_SIGMA_M)
+    covariance = pose_covariances(chosen_problem(whole, table, points))
+    brought = dict(zip(frames, anchor_sigmas(anchors, frames).tolist(), strict=True))
+    own = {f: centre_sigma_m(covariance[f]) if f in covariance else 0.0 for f in frames}
+    lost = {f for f in frames if f not in covariance and f not in whole.constant}
+    return {f: WORST_SIGMA_M if f in lost else float(np.hypot(own[f], brought[f])) for f in frames}
+
+
+def _colors(whole: WholeMap, table: tr.TrackTable, xy: Floats) -> Bytes:
+    """(P, 3), RGB of each point where its middle observation sees it."""
+    colors = np.zeros((table.points, 3), dtype=np.uint8)
+    if not table.points:
+        return colors
+    starts = np.flatnonzero(np.diff(table.point, prepend=-1))
+    ends = np.append(starts[1:], len(table.point))
+    middle = (starts + ends - 1) // 2
+    for frame in np.unique(table.frame[middle]).tolist():
+        rows = middle[table.frame[middle] == frame]
+        colors[table.point[rows]] = whole.local.finder.source.colors(frame, xy[rows])
+    return colors

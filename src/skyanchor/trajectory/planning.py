@@ -1,0 +1,129 @@
+"""Which anchors each submap gets, which submaps are joined, and which group is wrong when two contradict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skyanchor.trajectory.closure import Closure
+from skyanchor.trajectory.config import TrajectoryConfig
+from skyanchor.trajectory.submap import SubmapJob, anchor_segments
+from skyanchor.types import AnchorPose, Anchors, Refusal, Sequence, Submap
+
+
+@dataclass(frozen=True)
+class RejectedGroup:
+    """An accepted anchor group that the trajectory contradicts."""
+
+    group: int
+    refusal: Refusal
+
+
+def accepted_anchors(anchors: Anchors, without: Iterable[int] = ()) -> dict[int, AnchorPose]:
+    """Anchors by frame, of all accepted groups except some."""
+    left_out = set(without)
+    groups = [g for g in anchors.groups if g.accepted and g.group.index not in left_out]
+    return {pose.frame: pose for group in groups for pose in group.poses}
+
+
+def plan_jobs(
+    sequence: Sequence, anchors: Mapping[int, AnchorPose], anchors_camera: Anchors, config: TrajectoryConfig
+) -> tuple[SubmapJob, ...]:
+    """One job per submap, or per run of submaps whose common boundaries have no anchors; none without anchors."""
+    jobs = []
+    for submap in joined_submaps(sequence.submaps, anchors, config.merge_refused):
+        held = submap_anchors(submap, anchors, config)
+        if held:
+            jobs.append(SubmapJob(submap, held, anchors_camera.camera, sequence.camera_is_guess, config))
+    return tuple(jobs)
+
+
+def joined_submaps(
+    submaps: tuple[Submap, ...], anchors: Mapping[int, AnchorPose], merge_refused: bool
+) -> tuple[Submap, ...]:
+    """Submaps in order; neighbours become one when there is no anchor on either side of their boundary."""
+    joined: list[Submap] = []
+    for submap in submaps:
+        bare = not any(f in anchors for f in submap.frames)
+        gone = joined and not (_rear_half(joined[-1], anchors) or _front_half(submap, anchors))
+        lonely = joined and (bare or not any(f in anchors for f in joined[-1].frames))
+        if joined and (lonely or (merge_refused and gone)):
+            before = joined.pop()
+            submap = Submap(before.index, (*before.frames, *submap.frames), before.front, submap.rear)
+        joined.append(submap)
+    return tuple(joined)
+
+
+def _rear_half(submap: Submap, anchors: Mapping[int, AnchorPose]) -> bool:
+    return any(f in anchors for f in submap.frames[len(submap.frames) // 2 :])
+
+
+def _front_half(submap: Submap, anchors: Mapping[int, AnchorPose]) -> bool:
+    return any(f in anchors for f in submap.frames[: (len(submap.frames) + 1) // 2])
+
+
+def submap_anchors(
+    submap: Submap, anchors: Mapping[int, AnchorPose], config: TrajectoryConfig
+) -> tuple[AnchorPose, ...]:
+    """The anchors a submap may use: at most `group_size` at each end, the outermost; the front alone if so asked."""
+    inside = [f for f in submap.frames if f in anchors]
+    segments = anchor_segments(inside)
+    size = config.ablation.group_size
+    chosen: list[int] = []
+    for k, segment in enumerate(segments):
+        outermost = segment[:size] if k < len(segments) / 2 else segment[-size:]
+        chosen += outermost if k == 0 or config.ablation.rear_anchors else ()
+    return tuple(anchors[f] for f in chosen)
+
+
+def wrong_groups(closures: Iterable[Closure], anchors: Anchors) -> tuple[RejectedGroup, ...]:
+    """Groups to leave out: of two that contradict each other, the one that agrees with no other group.
+
+    When neither agrees with another group, the one whose own poses are less certain goes.
+    """
+    owner = {pose.frame: g.group.index for g in anchors.groups if g.accepted for pose in g.poses}
+    variance = {g.group.index: _variance(g.poses) for g in anchors.groups if g.accepted}
+    links = [(owner[c.from_frames[-1]], owner[c.frames[0]], c) for c in closures]
+    links = [link for link in links if link[0] != link[1]]
+    agreeing = {g for a, b, c in links if not c.contradiction for g in (a, b)}
+    rejected: dict[int, RejectedGroup] = {}
+    for a, b, closure in links:
+        if closure.contradiction and a not in rejected and b not in rejected:
+            wrong = _less_trusted(a, b, agreeing, variance)
+            if wrong is not None:
+                rejected[wrong] = RejectedGroup(wrong, _why(wrong, b if wrong == a else a, closure))
+    return tuple(rejected.values())
+
+
+def _less_trusted(a: int, b: int, agreeing: set[int], variance: Mapping[int, float]) -> int | None:
+    if a in agreeing and b in agreeing:
+        return None
+    if a in agreeing or b in agreeing:
+        return b if a in agreeing else a
+    return a if variance[a] > variance[b] else b
+
+
+def _variance(poses: tuple[AnchorPose, ...]) -> float:
+    return float(np.mean([np.trace(pose.covariance[3:, 3:]) for pose in poses])) if poses else np.inf
+
+
+def _why(wrong: int, other: int, closure: Closure) -> Refusal:
+    detail = (
+        f"Anchor group {wrong} contradicts group {other}: the map between them misses it by {closure.gap_m:.2f} m and"
+        f" {closure.gap_deg:.1f} deg after {closure.path_m:.0f} m, {closure.sigmas:.0f} times the expected drift."
+    )
+    figures = {"gap_m": closure.gap_m, "gap_deg": closure.gap_deg, "path_m": closure.path_m, "sigmas": closure.sigmas}
+    return Refusal("contradicts-trajectory", detail, figures)
+
+
+def same_job(a: SubmapJob, b: SubmapJob) -> bool:
+    """Whether two jobs would give the same result."""
+    return a.submap.frames == b.submap.frames and [p.frame for p in a.anchors] == [p.frame for p in b.anchors]
+
+
+def without_contradictions(job: SubmapJob, closures: Iterable[Closure]) -> SubmapJob:
+    """The job without the anchors that its own map contradicted."""
+    gone = {f for c in closures if c.contradiction for f in c.frames}
+    return replace(job, anchors=tuple(a for a in job.anchors if a.frame not in gone))

@@ -1,0 +1,199 @@
+"""Stage 2: from anchor poses to a metric pose for every ground frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeAlias
+
+import numpy as np
+
+from skyanchor.events import Listener, Note, Progress, silent
+from skyanchor.trajectory.assembly import adjust_all, assemble, resect, trajectory_of
+from skyanchor.trajectory.closure import Closure
+from skyanchor.trajectory.config import TrajectoryConfig
+from skyanchor.trajectory.localmap import Clock
+from skyanchor.trajectory.planning import RejectedGroup, accepted_anchors, plan_jobs, same_job, wrong_groups
+from skyanchor.trajectory.source import FeatureSource, PhotoFeatures
+from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap
+from skyanchor.types import (
+    AnchorPose,
+    Anchors,
+    Camera,
+    PosedFrame,
+    Refusal,
+    Scaffold,
+    Sequence,
+    Support,
+    Tracks,
+    Trajectory,
+)
+
+STAGE = "trajectory"
+ROUNDS = 4
+"""Times that jobs are planned anew after a group was rejected, at most."""
+
+Runner: TypeAlias = Callable[[tuple[SubmapJob, ...]], tuple[SubmapResult, ...]]
+"""Runs independent jobs, in whatever process, and returns their results in order."""
+
+
+@dataclass(frozen=True)
+class SubmapReport:
+    """What one submap's recovery came to."""
+
+    index: int
+    first: int
+    """First frame."""
+    last: int
+    """Last frame."""
+    anchors: int
+    """Frames held at their anchor pose."""
+    keyframes: int
+    registered: int
+    """Keyframes with a pose."""
+    figures: dict[str, float]
+    seconds: dict[str, float]
+    """Time per step."""
+
+
+@dataclass(frozen=True)
+class TrajectoryReport:
+    """Figures beside the trajectory."""
+
+    submaps: tuple[SubmapReport, ...]
+    closures: tuple[Closure, ...]
+    rejected: tuple[RejectedGroup, ...]
+    """Accepted anchor groups that were left out because the trajectory contradicts them."""
+    warnings: tuple[str, ...]
+    figures: dict[str, float]
+    """Frames by support, focal length, mean reprojection error."""
+    seconds: dict[str, float]
+    """Time per step, after the submaps and in all."""
+
+
+def recover(
+    scaffold: Scaffold,
+    sequence: Sequence,
+    anchors: Anchors,
+    config: TrajectoryConfig,
+    listen: Listener = silent,
+    source: FeatureSource | None = None,
+    run: Runner | None = None,
+) -> tuple[Trajectory, TrajectoryReport]:
+    """A pose or a reason for every frame, in the scaffold's frame; anchors of consistent groups stay to the bit.
+
+    `source` gives keypoints (the sequence's photos by default), `run` runs the submaps' jobs (one after another here).
+    """
+    started, clock = perf_counter(), Clock()
+    source = source or PhotoFeatures(sequence, config.matcher, device=config.device)
+    runner = run or _serial(source, listen)
+    results, rejected = _consistent(sequence, anchors, config, runner, listen)
+    left_out = [r.group for r in rejected]
+    held = accepted_anchors(anchors, left_out)
+    if not any(r.poses for r in results):
+        trajectory = nothing_posed(sequence, anchors.camera, results)
+    else:
+        whole = assemble(results, source, config, clock)
+        if config.last_adjustment and config.ablation.anchored_adjustment:
+            adjust_all(whole, sequence.camera_is_guess)
+        others = [f.index for f in sequence.frames if f.index not in whole.local.poses]
+        resected, refused = resect(whole, others)
+        reasons = {r.frame: r.refusal for result in results for r in result.refusals} | refused
+        used = {f: held[f] for f in held if f in whole.local.poses}
+        trajectory = trajectory_of(whole, len(sequence.frames), used, resected, reasons)
+        _assert_anchored(trajectory, used, config)
+    clock.add("total", perf_counter() - started)
+    report = _report(results, rejected, trajectory, clock)
+    for text in report.warnings:
+        listen(Note(STAGE, text, warning=True))
+    return trajectory, report
+
+
+def _serial(source: FeatureSource, listen: Listener) -> Runner:
+    def run(jobs: tuple[SubmapJob, ...]) -> tuple[SubmapResult, ...]:
+        results = []
+        for k, job in enumerate(jobs):
+            listen(Progress(STAGE, "submaps", k, len(jobs)))
+            results.append(recover_submap(job, source))
+        listen(Progress(STAGE, "submaps", len(jobs), len(jobs)))
+        return tuple(results)
+
+    return run
+
+
+def _consistent(
+    sequence: Sequence, anchors: Anchors, config: TrajectoryConfig, run: Runner, listen: Listener
+) -> tuple[tuple[SubmapResult, ...], tuple[RejectedGroup, ...]]:
+    """Results after groups that contradict the trajectory were left out, and those groups."""
+    jobs: tuple[SubmapJob, ...] = ()
+    results: tuple[SubmapResult, ...] = ()
+    rejected: tuple[RejectedGroup, ...] = ()
+    for _ in range(ROUNDS):
+        held = accepted_anchors(anchors, [r.group for r in rejected])
+        planned = plan_jobs(sequence, held, anchors, config)
+        known = list(zip(jobs, results, strict=True))
+        again = [next((r for job, r in known if same_job(job, new)), None) for new in planned]
+        fresh = iter(run(tuple(new for new, old in zip(planned, again, strict=True) if old is None)))
+        jobs, results = planned, tuple(old if old is not None else next(fresh) for old in again)
+        wrong = wrong_groups([c for r in results for c in r.closures], anchors)
+        if not wrong:
+            break
+        rejected += wrong
+        for group in wrong:
+            listen(Note(STAGE, group.refusal.detail, warning=True))
+    return results, rejected
+
+
+def nothing_posed(sequence: Sequence, camera: Camera, results: tuple[SubmapResult, ...]) -> Trajectory:
+    """A trajectory in which every frame is missing, with its reason."""
+    reasons = {r.frame: r.refusal for result in results for r in result.refusals}
+    none = Refusal("no-anchors", "No anchor group was accepted, so nothing ties this frame to the scaffold.")
+    frames = tuple(
+        PosedFrame(f.index, Support.MISSING, None, 0, float("nan"), reasons.get(f.index, none)) for f in sequence.frames
+    )
+    empty = np.empty(0, dtype=np.int64)
+    tracks = Tracks(empty, empty, np.empty((0, 2)))
+    return Trajectory(frames, camera, np.empty((0, 3)), np.empty((0, 3), np.uint8), tracks)
+
+
+def _assert_anchored(trajectory: Trajectory, used: Mapping[int, AnchorPose], config: TrajectoryConfig) -> None:
+    """Anchored frames must stand exactly where stage 1 put them."""
+    if not config.ablation.fixed_anchors:
+        return
+    for frame in trajectory.frames:
+        if frame.support is Support.ANCHORED and frame.cam_from_world is not None:
+            given = used[frame.frame].cam_from_world
+            same = np.array_equal(given.rotation, frame.cam_from_world.rotation)
+            if not (same and np.array_equal(given.translation, frame.cam_from_world.translation)):
+                raise AssertionError(f"the anchor of frame {frame.frame} moved")
+
+
+def _report(
+    results: tuple[SubmapResult, ...], rejected: tuple[RejectedGroup, ...], trajectory: Trajectory, clock: Clock
+) -> TrajectoryReport:
+    submaps = tuple(
+        SubmapReport(
+            r.submap.index,
+            r.submap.frames[0],
+            r.submap.frames[-1],
+            len(r.anchored),
+            len(r.keyframes),
+            len(r.poses),
+            r.figures,
+            r.seconds,
+        )
+        for r in results
+    )
+    closures = tuple(c for r in results for c in r.closures)
+    counts = {s.value: float(sum(f.support is s for f in trajectory.frames)) for s in Support}
+    figures = {**counts, "frames": float(len(trajectory.frames)), "points": float(len(trajectory.points))}
+    warnings = tuple(g.refusal.detail for g in rejected) + tuple(_unresolved(c) for c in closures if c.contradiction)
+    return TrajectoryReport(submaps, closures, rejected, warnings, figures, clock.seconds)
+
+
+def _unresolved(closure: Closure) -> str:
+    return (
+        f"Submap {closure.submap}: the map misses the anchors of frames {closure.frames[0]}-{closure.frames[-1]} by"
+        f" {closure.gap_m:.2f} m and {closure.gap_deg:.1f} deg; they were not used there."
+    )
