@@ -60,6 +60,6 @@ def band_rotations(rotation: Floats, degree: int) -> list[Floats]:
     matrices = []
     for band in range(1, degree + 1):
         rows = slice(band * band, (band + 1) ** 2)
-        transposed, *_ = np.linalg.lstsq(before[:, rows], after[:, rows], rcond=None)
-        matrices.append(transposed)
+        m_transposed, *_ = np.linalg.lstsq(before[:, rows], after[:, rows], rcond=None)
+        matrices.append(np.asarray(m_transposed, np.float64))
     return matrices

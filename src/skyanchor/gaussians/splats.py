@@ -14,6 +14,8 @@ from skyanchor.geometry import rigid
 from skyanchor.types import Bools, Floats32, Ints, Similarity
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from skyanchor.gaussians.rasteriser import SplatTensors
 
 Owners: TypeAlias = npt.NDArray[np.int32]
@@ -51,8 +53,11 @@ class Splats:
 
 def empty(sh_degree: int = 3) -> Splats:
     """No Gaussians."""
-    zeros = [np.zeros(shape, np.float32) for shape in ((0, 3), (0, 4), (0, 3), (0,), (0, (sh_degree + 1) ** 2, 3))]
-    return Splats(*zeros, owner=np.zeros(0, np.int32))
+    count = (sh_degree + 1) ** 2
+    means, quats, log_scales, logits, sh = (
+        np.zeros(shape, np.float32) for shape in ((0, 3), (0, 4), (0, 3), (0,), (0, count, 3))
+    )
+    return Splats(means, quats, log_scales, logits, sh, np.zeros(0, np.int32))
 
 
 def owned(splats: Splats, owner: int) -> Splats:
@@ -136,7 +141,16 @@ def to_tensors(splats: Splats, device: str = "cpu") -> SplatTensors:
 
 def from_tensors(tensors: SplatTensors, owner: Owners | int = AERIAL) -> Splats:
     """A splat set with copies of the tensors' numbers."""
-    fields = (tensors.means, tensors.quats, tensors.log_scales, tensors.logit_opacities, tensors.sh)
-    arrays = [field.detach().cpu().numpy().astype(np.float32, copy=True) for field in fields]
-    owners = np.broadcast_to(np.asarray(owner, np.int32), (len(arrays[0]),)).copy()
-    return Splats(*arrays, owner=owners)
+    owners = np.broadcast_to(np.asarray(owner, np.int32), (len(tensors.means),)).copy()
+    return Splats(
+        _array(tensors.means),
+        _array(tensors.quats),
+        _array(tensors.log_scales),
+        _array(tensors.logit_opacities),
+        _array(tensors.sh),
+        owners,
+    )
+
+
+def _array(tensor: Tensor) -> Floats32:
+    return np.array(tensor.detach().cpu().numpy(), np.float32)

@@ -1,0 +1,91 @@
+"""A training on disk: one .npz written whole or not at all, read back bit for bit."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from skyanchor.gaussians.densify import GrowthStatistics
+from skyanchor.gaussians.exposure import Exposures
+from skyanchor.gaussians.parameters import Leaves, ParameterSet
+from skyanchor.gaussians.training import TrainState
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def write_checkpoint(path: Path, state: TrainState, fingerprint: str) -> None:
+    """Put the state where `read_checkpoint` finds it; an older one stays until the new one is complete."""
+    arrays: Arrays = {"iteration": np.array(state.iteration), "fingerprint": np.array(fingerprint)}
+    for k, one in enumerate(state.sets):
+        arrays[f"set{k}.owner"] = one.owner
+        for kind, leaves in (("value", one.values), ("first", one.first), ("second", one.second)):
+            arrays |= {} if leaves is None else {f"set{k}.{kind}.{i}": _array(leaf) for i, leaf in enumerate(leaves)}
+    exposures, statistics = state.exposures, state.statistics
+    for name in ("maps", "first", "second", "visits"):
+        arrays[f"exposure.{name}"] = _array(getattr(exposures, name))
+    arrays |= {"growth.pull": _array(statistics.pull), "growth.seen": _array(statistics.seen)}
+    _save(path, arrays)
+
+
+def _save(path: Path, arrays: Arrays) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def read_checkpoint(path: Path, fingerprint: str, device: str) -> TrainState | None:
+    """The state of a checkpoint; None when it belongs to another training or cannot be read."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            if str(stored["fingerprint"]) != fingerprint:
+                return None
+            return _state(stored, device)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return None
+
+
+def _state(stored: Mapping[str, npt.NDArray[Any]], device: str) -> TrainState:
+    count = sum(name.endswith(".owner") for name in stored)
+    exposures = (_tensor(stored[f"exposure.{name}"], device) for name in ("maps", "first", "second", "visits"))
+    return TrainState(
+        int(stored["iteration"]),
+        tuple(_set(stored, k, device) for k in range(count)),
+        Exposures(*exposures),
+        GrowthStatistics(_tensor(stored["growth.pull"], device), _tensor(stored["growth.seen"], device)),
+    )
+
+
+def _set(stored: Mapping[str, npt.NDArray[Any]], k: int, device: str) -> ParameterSet:
+    frozen = f"set{k}.first.0" not in stored
+    first, second = (None if frozen else _leaves(stored, f"set{k}.{kind}", device) for kind in ("first", "second"))
+    values = _leaves(stored, f"set{k}.value", device)
+    if not frozen:
+        values = Leaves(*(value.requires_grad_(True) for value in values))
+    return ParameterSet(values, first, second, stored[f"set{k}.owner"])
+
+
+def _leaves(stored: Mapping[str, npt.NDArray[Any]], prefix: str, device: str) -> Leaves:
+    return Leaves(*(_tensor(stored[f"{prefix}.{i}"], device) for i in range(len(Leaves._fields))))
+
+
+def _tensor(array: npt.NDArray[Any], device: str) -> Tensor:
+    import torch
+
+    return torch.tensor(array, device=device)
+
+
+def _array(tensor: Tensor) -> npt.NDArray[Any]:
+    return np.asarray(tensor.detach().cpu().numpy())

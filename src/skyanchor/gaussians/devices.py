@@ -1,0 +1,35 @@
+"""Which rasteriser runs where: the choice, and the automatic one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from skyanchor.gaussians.gsplat_adapter import Gsplat, missing_for_cuda
+from skyanchor.gaussians.rasteriser import CpuRasteriser, Rasteriser
+
+AnyRasteriser: TypeAlias = CpuRasteriser | Gsplat
+Device: TypeAlias = Literal["auto", "cpu", "cuda"]
+
+
+@dataclass(frozen=True, eq=False)
+class Engine:
+    """A loaded rasteriser and the torch device its tensors live on."""
+
+    rasteriser: Rasteriser
+    device: str
+
+
+def chosen_device(device: Device = "auto") -> Literal["cpu", "cuda"]:
+    """The device itself; `auto` is CUDA where everything for it is there, else the CPU."""
+    if device != "auto":
+        return device
+    return "cpu" if missing_for_cuda() is not None else "cuda"
+
+
+def load_engine(device: Device = "auto", rasteriser: AnyRasteriser | None = None) -> Engine:
+    """The given rasteriser ready to draw, or the device's own: gsplat on CUDA, Numba on the CPU."""
+    place = chosen_device(device)
+    if rasteriser is None:
+        rasteriser = Gsplat() if place == "cuda" else CpuRasteriser()
+    return Engine(rasteriser.load(place), place)

@@ -1,0 +1,128 @@
+"""gsplat behind the rasteriser protocol: CUDA only."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skyanchor.errors import BackendError
+from skyanchor.gaussians.rasteriser import Rasteriser, Rendered, SplatTensors, intrinsics
+from skyanchor.types import Camera
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Gsplat:
+    """The CUDA rasteriser of the gsplat package; its kernels are compiled on first use (about a minute)."""
+
+    near: float = 0.01
+    """Gaussians whose centre is nearer than this are not drawn, metres."""
+    far: float = 1e10
+    """Gaussians whose centre is farther than this are not drawn, metres."""
+    blur: float = 0.3
+    """Added to both variances of the projected Gaussian, pixels²."""
+    packed: bool = False
+    """Less memory for many Gaussians of which few are seen, 1.4 times slower."""
+
+    def load(self, device: str = "cuda") -> Rasteriser:
+        """The rasteriser, ready to draw; the heavy imports happen here."""
+        reason = missing_for_cuda()
+        if not device.startswith("cuda"):
+            raise BackendError(f"gsplat runs on cuda, not on {device}; choose the Numba rasteriser for the CPU")
+        if reason is not None:
+            raise BackendError(reason)
+        return GsplatRasteriser(self)
+
+
+def missing_for_cuda() -> str | None:
+    """What keeps gsplat from running here and what to do about it; None when nothing does."""
+    import importlib.util
+
+    import torch
+
+    if not torch.cuda.is_available():
+        return "gsplat needs an NVIDIA GPU and a CUDA build of torch, and torch sees none: choose the device `cpu`"
+    if importlib.util.find_spec("gsplat") is None:
+        return "gsplat is not installed: pip install 'skyanchor[cuda]', or choose the device `cpu`"
+    from torch.utils.cpp_extension import CUDA_HOME
+
+    if CUDA_HOME is None and shutil.which("nvcc") is None:
+        return "gsplat compiles its kernels with nvcc, which is not there: install the CUDA toolkit of torch's version"
+    return None
+
+
+@dataclass(frozen=True)
+class GsplatRasteriser:
+    """gsplat's rasterisation of one view."""
+
+    choice: Gsplat
+
+    def render(
+        self,
+        splats: SplatTensors,
+        camera: Camera,
+        cam_from_world: Tensor,
+        *,
+        frozen: int = 0,
+        background: Tensor | None = None,
+        sh_degree: int | None = None,
+    ) -> Rendered:
+        """As the protocol says; the last `frozen` rows are cut off from the gradients before the kernels see them."""
+        import torch
+        from gsplat import rasterization
+
+        k = intrinsics(camera)
+        matrix = torch.tensor([[k.fx, 0.0, k.cx], [0.0, k.fy, k.cy], [0.0, 0.0, 1.0]], device=splats.means.device)
+        degree = round(splats.sh.shape[1] ** 0.5) - 1 if sh_degree is None else sh_degree
+        live = _detached_tail(splats, frozen)
+        drawn, alpha, info = rasterization(
+            live.means,
+            live.quats,
+            live.log_scales.exp(),
+            live.logit_opacities.sigmoid(),
+            live.sh,
+            cam_from_world[None],
+            matrix[None],
+            k.width,
+            k.height,
+            near_plane=self.choice.near,
+            far_plane=self.choice.far,
+            eps2d=self.choice.blur,
+            sh_degree=degree,
+            packed=self.choice.packed,
+            render_mode="RGB+ED",
+            backgrounds=None if background is None else background[None],
+        )
+        screen = info["means2d"]
+        if screen.requires_grad:
+            screen.retain_grad()
+        radii = _radii(info, len(splats.means))
+        return Rendered(drawn[0, ..., :3], alpha[0, ..., 0], drawn[0, ..., 3], radii, screen)
+
+
+def _detached_tail(splats: SplatTensors, frozen: int) -> SplatTensors:
+    """The same numbers with no gradient path through the last `frozen` rows."""
+    import torch
+
+    if frozen == 0:
+        return splats
+    rows = len(splats.means) - frozen
+    fields = (splats.means, splats.quats, splats.log_scales, splats.logit_opacities, splats.sh)
+    return SplatTensors(*(torch.cat([field[:rows], field[rows:].detach()]) for field in fields))
+
+
+def _radii(info: dict[str, Tensor], count: int) -> Tensor:
+    """(N,), the larger half-axis in pixels, 0 where not drawn."""
+    import torch
+
+    radii = info["radii"].float()
+    if radii.dim() == 3:
+        return radii[0].amax(dim=1)
+    if "gaussian_ids" in info and len(radii) != 1:
+        full = torch.zeros(count, device=radii.device)
+        full[info["gaussian_ids"].long()] = radii.amax(dim=-1) if radii.dim() == 2 else radii
+        return full
+    return radii[0]

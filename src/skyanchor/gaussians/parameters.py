@@ -1,0 +1,209 @@
+"""Gaussians in training: leaf tensors, their learning rates and their Adam moments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from skyanchor.gaussians.splats import Owners, Splats, from_tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from skyanchor.gaussians.rasteriser import SplatTensors
+
+ADAM_BETAS = (0.9, 0.999)
+ADAM_EPSILON = 1e-15
+"""Gradients of one pixel in a large photo are tiny: the usual 1e-8 would damp them."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Learning rates of one set of Gaussians, per Adam step."""
+
+    means: float = 1.6e-4
+    """First step of the centres, fraction of the scene extent."""
+    means_last: float = 1.6e-6
+    """Last step of the centres, fraction of the scene extent; log-linear in between."""
+    quats: float = 1e-3
+    """Quaternion units."""
+    log_scales: float = 5e-3
+    """Natural log of metres."""
+    logit_opacities: float = 5e-2
+    """Logit units."""
+    sh_dc: float = 2.5e-3
+    """Band 0 coefficients."""
+    sh_rest: float = 1.25e-4
+    """Bands 1 to 3."""
+
+    def scaled(self, factor: float) -> Rates:
+        """All rates times a factor."""
+        return Rates(*(factor * value for value in self.__dict__.values()))
+
+
+class Leaves(NamedTuple):
+    """One tensor per kind of parameter, N rows each."""
+
+    means: Tensor
+    quats: Tensor
+    log_scales: Tensor
+    logit_opacities: Tensor
+    sh_dc: Tensor
+    """(N, 1, 3)."""
+    sh_rest: Tensor
+    """(N, K - 1, 3)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterSet:
+    """N Gaussians in training; the tensors are updated in place, rows are edited by making a new set."""
+
+    values: Leaves
+    first: Leaves | None
+    """Adam's running mean of the gradients; None for a frozen set."""
+    second: Leaves | None
+    """Adam's running mean of the squared gradients."""
+    owner: Owners
+
+    def __len__(self) -> int:
+        """Number of Gaussians."""
+        return len(self.values.means)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the set is drawn but never changed."""
+        return self.first is None
+
+
+def parameter_set(splats: Splats, device: str, *, frozen: bool) -> ParameterSet:
+    """The splats as leaves on a device, with zero moments unless frozen."""
+    import torch
+
+    arrays = (splats.means, splats.quats, splats.log_scales, splats.logit_opacities, splats.sh[:, :1], splats.sh[:, 1:])
+    values = Leaves(*(torch.tensor(np.ascontiguousarray(array), device=device) for array in arrays))
+    if frozen:
+        return ParameterSet(values, None, None, splats.owner)
+    for value in values:
+        value.requires_grad_(True)
+    zeros = [Leaves(*(torch.zeros_like(value, requires_grad=False) for value in values)) for _ in range(2)]
+    return ParameterSet(values, zeros[0], zeros[1], splats.owner)
+
+
+def splats_of(parameters: ParameterSet) -> Splats:
+    """The current Gaussians as a value of their own."""
+    return from_tensors(drawn([parameters]), parameters.owner)
+
+
+def drawn(sets: Sequence[ParameterSet], sh_degree: int = 3) -> SplatTensors:
+    """All sets one after the other as the rasteriser wants them, with the bands up to `sh_degree`."""
+    import torch
+
+    from skyanchor.gaussians.rasteriser import SplatTensors
+
+    rest = (sh_degree + 1) ** 2 - 1
+    harmonics = [_joined([one.values.sh_dc, one.values.sh_rest[:, :rest]], dim=1) for one in sets]
+    most = max(sh.shape[1] for sh in harmonics)
+    padded = [
+        torch.nn.functional.pad(sh, (0, 0, 0, most - sh.shape[1])) if sh.shape[1] < most else sh for sh in harmonics
+    ]
+    return SplatTensors(
+        _joined([one.values.means for one in sets]),
+        _joined([one.values.quats for one in sets]),
+        _joined([one.values.log_scales for one in sets]),
+        _joined([one.values.logit_opacities for one in sets]),
+        _joined(padded),
+    )
+
+
+def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Concatenation; the only tensor itself where the others are empty."""
+    import torch
+
+    filled = [tensor for tensor in tensors if tensor.shape[dim]]
+    if len(filled) == 1:
+        return filled[0]
+    return torch.cat(list(tensors), dim=dim)
+
+
+def means_rate(rates: Rates, progress: float, extent: float) -> float:
+    """Metres per step at progress 0..1: extent * first^(1-p) * last^p."""
+    return float(extent * rates.means ** (1.0 - progress) * rates.means_last**progress)
+
+
+def adam_step(parameters: ParameterSet, rates: Rates, *, step: int, progress: float, extent: float) -> None:
+    """Move a set along its gradients, in place, and drop the gradients. `step` counts from 1."""
+    from torch.optim.adam import adam
+
+    if parameters.first is None or parameters.second is None or not len(parameters):
+        return
+    moving = means_rate(rates, progress, extent)
+    speeds = (moving, rates.quats, rates.log_scales, rates.logit_opacities, rates.sh_dc, rates.sh_rest)
+    for value, first, second, speed in zip(parameters.values, parameters.first, parameters.second, speeds, strict=True):
+        if value.grad is None or not value.numel():
+            continue
+        adam(
+            [value], [value.grad], [first], [second], [], [_count(step, value)],
+            fused=True, amsgrad=False, beta1=ADAM_BETAS[0], beta2=ADAM_BETAS[1], lr=speed,
+            weight_decay=0.0, eps=ADAM_EPSILON, maximize=False,
+        )  # fmt: skip
+        value.grad = None
+
+
+def _count(step: int, like: Tensor) -> Tensor:
+    """The number of earlier Adam steps as the functional optimiser wants it."""
+    import torch
+
+    return torch.full((), step - 1, dtype=torch.float32, device=like.device)
+
+
+# --- editing rows -----------------------------------------------------------------------------------------------
+
+
+def rows_kept(parameters: ParameterSet, rows: Tensor) -> ParameterSet:
+    """The rows selected by mask or index, moments included."""
+    chosen = rows.cpu().numpy()
+    return ParameterSet(
+        _leaves([value.detach()[rows] for value in parameters.values], grad=not parameters.frozen),
+        None if parameters.first is None else Leaves(*(moment[rows] for moment in parameters.first)),
+        None if parameters.second is None else Leaves(*(moment[rows] for moment in parameters.second)),
+        parameters.owner[chosen],
+    )
+
+
+def rows_added(parameters: ParameterSet, added: Leaves, parents: Tensor) -> ParameterSet:
+    """The set with new rows at its end: zero moments, owner of the parent row."""
+    import torch
+
+    def longer(old: Leaves | None) -> Leaves | None:
+        if old is None:
+            return None
+        return Leaves(*(torch.cat([a, torch.zeros_like(b)]) for a, b in zip(old, added, strict=True)))
+
+    values = [torch.cat([old.detach(), new]) for old, new in zip(parameters.values, added, strict=True)]
+    owner = np.concatenate([parameters.owner, parameters.owner[parents.cpu().numpy()]])
+    grown = _leaves(values, grad=not parameters.frozen)
+    return ParameterSet(grown, longer(parameters.first), longer(parameters.second), owner)
+
+
+def moments_cleared(moments: Leaves | None, rows: Tensor) -> None:
+    """Forget the gradients of some rows, in place."""
+    for moment in moments or ():
+        moment[rows] = 0.0
+
+
+def with_opacities_reset(parameters: ParameterSet, highest: float) -> ParameterSet:
+    """All opacities at most `highest`, their moments forgotten."""
+    if parameters.first is None or parameters.second is None:
+        return parameters
+    values = parameters.values
+    lowered = values.logit_opacities.detach().clamp(max=float(np.log(highest / (1.0 - highest))))
+    parameters.first.logit_opacities.zero_()
+    parameters.second.logit_opacities.zero_()
+    return replace(parameters, values=values._replace(logit_opacities=lowered.requires_grad_(True)))
+
+
+def _leaves(tensors: Sequence[Tensor], *, grad: bool) -> Leaves:
+    return Leaves(*(tensor.detach().requires_grad_(grad) for tensor in tensors))

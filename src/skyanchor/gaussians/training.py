@@ -1,0 +1,290 @@
+"""The training step that every stage shares, and the loop around it.
+
+Sets of Gaussians are separate: each has its own learning rates and moments, or is frozen. They are concatenated only
+for rendering. All state is in `TrainState`; every random choice follows from the seed and the iteration, so a training
+that was killed and resumed from a checkpoint goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyanchor.events import Listener, Note, Progress, silent
+from skyanchor.gaussians import exposure
+from skyanchor.gaussians.densify import AnyGrowth, GrowthStatistics, SplitGrowth, grown, no_statistics, observe
+from skyanchor.gaussians.exposure import ExposureConfig, Exposures
+from skyanchor.gaussians.parameters import (
+    ParameterSet,
+    Rates,
+    adam_step,
+    drawn,
+    means_rate,
+    parameter_set,
+    splats_of,
+)
+from skyanchor.gaussians.splats import Splats
+from skyanchor.gaussians.views import PhotoStream, Target, TrainingScene, exposure_count, matrix, photo_stream
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from skyanchor.gaussians.devices import Engine
+    from skyanchor.gaussians.rasteriser import Rendered
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training, whatever the stage."""
+
+    iterations: int = 30_000
+    """Steps, one photo each."""
+    width: int = 1600
+    """Photos are trained at most this wide, pixels."""
+    coarse_until: tuple[float, ...] = ()
+    """Fractions of the iterations at which the resolution doubles: (0.1, 0.3) is a quarter, then half, then full."""
+    rates: tuple[Rates | None, ...] = (Rates(),)
+    """Per set of Gaussians; None = frozen. Frozen sets come last."""
+    growth: AnyGrowth | None = field(default_factory=SplitGrowth)
+    """How the first set grows; None = never."""
+    sh_degree: int = 3
+    """Highest band that is learnt."""
+    sh_every: int = 1_000
+    """A band is added every so many iterations; 0 = all from the start."""
+    ssim_weight: float = 0.2
+    """Loss = (1 - w) L1 + w (1 - SSIM)."""
+    opacity_weight: float = 0.0
+    """Weight of the mean opacity of the growing set; 0.01 with McmcGrowth."""
+    scale_weight: float = 0.0
+    """Weight of the mean scale of the growing set as a fraction of the extent; 0.01 with McmcGrowth."""
+    sky_weight: float = 0.1
+    """Weight of the mean alpha where a photo shows sky."""
+    exposure: ExposureConfig = field(default_factory=ExposureConfig)
+    """For views that have an exposure of their own."""
+    seed: int = 0
+    cache_bytes: int = 1 << 30
+    """Decoded photos held in memory."""
+    checkpoint_every: int = 1_000
+    """Iterations between two checkpoints, where a path is given."""
+    report_every: int = 50
+    """Iterations between two progress events."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainState:
+    """Everything a training is made of besides its inputs. A step consumes its state: tensors are reused."""
+
+    iteration: int
+    """Steps taken."""
+    sets: tuple[ParameterSet, ...]
+    exposures: Exposures
+    statistics: GrowthStatistics
+
+
+@dataclass(frozen=True, eq=False)
+class StepFigures:
+    """What one step saw; tensors, so that no one waits for the device unasked."""
+
+    loss: Tensor
+    squared_error: Tensor
+    """Mean over the used pixels, after exposure."""
+
+
+def start(sets: Sequence[Splats], scene: TrainingScene, config: TrainConfig, device: str) -> TrainState:
+    """The state before the first step; set k is trained with config.rates[k], or frozen where that is None."""
+    frozen = [rates is None for rates in config.rates]
+    if len(frozen) != len(sets) or frozen != sorted(frozen):
+        raise ValueError(f"{len(sets)} sets need {len(sets)} rates, frozen ones last; got {config.rates}")
+    parameters = tuple(parameter_set(one, device, frozen=still) for one, still in zip(sets, frozen, strict=True))
+    exposures = exposure.identities(exposure_count(scene.pools), device)
+    return TrainState(0, parameters, exposures, no_statistics(len(parameters[0]), device))
+
+
+def step(
+    state: TrainState, target: Target, extent: float, config: TrainConfig, engine: Engine
+) -> tuple[TrainState, StepFigures]:
+    """The state after one photo, and what it said."""
+    degree = active_degree(state.iteration, config)
+    rendered = engine.rasteriser.render(
+        drawn(state.sets, degree),
+        target.camera,
+        matrix(target.cam_from_world, engine.device),
+        frozen=sum(len(one) for one in state.sets if one.frozen),
+        sh_degree=degree,
+    )
+    colour_map = None
+    if target.exposure is not None:
+        colour_map = state.exposures.maps[target.exposure].clone().requires_grad_(True)
+    loss, squared_error = objective(state, rendered, target, colour_map, extent, config)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if config.growth is not None:
+        observe(state.statistics, rendered, target.camera.width, target.camera.height)
+    return _updated(state, target, colour_map, extent, config), StepFigures(loss.detach(), squared_error)
+
+
+def objective(
+    state: TrainState,
+    rendered: Rendered,
+    target: Target,
+    colour_map: Tensor | None,
+    extent: float,
+    config: TrainConfig,
+) -> tuple[Tensor, Tensor]:
+    """The loss of one rendered view, and its mean squared error over the used pixels (no gradient)."""
+    import torch
+
+    from skyanchor.gaussians.losses import photometric_loss
+
+    device = rendered.rgb.device
+    photo = torch.from_numpy(target.pixels).to(device).float() / 255.0
+    use = None if target.use is None else torch.from_numpy(target.use).to(device)
+    rgb = rendered.rgb if colour_map is None else exposure.exposed(rendered.rgb, colour_map)
+    loss = photometric_loss(rgb, photo, use, config.ssim_weight)
+    if colour_map is not None and config.exposure.pull > 0:
+        loss = loss + config.exposure.pull * exposure.identity_penalty(colour_map)
+    if target.sky is not None and config.sky_weight > 0:
+        sky = torch.from_numpy(target.sky).to(device)
+        loss = loss + config.sky_weight * (rendered.alpha * sky).mean()
+    growing = state.sets[0].values
+    if config.opacity_weight > 0:
+        loss = loss + config.opacity_weight * growing.logit_opacities.sigmoid().mean()
+    if config.scale_weight > 0:
+        loss = loss + config.scale_weight / extent * growing.log_scales.exp().mean()
+    with torch.no_grad():
+        squared = (rgb.clamp(0.0, 1.0) - photo).square().mean(dim=2)
+        error = squared.mean() if use is None else (squared * use).sum() / use.sum().clamp(min=1)
+    return loss, error
+
+
+def _updated(
+    state: TrainState, target: Target, colour_map: Tensor | None, extent: float, config: TrainConfig
+) -> TrainState:
+    """After the backward pass: parameters moved, exposure moved, the first set grown."""
+    count = state.iteration + 1
+    progress = min(count / max(config.iterations, 1), 1.0)
+    for one, rates in zip(state.sets, config.rates, strict=True):
+        if rates is not None:
+            adam_step(one, rates, step=count, progress=progress, extent=extent)
+    if colour_map is not None and target.exposure is not None and colour_map.grad is not None:
+        rate = config.exposure.rate * 0.1**progress
+        exposure.update(state.exposures, target.exposure, colour_map.grad, rate)
+    first, statistics = state.sets[0], state.statistics
+    rates = config.rates[0]
+    if config.growth is not None and rates is not None:
+        first, statistics = grown(
+            first,
+            statistics,
+            config.growth,
+            iteration=count,
+            extent=extent,
+            noise=means_rate(rates, progress, extent) / extent**2,
+            generator=_generator(config.seed, count, str(first.values.means.device)),
+        )
+    return TrainState(count, (first, *state.sets[1:]), state.exposures, statistics)
+
+
+def _generator(seed: int, iteration: int, device: str) -> Generator:
+    """A source of random numbers that depends on the seed and the iteration alone."""
+    import torch
+
+    return torch.Generator(device=device).manual_seed(seed * 1_000_003 + iteration)
+
+
+def active_degree(iteration: int, config: TrainConfig) -> int:
+    """Highest SH band that is drawn at an iteration."""
+    return config.sh_degree if config.sh_every == 0 else min(config.sh_degree, iteration // config.sh_every)
+
+
+def active_width(iteration: int, config: TrainConfig) -> int:
+    """Width of the photos at an iteration, pixels."""
+    halvings = sum(iteration < fraction * config.iterations for fraction in config.coarse_until)
+    return max(16, config.width >> halvings)
+
+
+# --- the loop ---------------------------------------------------------------------------------------------------
+
+
+def train(
+    state: TrainState,
+    scene: TrainingScene,
+    config: TrainConfig,
+    engine: Engine,
+    *,
+    until: int | None = None,
+    listener: Listener = silent,
+    stage: str = "train",
+    checkpoint: Path | None = None,
+    fingerprint: str = "",
+) -> TrainState:
+    """The state after iteration `until` (all of them when None); checkpoints on the way and at the end."""
+    from skyanchor.gaussians.checkpoint import write_checkpoint
+
+    last = config.iterations if until is None else min(until, config.iterations)
+    with photo_stream(scene.pools, config.seed, config.cache_bytes) as stream:
+        while state.iteration < last:
+            state, figures = _next(state, stream, scene, config, engine)
+            done = state.iteration
+            if done % config.report_every == 0 or done == last:
+                listener(Progress(stage, "training", done, config.iterations, _shown(state, figures)))
+            if checkpoint is not None and (done % config.checkpoint_every == 0 or done == last):
+                write_checkpoint(checkpoint, state, fingerprint)
+    return state
+
+
+def _next(
+    state: TrainState, stream: PhotoStream, scene: TrainingScene, config: TrainConfig, engine: Engine
+) -> tuple[TrainState, StepFigures]:
+    target = stream.target(state.iteration, active_width(state.iteration, config))
+    return step(state, target, scene.extent, config, engine)
+
+
+def _shown(state: TrainState, figures: StepFigures) -> dict[str, float]:
+    import math
+
+    error = max(float(figures.squared_error), 1e-12)
+    return {"psnr": -10.0 * math.log10(error), "gaussians": float(len(state.sets[0]))}
+
+
+def fit(
+    sets: Sequence[Splats],
+    scene: TrainingScene,
+    config: TrainConfig,
+    engine: Engine,
+    *,
+    listener: Listener = silent,
+    stage: str = "train",
+    checkpoint: Path | None = None,
+) -> tuple[Splats, ...]:
+    """The sets after training, from the checkpoint on where there is one of this same training."""
+    from skyanchor.gaussians.checkpoint import read_checkpoint
+
+    fingerprint = training_fingerprint(sets, scene, config, engine.device)
+    state = None
+    if checkpoint is not None and checkpoint.is_file():
+        state = read_checkpoint(checkpoint, fingerprint, engine.device)
+        text = "has other inputs or settings: starting again" if state is None else f"from iteration {state.iteration}"
+        listener(Note(stage, f"checkpoint {checkpoint.name}: {text}", warning=state is None))
+    if state is None:
+        state = start(sets, scene, config, engine.device)
+    state = train(
+        state, scene, config, engine, listener=listener, stage=stage, checkpoint=checkpoint, fingerprint=fingerprint
+    )
+    return tuple(splats_of(one) for one in state.sets)
+
+
+def training_fingerprint(sets: Sequence[Splats], scene: TrainingScene, config: TrainConfig, device: str) -> str:
+    """A digest of everything that decides the result, besides the pixels."""
+    settings = replace(config, checkpoint_every=0, report_every=0, cache_bytes=0)
+    digest = hashlib.sha256(f"{settings!r} {scene.extent!r} {device}".encode())
+    for one in sets:
+        for array in (one.means, one.quats, one.log_scales, one.logit_opacities, one.sh, one.owner):
+            digest.update(array.tobytes())
+    for pool in scene.pools:
+        for item in pool:
+            view = item.view
+            digest.update(f"{view.path} {view.mask_path} {item.sky_path} {item.exposure} {view.camera!r}".encode())
+            digest.update(view.cam_from_world.rotation.tobytes() + view.cam_from_world.translation.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,147 @@
+"""Photos for training: seeded sampling that depends on the iteration alone, and a bounded, prefetching stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skyanchor.geometry import cameras
+from skyanchor.photos import PhotoCache, resized
+from skyanchor.types import Bools, Bytes, Camera, Ints, Pose, View
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingView:
+    """A posed photo and how it takes part in the training."""
+
+    view: View
+    exposure: int | None = None
+    """Index of its own affine exposure; None = the photo shows the model's colours."""
+    sky_path: Path | None = None
+    """White = sky: nothing may stand there, and its colour is not learnt."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingScene:
+    """What a set of Gaussians is trained on."""
+
+    pools: tuple[tuple[TrainingView, ...], ...]
+    """Sampled in turn, each without replacement: (aerial, ground) is a 1:1 mix."""
+    extent: float
+    """Typical distance from camera to surface, metres; learning rates and size limits are fractions of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """One photo as numbers, at the size it is trained at."""
+
+    camera: Camera
+    """PINHOLE."""
+    cam_from_world: Pose
+    pixels: Bytes
+    """(H, W, 3)."""
+    use: Bools | None
+    """(H, W); None = everywhere."""
+    sky: Bools | None
+    """(H, W); None = no sky."""
+    exposure: int | None
+
+
+def aerial_pool(views: tuple[View, ...]) -> tuple[TrainingView, ...]:
+    """Views that show the model's own colours."""
+    return tuple(TrainingView(view) for view in views)
+
+
+def exposure_count(pools: tuple[tuple[TrainingView, ...], ...]) -> int:
+    """How many affine exposures the pools refer to."""
+    return max((one.exposure + 1 for pool in pools for one in pool if one.exposure is not None), default=0)
+
+
+def view_at(pools: tuple[tuple[TrainingView, ...], ...], iteration: int, seed: int) -> TrainingView:
+    """The view of one iteration: pools in turn, each in a fresh seeded order per round."""
+    filled = [pool for pool in pools if pool]
+    pool = filled[iteration % len(filled)]
+    round_, place = divmod(iteration // len(filled), len(pool))
+    return pool[_order(len(pool), seed, iteration % len(filled), round_)[place]]
+
+
+@lru_cache(maxsize=16)
+def _order(count: int, seed: int, pool: int, round_: int) -> Ints:
+    return np.random.default_rng([seed, pool, round_]).permutation(count)
+
+
+def load_target(cache: PhotoCache, training_view: TrainingView, width: int) -> Target:
+    """The photo undistorted at most `width` pixels wide, with its masks."""
+    view = training_view.view
+    photo, camera = cache.photo(view.name, view.path, view.camera, width, view.mask_path)
+    use = photo.mask
+    if not cameras.is_pinhole(view.camera):
+        inside = _inside(view.camera, camera.width)
+        use = inside if use is None else use & inside
+    sky = None
+    if training_view.sky_path is not None:
+        drawn, _ = cache.photo(view.name, training_view.sky_path, view.camera, width)
+        sky = drawn.pixels[..., 0] > 127
+        use = ~sky if use is None else use & ~sky
+    return Target(camera, view.cam_from_world, photo.pixels, use, sky, training_view.exposure)
+
+
+@lru_cache(maxsize=8)
+def _inside(camera: Camera, width: int) -> Bools:
+    """Where the undistorted image shows the photo and not what lies beyond its border."""
+    white = np.full((camera.height, camera.width, 3), 255, np.uint8)
+    return resized(cameras.undistort(white, camera), width)[..., 0] > 250
+
+
+@dataclass
+class PhotoStream:
+    """Targets by iteration, the next few decoded ahead on one thread; memory is bounded by the cache."""
+
+    pools: tuple[tuple[TrainingView, ...], ...]
+    seed: int
+    cache: PhotoCache
+    worker: ThreadPoolExecutor
+    ahead: int = 4
+    waiting: dict[tuple[int, int], Future[Target]] = field(default_factory=dict)
+
+    def target(self, iteration: int, width: int) -> Target:
+        """The photo of an iteration at a width; the following ones are on their way."""
+        for later in range(iteration, iteration + self.ahead):
+            key = (later, width)
+            if key not in self.waiting:
+                self.waiting[key] = self.worker.submit(
+                    load_target, self.cache, view_at(self.pools, later, self.seed), width
+                )
+        found = self.waiting.pop((iteration, width))
+        for stale in [key for key in self.waiting if key[0] <= iteration or key[1] != width]:
+            self.waiting.pop(stale).cancel()
+        return found.result()
+
+
+@contextmanager
+def photo_stream(pools: tuple[tuple[TrainingView, ...], ...], seed: int, cache_bytes: int) -> Iterator[PhotoStream]:
+    """A stream whose thread ends with the block."""
+    worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="photos")
+    try:
+        yield PhotoStream(pools, seed, PhotoCache(cache_bytes), worker)
+    finally:
+        worker.shutdown(wait=True, cancel_futures=True)
+
+
+def matrix(cam_from_world: Pose, device: str) -> Tensor:
+    """(4, 4) float32 of a pose."""
+    import torch
+
+    full = np.eye(4)
+    full[:3, :3], full[:3, 3] = cam_from_world.rotation, cam_from_world.translation
+    return torch.tensor(full, dtype=torch.float32, device=device)
