@@ -1,0 +1,263 @@
+"""Numba kernels of the scaffold's surface: depth fusion, surfel splatting, colouring from aerial photos."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from skyanchor.types import Bools, Bytes, Floats, Floats32, Ints
+
+
+@njit(cache=True, parallel=True, fastmath=True)
+def fuse_map(
+    depth: Floats32,
+    normal: Floats32,
+    weight: Floats32,
+    K: Floats,
+    R: Floats,
+    t: Floats,
+    depths: Floats32,
+    weights: Floats32,
+    Ks: Floats,
+    Rs: Floats,
+    ts: Floats,
+    stride: int,
+    tolerance: float,
+) -> tuple[Floats32, Floats32, Floats32]:
+    """(points, normals, weights) of one map's pixels, each moved along its normal to the mean of the maps that agree.
+
+    A point x with normal n that map j sees at x_j moves by n Σ w_j n·(x_j - x) / Σ w_j. The weight is the summed
+    confidence of the maps that agree less that of the maps that look through the point; 0 where there is none.
+    """
+    height, width = depth.shape
+    rows, columns = (height + stride - 1) // stride, (width + stride - 1) // stride
+    points = np.zeros((rows, columns, 3), np.float32)
+    normals = np.zeros((rows, columns, 3), np.float32)
+    total = np.zeros((rows, columns), np.float32)
+    for row in prange(rows):
+        v = row * stride
+        for column in range(columns):
+            u = column * stride
+            z = depth[v, u]
+            if z <= 0:
+                continue
+            a, b = (u + 0.5 - K[2]) / K[0] * z - t[0], (v + 0.5 - K[3]) / K[1] * z - t[1]
+            c = z - t[2]
+            x = R[0, 0] * a + R[1, 0] * b + R[2, 0] * c
+            y = R[0, 1] * a + R[1, 1] * b + R[2, 1] * c
+            w = R[0, 2] * a + R[1, 2] * b + R[2, 2] * c
+            nx, ny, nz = normal[v, u, 0], normal[v, u, 1], normal[v, u, 2]
+            agreed = weight[v, u]
+            against = 0.0
+            moved = 0.0
+            for j in range(len(depths)):
+                q, s, k = Rs[j], ts[j], Ks[j]
+                zj = q[2, 0] * x + q[2, 1] * y + q[2, 2] * w + s[2]
+                if zj < 1e-3:
+                    continue
+                uj = (q[0, 0] * x + q[0, 1] * y + q[0, 2] * w + s[0]) / zj * k[0] + k[2]
+                vj = (q[1, 0] * x + q[1, 1] * y + q[1, 2] * w + s[1]) / zj * k[1] + k[3]
+                if uj < 0 or vj < 0 or uj >= depths.shape[2] or vj >= depths.shape[1]:
+                    continue
+                iu, iv = int(uj), int(vj)
+                dj, wj = depths[j, iv, iu], weights[j, iv, iu]
+                if dj <= 0 or wj <= 0:
+                    continue
+                if abs(dj - zj) < tolerance * zj:
+                    aj = (iu + 0.5 - k[2]) / k[0] * dj - s[0]
+                    bj = (iv + 0.5 - k[3]) / k[1] * dj - s[1]
+                    cj = dj - s[2]
+                    ox = q[0, 0] * aj + q[1, 0] * bj + q[2, 0] * cj - x
+                    oy = q[0, 1] * aj + q[1, 1] * bj + q[2, 1] * cj - y
+                    oz = q[0, 2] * aj + q[1, 2] * bj + q[2, 2] * cj - w
+                    agreed += wj
+                    moved += wj * (nx * ox + ny * oy + nz * oz)
+                elif dj > zj * (1.0 + 3.0 * tolerance):
+                    against += wj
+            step = moved / max(agreed, 1e-6)
+            points[row, column, 0] = x + nx * step
+            points[row, column, 1] = y + ny * step
+            points[row, column, 2] = w + nz * step
+            normals[row, column, 0] = nx
+            normals[row, column, 1] = ny
+            normals[row, column, 2] = nz
+            total[row, column] = agreed - against
+    return points, normals, total
+
+
+@njit(cache=True, fastmath=True)
+def _ray_hit(
+    px: float, py: float, X: float, Y: float, Z: float, nx: float, ny: float, nz: float, radius: float
+) -> tuple[float, float]:
+    """(depth, squared distance to the disc's centre over radius²) of ray (px, py, 1) on a disc; depth 0 for a miss."""
+    along = nx * px + ny * py + nz
+    if abs(along) < 1e-3:
+        return 0.0, 9.0
+    z = (nx * X + ny * Y + nz * Z) / along
+    dx, dy, dz = px * z - X, py * z - Y, z - Z
+    return z, (dx * dx + dy * dy + dz * dz) / (radius * radius)
+
+
+@njit(cache=True, parallel=True, fastmath=True)
+def splat(
+    points: Floats32,
+    normals: Floats32,
+    spacing: Floats32,
+    starts: Ints,
+    ends: Ints,
+    K: Floats,
+    R: Floats,
+    t: Floats,
+    width: int,
+    height: int,
+    near: float,
+    far: float,
+    bands: int,
+) -> tuple[Floats32, Floats32]:
+    """(depth (H, W), normal in camera axes (H, W, 3)) of oriented discs; the nearest layer's discs are blended.
+
+    Discs in the index ranges starts..ends are drawn twice: first the nearest depth, then the mean, weighted by the
+    distance from the disc's centre, of everything within a few spacings behind it. Normals point as stored: z > 0 means
+    that the camera sees the back of the surface.
+    """
+    nearest = np.full((height, width), 1e9, np.float32)
+    depth = np.zeros((height, width), np.float32)
+    normal = np.zeros((height, width, 3), np.float32)
+    total = np.zeros((height, width), np.float32)
+    for band in prange(bands):
+        low, high = height * band // bands, height * (band + 1) // bands
+        for again in range(2):
+            for r in range(len(starts)):
+                for i in range(starts[r], ends[r]):
+                    x, y, w = points[i, 0], points[i, 1], points[i, 2]
+                    Z = R[2, 0] * x + R[2, 1] * y + R[2, 2] * w + t[2]
+                    if not near < Z < far:
+                        continue
+                    size = spacing[i]
+                    py = size * K[1] / Z
+                    Y = R[1, 0] * x + R[1, 1] * y + R[1, 2] * w + t[1]
+                    v = Y / Z * K[1] + K[3]
+                    if v + py < low or v - py > high:
+                        continue
+                    X = R[0, 0] * x + R[0, 1] * y + R[0, 2] * w + t[0]
+                    u = X / Z * K[0] + K[2]
+                    px = size * K[0] / Z
+                    if u + px < 0 or u - px > width:
+                        continue
+                    p, q, s = normals[i, 0], normals[i, 1], normals[i, 2]
+                    nx = R[0, 0] * p + R[0, 1] * q + R[0, 2] * s
+                    ny = R[1, 0] * p + R[1, 1] * q + R[1, 2] * s
+                    nz = R[2, 0] * p + R[2, 1] * q + R[2, 2] * s
+                    x0, x1 = max(0, math.floor(u - px)), min(width - 1, math.floor(u + px))
+                    y0, y1 = max(low, math.floor(v - py)), min(high - 1, math.floor(v + py))
+                    for row in range(y0, y1 + 1):
+                        ry = (row + 0.5 - K[3]) / K[1]
+                        for column in range(x0, x1 + 1):
+                            rx = (column + 0.5 - K[2]) / K[0]
+                            z, off = _ray_hit(rx, ry, X, Y, Z, nx, ny, nz, size)
+                            if off > 1.0 or z < near:
+                                continue
+                            if again == 0:
+                                if z < nearest[row, column]:
+                                    nearest[row, column] = z
+                            elif z < nearest[row, column] + 2.0 * size:
+                                share = math.exp(-3.0 * off)
+                                total[row, column] += share
+                                depth[row, column] += share * z
+                                normal[row, column, 0] += share * nx
+                                normal[row, column, 1] += share * ny
+                                normal[row, column, 2] += share * nz
+        for row in range(low, high):
+            for column in range(width):
+                if total[row, column] > 0:
+                    depth[row, column] /= total[row, column]
+                    size = math.sqrt(
+                        normal[row, column, 0] ** 2 + normal[row, column, 1] ** 2 + normal[row, column, 2] ** 2
+                    )
+                    for k in range(3):
+                        normal[row, column, k] /= size + 1e-9
+    return depth, normal
+
+
+@njit(cache=True, parallel=True, fastmath=True)
+def colour(
+    depth: Floats32,
+    normal: Floats32,
+    K: Floats,
+    R: Floats,
+    t: Floats,
+    photos: Bytes,
+    masks: Bools,
+    front: Floats32,
+    photo_K: Floats,
+    front_K: Floats,
+    Rs: Floats,
+    ts: Floats,
+    tolerance: float,
+) -> tuple[Bytes, Ints]:
+    """(RGB (H, W, 3), aerial view of each pixel (H, W), -1 for none), from the view that sees the surface best.
+
+    Best is the largest cos(incidence) / distance, i.e. the most pixels per area, among the views in which the point is
+    not behind `front`, the nearest surface in a small window of that view.
+    """
+    height, width = depth.shape
+    out = np.zeros((height, width, 3), np.uint8)
+    source = np.full((height, width), -1, np.int64)
+    for row in prange(height):
+        for column in range(width):
+            z = depth[row, column]
+            if z <= 0 or normal[row, column, 2] >= 0:
+                continue
+            a, b = (column + 0.5 - K[2]) / K[0] * z - t[0], (row + 0.5 - K[3]) / K[1] * z - t[1]
+            c = z - t[2]
+            x = R[0, 0] * a + R[1, 0] * b + R[2, 0] * c
+            y = R[0, 1] * a + R[1, 1] * b + R[2, 1] * c
+            w = R[0, 2] * a + R[1, 2] * b + R[2, 2] * c
+            n0, n1, n2 = normal[row, column, 0], normal[row, column, 1], normal[row, column, 2]
+            nx = R[0, 0] * n0 + R[1, 0] * n1 + R[2, 0] * n2
+            ny = R[0, 1] * n0 + R[1, 1] * n1 + R[2, 1] * n2
+            nz = R[0, 2] * n0 + R[1, 2] * n1 + R[2, 2] * n2
+            best, which, bu, bv = 0.0, -1, 0.0, 0.0
+            for j in range(len(photos)):
+                q, s = Rs[j], ts[j]
+                X = q[0, 0] * x + q[0, 1] * y + q[0, 2] * w + s[0]
+                Y = q[1, 0] * x + q[1, 1] * y + q[1, 2] * w + s[1]
+                Z = q[2, 0] * x + q[2, 1] * y + q[2, 2] * w + s[2]
+                if Z < 0.1:
+                    continue
+                length = math.sqrt(X * X + Y * Y + Z * Z)
+                facing = (
+                    -(
+                        nx * (q[0, 0] * X + q[1, 0] * Y + q[2, 0] * Z)
+                        + ny * (q[0, 1] * X + q[1, 1] * Y + q[2, 1] * Z)
+                        + nz * (q[0, 2] * X + q[1, 2] * Y + q[2, 2] * Z)
+                    )
+                    / length
+                )
+                score = facing / length * photo_K[j, 0]
+                if facing < 0.08 or score <= best:
+                    continue
+                u, v = X / Z * photo_K[j, 0] + photo_K[j, 2], Y / Z * photo_K[j, 1] + photo_K[j, 3]
+                if u < 1 or v < 1 or u >= photos.shape[2] - 1 or v >= photos.shape[1] - 1:
+                    continue
+                fu, fv = X / Z * front_K[j, 0] + front_K[j, 2], Y / Z * front_K[j, 1] + front_K[j, 3]
+                if fu < 0 or fv < 0 or fu >= front.shape[2] or fv >= front.shape[1]:
+                    continue
+                ahead = front[j, int(fv), int(fu)]
+                if ahead <= 0 or Z - ahead > tolerance or not masks[j, int(v), int(u)]:
+                    continue
+                best, which, bu, bv = score, j, u, v
+            if which < 0:
+                continue
+            source[row, column] = which
+            bu -= 0.5
+            bv -= 0.5
+            iu, iv = int(bu), int(bv)
+            au, av = bu - iu, bv - iv
+            for k in range(3):
+                top = photos[which, iv, iu, k] * (1.0 - au) + photos[which, iv, iu + 1, k] * au
+                low = photos[which, iv + 1, iu, k] * (1.0 - au) + photos[which, iv + 1, iu + 1, k] * au
+                out[row, column, k] = np.uint8(top * (1.0 - av) + low * av + 0.5)
+    return out, source
