@@ -75,7 +75,7 @@ def _window_average(planes: Tensor) -> Tensor:
     return conv2d(across, taps.view(1, 1, WINDOW, 1), padding=(WINDOW // 2, 0))
 
 
-class _FusedLoss(torch.autograd.Function):
+class _FusedLoss(torch.autograd.Function):  # type: ignore[misc]  # torch is untyped here
     """Value and gradient in one go; the backward pass only scales."""
 
     @staticmethod

@@ -45,7 +45,7 @@ class NumbaRasteriser:
         return Rendered(rgb, alpha, depth, radii, screen)
 
 
-class _Draw(torch.autograd.Function):
+class _Draw(torch.autograd.Function):  # type: ignore[misc]  # torch is untyped here
     """`screen` is a leaf of zeros that only carries the gradient of the projected means out."""
 
     @staticmethod
