@@ -1,0 +1,289 @@
+"""Where a rigid group of frames stands: one similarity from 2D-3D matches of all its frames, scale unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import poselib
+from numba import njit
+
+from skyanchor.geometry import rigid, robust, similarity
+from skyanchor.types import Bools, Floats, Ints, Pose, Similarity
+
+
+@dataclass(frozen=True, eq=False)
+class Sightings:
+    """World points seen in the frames of a group, flat arrays of one length."""
+
+    frame: Ints
+    """(N,), position in the group."""
+    xy: Floats
+    """(N, 2), where frame sees the point: x/z, y/z in camera axes."""
+    points: Floats
+    """(N, 3), world, metres."""
+    sigma: Floats
+    """(N,), standard deviation of xy, same unit."""
+
+
+@dataclass(frozen=True)
+class SolveConfig:
+    """Group RANSAC and its refinement."""
+
+    threshold: float = 4.0
+    """A sighting agrees when its residual is at most this many sigmas."""
+    trials: tuple[int, int] = (200, 3000)
+    """Least and most minimal samples."""
+    confidence: float = 0.9999
+    """Probability that a sample without outliers was met."""
+    most_sightings: int = 2500
+    """Sightings beyond this many are left out of RANSAC, at random."""
+    most_tilt_deg: float = 35.0
+    """Hypotheses whose camera up is farther from the world's are passed over, degrees."""
+    step: tuple[float, float] = (0.01, 10.0)
+    """Shortest and longest mean step between frames, metres."""
+    seed: int = 0
+    """Of RANSAC."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSolution:
+    """The group in the world."""
+
+    world_from_local: Similarity
+    cams_from_world: tuple[Pose, ...]
+    inliers: Bools
+    """(N,), which sightings agree."""
+    rms: float
+    """Of the inliers, in sigmas."""
+
+
+@njit(cache=True, fastmath=True)
+def _truncated_costs(
+    rotations: Floats,
+    translations: Floats,
+    A: Floats,
+    b: Floats,
+    s: Floats,
+    frame: Ints,
+    xy: Floats,
+    points: Floats,
+    sigma: Floats,
+    threshold: float,
+) -> Floats:
+    """(H,), Σ min(r², threshold²) over sightings for each hypothesis x_cam = R_k (A X + b) + s t_k."""
+    limit = threshold * threshold
+    out = np.empty(len(s))
+    best = 1e300
+    for h in range(len(s)):
+        total = 0.0
+        for n in range(len(frame)):
+            p, k = points[n], frame[n]
+            y0 = A[h, 0, 0] * p[0] + A[h, 0, 1] * p[1] + A[h, 0, 2] * p[2] + b[h, 0]
+            y1 = A[h, 1, 0] * p[0] + A[h, 1, 1] * p[1] + A[h, 1, 2] * p[2] + b[h, 1]
+            y2 = A[h, 2, 0] * p[0] + A[h, 2, 1] * p[1] + A[h, 2, 2] * p[2] + b[h, 2]
+            r, t = rotations[k], translations[k]
+            z = r[2, 0] * y0 + r[2, 1] * y1 + r[2, 2] * y2 + s[h] * t[2]
+            if z < 0.05:
+                total += limit
+            else:
+                u = (r[0, 0] * y0 + r[0, 1] * y1 + r[0, 2] * y2 + s[h] * t[0]) / z - xy[n, 0]
+                v = (r[1, 0] * y0 + r[1, 1] * y1 + r[1, 2] * y2 + s[h] * t[1]) / z - xy[n, 1]
+                total += min((u * u + v * v) / (sigma[n] * sigma[n]), limit)
+            if total > best:
+                break
+        out[h] = total
+        best = min(best, total)
+    return out
+
+
+def _stacked(cams_from_local: tuple[Pose, ...]) -> tuple[Floats, Floats]:
+    rotations = np.ascontiguousarray(np.stack([pose.rotation for pose in cams_from_local]))
+    return rotations, np.stack([pose.translation for pose in cams_from_local])
+
+
+def group_residuals(cams_from_world: tuple[Pose, ...], seen: Sightings) -> Floats:
+    """(N,), residual of every sighting in sigmas; inf behind the camera."""
+    rotations, translations = _stacked(cams_from_world)
+    in_cam = np.einsum("nij,nj->ni", rotations[seen.frame], seen.points) + translations[seen.frame]
+    front = in_cam[:, 2] > 0.05
+    off = in_cam[:, :2] / np.where(front, in_cam[:, 2], 1.0)[:, None] - seen.xy
+    return np.where(front, np.linalg.norm(off, axis=1) / seen.sigma, np.inf)
+
+
+def _in_world(world_from_local: Similarity, cams_from_local: tuple[Pose, ...]) -> tuple[Pose, ...]:
+    return tuple(similarity.transform_camera(world_from_local, pose) for pose in cams_from_local)
+
+
+@dataclass(frozen=True, eq=False)
+class _Hypotheses:
+    """Candidates for x_cam = R_k (A X + b) + s t_k."""
+
+    A: Floats
+    b: Floats
+    s: Floats
+
+
+def _sample_frames(rng: np.random.Generator, frame: Ints, count: int, size: int) -> Ints:
+    """(size, 3), indices of three sightings of one frame each, frames drawn by how much they see."""
+    seen = np.bincount(frame, minlength=count)
+    chance = np.where(seen >= 3, seen, 0).astype(np.float64)
+    chosen = rng.choice(count, size=size, p=chance / chance.sum())
+    order = np.argsort(frame, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(seen)])
+    draws = starts[chosen][:, None] + np.floor(rng.random((size, 3)) * seen[chosen][:, None]).astype(np.int64)
+    return np.asarray(order[draws])
+
+
+def _poses_of_samples(seen: Sightings, samples: Ints) -> tuple[Floats, Floats, Ints]:
+    """Rotations, translations and sample number of all P3P solutions."""
+    rays = np.concatenate([seen.xy, np.ones((len(seen.xy), 1))], axis=1)
+    rays /= np.linalg.norm(rays, axis=1, keepdims=True)
+    rotations: list[Floats] = []
+    translations: list[Floats] = []
+    owners: list[int] = []
+    for i, q in enumerate(samples):
+        if len({int(q[0]), int(q[1]), int(q[2])}) < 3:
+            continue
+        for pose in poselib.p3p(rays[q], seen.points[q]):
+            rotations.append(pose.R)
+            translations.append(pose.t)
+            owners.append(i)
+    if not owners:
+        return np.empty((0, 3, 3)), np.empty((0, 3)), np.empty(0, np.int64)
+    return np.array(rotations), np.array(translations), np.array(owners)
+
+
+def _hypotheses(
+    seen: Sightings, cams_from_local: tuple[Pose, ...], samples: Ints, up: Floats, config: SolveConfig, seed: int
+) -> _Hypotheses:
+    """P3P in one frame, the scale from a sighting in another: d × (u + s v) = 0, s = -(d×u)·(d×v) / |d×v|²."""
+    local_r, local_t = _stacked(cams_from_local)
+    rotation, translation, owner = _poses_of_samples(seen, samples)
+    first = seen.frame[samples[owner, 0]]
+    upright = -(rotation @ up)[:, 1] > np.cos(np.radians(config.most_tilt_deg))
+    rotation, translation, first = rotation[upright], translation[upright], first[upright]
+    A = np.einsum("hji,hjk->hik", local_r[first], rotation)
+    b0 = np.einsum("hji,hj->hi", local_r[first], translation)
+    if len(cams_from_local) == 1:
+        s = np.ones(len(A))
+    else:
+        other = np.random.default_rng(seed).integers(len(seen.frame), size=len(A))
+        k = seen.frame[other]
+        rays = np.concatenate([seen.xy[other], np.ones((len(other), 1))], axis=1)
+        in_local = np.einsum("hij,hj->hi", A, seen.points[other]) + b0
+        u = np.einsum("hij,hj->hi", local_r[k], in_local)
+        moved = np.einsum("hij,hkj,hk->hi", local_r[k], local_r[first], local_t[first])
+        v = local_t[k] - moved
+        a, c = np.cross(rays, u), np.cross(rays, v)
+        s = -(a * c).sum(axis=1) / np.maximum((c * c).sum(axis=1), 1e-12)
+        good = (k != first) & (s > config.step[0]) & (s < config.step[1])
+        A, b0, s, first = A[good], b0[good], s[good], first[good]
+    b = b0 - s[:, None] * np.einsum("hji,hj->hi", local_r[first], local_t[first])
+    return _Hypotheses(np.ascontiguousarray(A), b, s)
+
+
+def _subset(seen: Sightings, keep: Ints | Bools) -> Sightings:
+    return Sightings(seen.frame[keep], seen.xy[keep], seen.points[keep], seen.sigma[keep])
+
+
+def _ransac(
+    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig
+) -> tuple[Floats, Floats, float] | None:
+    """The hypothesis (A, b, s) with the least truncated cost."""
+    rng = np.random.default_rng(config.seed)
+    local_r, local_t = _stacked(cams_from_local)
+    best: tuple[float, tuple[Floats, Floats, float]] | None = None
+    done, needed = 0, config.trials[1]
+    while done < min(needed, config.trials[1]):
+        samples = _sample_frames(rng, seen.frame, len(cams_from_local), config.trials[0])
+        tried = _hypotheses(seen, cams_from_local, samples, up, config, int(rng.integers(1 << 31)))
+        done += config.trials[0]
+        if not len(tried.s):
+            continue
+        costs = _truncated_costs(
+            local_r, local_t, tried.A, tried.b, tried.s, seen.frame, seen.xy, seen.points, seen.sigma, config.threshold
+        )
+        h = int(np.argmin(costs))
+        if best is None or costs[h] < best[0]:
+            best = (float(costs[h]), (tried.A[h], tried.b[h], float(tried.s[h])))
+            share = 1.0 - best[0] / (config.threshold**2 * len(seen.frame))
+            needed = 3 * robust.ransac_trials(max(share, 1e-3), 4, config.confidence, config.trials[1])
+    return None if best is None else best[1]
+
+
+def refine_similarity(
+    seen: Sightings,
+    cams_from_local: tuple[Pose, ...],
+    world_from_local: Similarity,
+    loss_scale: float,
+    iterations: int = 12,
+) -> Similarity:
+    """The similarity at the robust optimum of the sightings' residuals: Gauss-Newton over 7 parameters, Cauchy weights.
+
+    x_cam = R_k (A X + b) + s t_k; A moves by exp([w]ₓ), b by v, s by a factor exp(e).
+    """
+    local_r, local_t = _stacked(cams_from_local)
+    R, t = local_r[seen.frame], local_t[seen.frame]
+    A = world_from_local.rotation.T
+    s = world_from_local.scale
+    b = -A @ world_from_local.translation
+    free = 7 if len(cams_from_local) > 1 else 6
+    for _ in range(iterations):
+        turned = seen.points @ A.T
+        in_cam = np.einsum("nij,nj->ni", R, turned + b) + s * t
+        z = np.maximum(in_cam[:, 2], 0.05)
+        residual = (in_cam[:, :2] / z[:, None] - seen.xy) / seen.sigma[:, None]
+        weight = (in_cam[:, 2] > 0.05) / (1.0 + (residual**2).sum(axis=1) / loss_scale**2)
+        by_cam = np.zeros((len(z), 2, 3))
+        by_cam[:, 0, 0] = by_cam[:, 1, 1] = 1.0 / z / seen.sigma
+        by_cam[:, :, 2] = -in_cam[:, :2] / (z**2 * seen.sigma)[:, None]
+        by_group = by_cam @ R
+        columns = [-by_group @ rigid.skew(turned), by_group, (by_cam @ (s * t)[:, :, None])]
+        jac = np.concatenate(columns, axis=2)[:, :, :free]
+        normal = np.einsum("n,nri,nrj->ij", weight, jac, jac) + 1e-9 * np.eye(free)
+        step = -np.linalg.solve(normal, np.einsum("n,nri,nr->i", weight, jac, residual))
+        A = rigid.rotation_exp(step[:3]) @ A
+        b = b + step[3:6]
+        if free == 7:
+            s *= float(np.exp(np.clip(step[6], -0.3, 0.3)))
+        if np.abs(step).max() < 1e-8:
+            break
+    return Similarity(s, A.T, -A.T @ b)
+
+
+def solve_group(
+    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig
+) -> GroupSolution | None:
+    """The group's place with the most agreement among its sightings, or None when no hypothesis stands."""
+    per_frame = np.bincount(seen.frame, minlength=len(cams_from_local))
+    if len(seen.frame) < 6 or per_frame.max(initial=0) < 3:
+        return None
+    part = seen
+    if len(seen.frame) > config.most_sightings:
+        rng = np.random.default_rng(config.seed)
+        part = _subset(seen, np.sort(rng.choice(len(seen.frame), config.most_sightings, replace=False)))
+    found = _ransac(part, cams_from_local, up, config)
+    if found is None:
+        return None
+    A, b, s = found
+    return refined(seen, cams_from_local, Similarity(s, A.T.copy(), -A.T @ b), config)
+
+
+def refined(
+    seen: Sightings, cams_from_local: tuple[Pose, ...], world_from_local: Similarity, config: SolveConfig
+) -> GroupSolution:
+    """The solution near a given one, on its inliers, wide first."""
+    for widen in (2.0, 1.3, 1.0):
+        residual = group_residuals(_in_world(world_from_local, cams_from_local), seen)
+        near = residual < widen * config.threshold
+        if near.sum() < 6:
+            break
+        world_from_local = refine_similarity(
+            _subset(seen, near), cams_from_local, world_from_local, config.threshold / 2.0
+        )
+    poses = _in_world(world_from_local, cams_from_local)
+    residual = group_residuals(poses, seen)
+    inliers = residual < config.threshold
+    rms = float(np.sqrt((residual[inliers] ** 2).mean() / 2.0)) if inliers.any() else float("inf")
+    return GroupSolution(world_from_local, poses, inliers, rms)
