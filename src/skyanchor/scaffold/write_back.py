@@ -1,0 +1,143 @@
+"""Models in the user's own coordinates: the aerial part bit for bit as it came, street frames added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from skyanchor.errors import InputError
+from skyanchor.geometry import rigid
+from skyanchor.scaffold import colmap_files, georeference
+from skyanchor.scaffold.colmap_files import NO_POINT, ColmapImage, ColmapModel, ColmapPoints
+from skyanchor.types import Bytes, Camera, Floats, Scaffold, Tracks, View
+
+
+def moved_model(model: ColmapModel, by: Floats) -> ColmapModel:
+    """The model with x' = x + by: points shifted, t' = t - R by; everything else as it is."""
+    if not np.any(by):
+        return model
+    images = tuple(
+        replace(image, translation=image.translation - rigid.rotation_from_quaternion(image.quaternion) @ by)
+        for image in model.images
+    )
+    return ColmapModel(model.cameras, images, replace(model.points, xyz=model.points.xyz + by))
+
+
+def read_in_original_frame(path: Path) -> ColmapModel:
+    """A model that lies beside a georef.json, in the original coordinates that file speaks of."""
+    folder = colmap_files.find_model(path)
+    model = colmap_files.read_model(folder)
+    file = georeference.find_georef(folder, path, folder.parent)
+    return model if file is None else moved_model(model, georeference.read_georef(file).georef.offset)
+
+
+def combined_model(
+    scaffold: Scaffold,
+    added: Sequence[View],
+    points: Floats | None = None,
+    colors: Bytes | None = None,
+    tracks: Tracks | None = None,
+) -> ColmapModel:
+    """The user's aerial model, unchanged, with views, points (M, 3) and tracks of the local frame added.
+
+    `tracks.image` counts through `added`. Ids and values of the aerial part are those of the user's files; new ids
+    follow the largest ones there.
+    """
+    if scaffold.model_path is None:
+        raise ValueError("the scaffold was not read from files")
+    source = colmap_files.read_model(scaffold.model_path)
+    _check_names(scaffold.model_path, source, added)
+    moved = georeference.moved_by(scaffold.georef)
+    empty = Tracks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
+    tracks = empty if tracks is None else tracks
+    xyz = np.zeros((0, 3)) if points is None else points + moved
+    rgb = np.zeros((len(xyz), 3), np.uint8) if colors is None else colors
+    first_point = int(source.points.ids.max(initial=0)) + 1
+    first_image = max(image.image_id for image in source.images) + 1
+    cameras, camera_ids = _with_cameras(source.cameras, [view.camera for view in added])
+    images, keypoints = _added_images(added, camera_ids, moved, first_image, first_point, tracks)
+    new_points = _added_points(xyz, rgb, first_point, first_image, tracks, keypoints)
+    return ColmapModel(cameras, (*source.images, *images), _joined(source.points, new_points))
+
+
+def write_in_original_frame(folder: Path, model: ColmapModel, scaffold: Scaffold) -> None:
+    """The model's files in the coordinates of the user's files, with their georef.json when they had one."""
+    colmap_files.write_model(folder, model)
+    georef = scaffold.georef
+    if georef.moved is not None:
+        own = replace(georef, offset=georef.offset - georef.moved, moved=None)
+        georeference.write_georef(folder, own, scaffold.up)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------
+
+
+def _check_names(path: Path, source: ColmapModel, added: Sequence[View]) -> None:
+    taken = {image.name for image in source.images}
+    twice = next((view.name for view in added if view.name in taken), None)
+    if twice is not None:
+        raise InputError(
+            path, f"already has an image named {twice}", "Rename the street frames or put them in a folder."
+        )
+
+
+def _with_cameras(cameras: dict[int, Camera], new: list[Camera]) -> tuple[dict[int, Camera], dict[Camera, int]]:
+    """All cameras by id, and the ids of the new ones."""
+    ids = {camera: max(cameras, default=0) + 1 + k for k, camera in enumerate(dict.fromkeys(new))}
+    return {**cameras, **{camera_id: camera for camera, camera_id in ids.items()}}, ids
+
+
+def _added_images(
+    added: Sequence[View],
+    camera_ids: dict[Camera, int],
+    moved: Floats,
+    first_image: int,
+    first_point: int,
+    tracks: Tracks,
+) -> tuple[list[ColmapImage], np.ndarray]:
+    """Images with one keypoint per observation, and the keypoint index of every observation."""
+    keypoints = np.zeros(len(tracks.image), np.int64)
+    images = []
+    for k, view in enumerate(added):
+        own = np.flatnonzero(tracks.image == k)
+        keypoints[own] = np.arange(len(own))
+        placed = georeference.to_original(view.cam_from_world, moved)
+        quaternion = rigid.quaternion_from_rotation(placed.rotation)
+        ids = tracks.point[own] + first_point if len(own) else np.full(0, NO_POINT)
+        images.append(
+            ColmapImage(
+                first_image + k, camera_ids[view.camera], view.name, quaternion, placed.translation, tracks.xy[own], ids
+            )
+        )
+    return images, keypoints
+
+
+def _added_points(
+    xyz: Floats, rgb: Bytes, first_point: int, first_image: int, tracks: Tracks, keypoints: np.ndarray
+) -> ColmapPoints:
+    order = np.argsort(tracks.point, kind="stable")
+    length = np.bincount(tracks.point, minlength=len(xyz)) if len(xyz) else np.zeros(0, np.int64)
+    return ColmapPoints(
+        np.arange(len(xyz)) + first_point,
+        xyz,
+        rgb,
+        np.zeros(len(xyz)),
+        np.concatenate([[0], np.cumsum(length)]).astype(np.int64),
+        tracks.image[order] + first_image,
+        keypoints[order],
+    )
+
+
+def _joined(a: ColmapPoints, b: ColmapPoints) -> ColmapPoints:
+    return ColmapPoints(
+        np.concatenate([a.ids, b.ids]),
+        np.concatenate([a.xyz, b.xyz]),
+        np.concatenate([a.rgb, b.rgb]),
+        np.concatenate([a.error, b.error]),
+        np.concatenate([a.track_start, b.track_start[1:] + a.track_start[-1]]),
+        np.concatenate([a.track_image_ids, b.track_image_ids]),
+        np.concatenate([a.track_keypoints, b.track_keypoints]),
+    )
