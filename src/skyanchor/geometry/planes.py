@@ -204,14 +204,24 @@ def ground_level(heights_of_lows: Floats, bandwidth: float, least_share: float =
     return float(np.median(near)) if len(near) else float(peak)
 
 
-def ground_plane(points: Floats, up: Floats, bandwidth: float | None = None) -> Plane:
-    """The level plane through the ground of a survey: points (N, 3) of ground, roofs and trees together.
+def ground_plane(points: Floats, up: Floats, bandwidth: float | None = None, tilt_deg: float = 12.0) -> Plane:
+    """The ground of a survey as a plane, its normal up: points (N, 3) of ground, roofs and trees together.
 
-    `bandwidth` is how far ground points may lie from one level, metres; by default a fiftieth of the height range.
+    Level unless a plane tilted by up to `tilt_deg` explains the lowest points of many more places. `bandwidth` is how
+    far ground points may lie from the plane, metres; by default a fiftieth of the height range.
     """
-    points = np.asarray(points, dtype=np.float64)
+    points, up = np.asarray(points, dtype=np.float64), unit(up)
     lows = low_points(points, up) if len(points) >= 20 else points
     height = lows @ up
     low, high = np.percentile(height, [2.0, 98.0])
     width = bandwidth if bandwidth is not None else max(float(high - low) / 50.0, 1e-6)
-    return Plane(unit(up), ground_level(height, width))
+    level = Plane(up, ground_level(height, width))
+    tilted = fit_plane_robust(lows, width, up, tilt_deg)
+    return tilted.plane if tilted is not None and _is_better_ground(tilted, level, lows, width) else level
+
+
+def _is_better_ground(tilted: PlaneFit, level: Plane, lows: Floats, width: float) -> bool:
+    """Whether a tilted plane carries half as many places again as the level one, and few places lie beneath it."""
+    on_level = int(np.sum(np.abs(heights(level, lows)) <= width))
+    beneath = float(np.mean(heights(tilted.plane, lows) < -2.0 * width))
+    return bool(tilted.inliers.sum() >= max(1.5 * on_level, 0.2 * len(lows)) and beneath <= 0.1)
