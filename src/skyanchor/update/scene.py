@@ -1,0 +1,302 @@
+"""Stage 3: ground Gaussians go in with the aerial set frozen, then both are refined, and the aerial view is guarded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from skyanchor.events import Listener, Note, silent
+from skyanchor.gaussians.densify import SplitGrowth
+from skyanchor.gaussians.parameters import Rates, drawn, splats_of
+from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
+from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
+from skyanchor.gaussians.training import TrainConfig
+from skyanchor.gaussians.views import TrainingScene
+from skyanchor.photos import PhotoCache
+from skyanchor.types import Bools, Cloud, DepthMap, Floats, Ints
+from skyanchor.update.colours import explained, in_model_colours, paired_colours, shared_exposure
+from skyanchor.update.floaters import FloaterConfig, floaters, free_space_opinions
+from skyanchor.update.patch import Change
+from skyanchor.update.schedule import CurvePoint, Phase, constant_exposures, run_phase
+from skyanchor.update.scoring import Judge, Quality
+from skyanchor.update.sky import sky_shell
+from skyanchor.update.views import Split, training_pools
+
+if TYPE_CHECKING:
+    from skyanchor.gaussians.devices import Engine
+    from skyanchor.gaussians.training import TrainState
+
+
+@dataclass(frozen=True)
+class UpdateConfig:
+    """The update's schedule and its switches; the defaults are the CUDA preset."""
+
+    insertion: TrainConfig = field(
+        default_factory=lambda: TrainConfig(
+            iterations=30_000, rates=(Rates(), None), growth=SplitGrowth(start=500, stop=12_000), sh_every=500
+        )
+    )
+    """Frozen insertion; rates are (ground, aerial)."""
+    joint: TrainConfig | None = field(
+        default_factory=lambda: TrainConfig(
+            iterations=40_000, rates=(Rates().scaled(0.3), Rates().scaled(0.1), None), growth=None, sh_every=0
+        )
+    )
+    """Joint refinement; rates are (ground, aerial that ground views see, the rest). None = leave it out."""
+    floaters: FloaterConfig | None = field(default_factory=FloaterConfig)
+    """None = hide nothing."""
+    seeds: Literal["dense", "tracks", "random"] = "dense"
+    """Where ground Gaussians start: the dense ground cloud, the tracks of the adjustment alone, or anywhere in view."""
+    frozen: bool = True
+    """False: the aerial Gaussians move during the insertion too (ablation)."""
+    from_scratch: bool = False
+    """True: no aerial set; everything is trained anew from points on all views (ablation)."""
+    guard: bool = True
+    """Aerial training views in a 1:1 mix; False is the paper's ground-only insertion."""
+    exposures: bool = True
+    """An affine exposure per ground view."""
+    sky_radius: float = 8.0
+    """Radius of the sky shell, multiples of the scene extent; 0 = none."""
+    most_aerial_loss_db: float = 0.1
+    """Held-out aerial PSNR that the joint refinement may cost before it is rolled back, dB."""
+    score_every: int = 1_000
+    """Iterations between two scores of the held-out views."""
+    patience: int = 4
+    """Scores without a gain of `least_gain_db` after which a phase ends early."""
+    least_gain_db: float = 0.03
+    """dB."""
+    owner: int = 1
+    """Owner of the new Gaussians: the number of this ground sequence."""
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateInputs:
+    """What the update works on, all in the local frame."""
+
+    aerial: Splats
+    aerial_views: Split
+    ground_views: Split
+    cloud: Cloud
+    """Dense ground points; empty when there are none."""
+    track_points: Floats
+    """(M, 3), points of the trajectory's adjustment."""
+    track_colors: np.ndarray
+    """(M, 3), RGB."""
+    depth: tuple[DepthMap, ...]
+    """Depth of ground training views, for free space and sky."""
+    up: Floats
+    extent: float
+    """Typical distance from camera to surface in the ground views, metres."""
+
+
+@dataclass(frozen=True, eq=False)
+class SceneUpdate:
+    """Stage 3's result."""
+
+    change: Change
+    """In the local frame."""
+    before: Quality
+    after: Quality
+    curves: tuple[CurvePoint, ...]
+    rolled_back: bool
+    """Whether the joint refinement was undone for the sake of the aerial view."""
+    exposures: Floats
+    """(V, 3, 4), of the ground training views; identity where exposures are off."""
+
+
+def update_scene(
+    inputs: UpdateInputs,
+    config: UpdateConfig,
+    engine: Engine,
+    listen: Listener = silent,
+    checkpoints: Path | None = None,
+) -> SceneUpdate:
+    """The street added to the aerial splats: hide floaters, insert, refine, keep what the guard allows."""
+    judge = Judge(
+        inputs.aerial_views.held_out, inputs.ground_views.held_out, inputs.ground_views.training,
+        config.insertion.width, engine, PhotoCache(1 << 28),
+    )  # fmt: skip
+    before = judge.quality(to_tensors(inputs.aerial, engine.device), None)
+    hidden = hidden_floaters(inputs, config.floaters, judge, before.aerial_psnr, listen)
+    visible = np.flatnonzero(~hidden)
+    aerial = select(inputs.aerial, np.empty(0, np.int64) if config.from_scratch else visible)
+    inserted = _insert(inputs, aerial, config, judge, listen, checkpoints)
+    refined = None
+    if config.joint is not None and not config.from_scratch:
+        refined = _refine(inputs, inserted, config, judge, before, listen, checkpoints)
+    final = inserted if refined is None else refined
+    return SceneUpdate(
+        _change(inputs, final, visible, hidden, config),
+        before, final.quality, inserted.curve + (refined.curve if refined else ()),
+        config.joint is not None and refined is None and not config.from_scratch,
+        final.state.exposures.maps.detach().cpu().numpy().astype(np.float64),
+    )  # fmt: skip
+
+
+# --- floaters and seeds -------------------------------------------------------------------------------------------
+
+
+def hidden_floaters(
+    inputs: UpdateInputs, config: FloaterConfig | None, judge: Judge, aerial_psnr: float, listen: Listener = silent
+) -> Bools:
+    """(N,), aerial Gaussians in verified free space, as many as the held-out aerial views can do without."""
+    nothing = np.zeros(len(inputs.aerial), np.bool_)
+    if config is None or not inputs.depth:
+        return nothing
+    opinions = free_space_opinions(inputs.aerial.means, inputs.depth, config)
+    for stricter in (1, 2, 4):
+        hidden = floaters(opinions, config) & (opinions.through >= stricter * config.least_views)
+        if not hidden.any():
+            break
+        loss = aerial_psnr - judge.aerial_psnr(to_tensors(select(inputs.aerial, ~hidden), judge.engine.device))
+        if loss <= config.most_aerial_loss_db:
+            listen(Note("scene", f"{int(hidden.sum())} aerial floaters hidden, {loss:+.3f} dB from the air"))
+            return hidden
+    return nothing
+
+
+def ground_seeds(inputs: UpdateInputs, colour_map: Floats, config: UpdateConfig) -> Splats:
+    """The ground Gaussians before training, in the model's colours, sky included."""
+    if config.seeds == "dense" and len(inputs.cloud.points):
+        street = splats_from_cloud(_new_points(inputs, colour_map, config), owner=config.owner)
+    elif config.seeds == "random":
+        points, colors = _random_points(inputs, config.insertion.seed)
+        street = splats_from_points(points, colors, owner=config.owner)
+    else:
+        street = splats_from_points(inputs.track_points, inputs.track_colors, owner=config.owner)
+    if config.sky_radius <= 0 or not inputs.depth:
+        return street
+    shell = sky_shell(
+        inputs.ground_views.training, inputs.depth, inputs.up, config.sky_radius * inputs.extent, config.owner
+    )
+    return concat([street, shell])
+
+
+def _new_points(inputs: UpdateInputs, colour_map: Floats, config: UpdateConfig) -> Cloud:
+    """The dense ground cloud without what the aerial model explains already, in the model's colours."""
+    cloud = inputs.cloud
+    kept = np.ones(len(cloud.points), np.bool_)
+    if not config.from_scratch:
+        kept = ~explained(cloud, paired_colours(cloud, inputs.aerial), colour_map)
+    colors = in_model_colours(cloud.colors[kept], colour_map)
+    return Cloud(cloud.points[kept], cloud.normals[kept], colors, cloud.spacing[kept])
+
+
+def _random_points(inputs: UpdateInputs, seed: int) -> tuple[Floats, np.ndarray]:
+    """As many points as the tracks have, anywhere in their bounding box."""
+    rng = np.random.default_rng(seed)
+    low, high = inputs.track_points.min(axis=0), inputs.track_points.max(axis=0)
+    count = len(inputs.track_points)
+    return rng.uniform(low, high, (count, 3)), rng.integers(0, 255, (count, 3), dtype=np.uint8)
+
+
+# --- phases -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A phase's end: the sets and how good they are."""
+
+    state: TrainState
+    ground: Splats
+    aerial: Splats
+    """The visible aerial rows, in their order."""
+    moved: Bools
+    """Per visible aerial row, whether it was free to move."""
+    quality: Quality
+    curve: tuple[CurvePoint, ...]
+
+
+def _insert(
+    inputs: UpdateInputs, aerial: Splats, config: UpdateConfig, judge: Judge, listen: Listener, folder: Path | None
+) -> Fitted:
+    guard = config.guard or config.from_scratch
+    pools = training_pools(
+        inputs.aerial_views.training, inputs.ground_views.training, guard=guard, exposures=config.exposures
+    )
+    free = not config.frozen
+    training = config.insertion
+    rates = (training.rates[0], Rates().scaled(0.1) if free else None)
+    phase = Phase("insertion", _with_rates(training, rates), config.score_every, config.patience, config.least_gain_db)
+    scene = TrainingScene(pools, inputs.extent)
+    colour_map = np.eye(3, 4)
+    if config.exposures and not config.from_scratch:
+        colour_map = shared_exposure(paired_colours(inputs.cloud, inputs.aerial))
+    exposures = constant_exposures(colour_map, len(inputs.ground_views.training), judge.engine.device)
+    seeds = ground_seeds(inputs, colour_map, config)
+    state, curve = run_phase((seeds, aerial), exposures, scene, phase, judge, listen, folder)
+    after = splats_of(state.sets[1])
+    if not free:
+        _assert_same_bits(after, aerial)
+    moved = np.full(len(aerial), free)
+    return Fitted(state, splats_of(state.sets[0]), after, moved, _quality(state, judge, config), curve)
+
+
+def _refine(
+    inputs: UpdateInputs, inserted: Fitted, config: UpdateConfig, judge: Judge, before: Quality, listen: Listener,
+    folder: Path | None,
+) -> Fitted | None:  # fmt: skip
+    """Both sets after the joint refinement; None when it costs the aerial view too much."""
+    assert config.joint is not None
+    seen = seen_by(inserted.aerial, inputs.ground_views, judge)
+    order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])
+    near, far = select(inserted.aerial, seen), select(inserted.aerial, ~seen)
+    pools = training_pools(
+        inputs.aerial_views.training, inputs.ground_views.training, guard=True, exposures=config.exposures
+    )
+    phase = Phase("joint", config.joint, config.score_every, config.patience, config.least_gain_db)
+    scene = TrainingScene(pools, inputs.extent)
+    sets = (inserted.ground, near, far)
+    state, curve = run_phase(sets, inserted.state.exposures, scene, phase, judge, listen, folder)
+    quality = _quality(state, judge, config)
+    lost = before.aerial_psnr - quality.aerial_psnr
+    if lost > config.most_aerial_loss_db and quality.aerial_psnr < inserted.quality.aerial_psnr:
+        listen(Note("scene", f"joint refinement rolled back: it cost {lost:.2f} dB from the air", warning=True))
+        return None
+    aerial = select(concat([splats_of(state.sets[1]), far]), np.argsort(order, kind="stable"))
+    return Fitted(state, splats_of(state.sets[0]), aerial, inserted.moved | seen, quality, curve)
+
+
+def seen_by(splats: Splats, views: Split, judge: Judge) -> Bools:
+    """(N,), Gaussians that at least one ground training view draws."""
+    import torch
+
+    from skyanchor.gaussians.views import TrainingView, load_target, matrix
+
+    tensors = to_tensors(splats, judge.engine.device)
+    seen = torch.zeros(len(splats), dtype=torch.bool, device=judge.engine.device)
+    with torch.no_grad():
+        for view in views.training:
+            target = load_target(judge.photos, TrainingView(view), max(64, judge.width // 4))
+            pose = matrix(target.cam_from_world, judge.engine.device)
+            seen |= judge.engine.rasteriser.render(tensors, target.camera, pose).visible
+    return seen.cpu().numpy()
+
+
+def _quality(state: TrainState, judge: Judge, config: UpdateConfig) -> Quality:
+    return judge.quality(drawn(state.sets), state.exposures.maps if config.exposures else None)
+
+
+def _with_rates(config: TrainConfig, rates: tuple[Rates | None, ...]) -> TrainConfig:
+    return replace(config, rates=rates)
+
+
+def _assert_same_bits(after: Splats, before: Splats) -> None:
+    for name in ("means", "quats", "log_scales", "logit_opacities", "sh"):
+        assert getattr(after, name).tobytes() == getattr(before, name).tobytes(), f"frozen {name} changed"
+
+
+def _change(inputs: UpdateInputs, final: Fitted, visible: Ints, hidden: Bools, config: UpdateConfig) -> Change:
+    """The result as a change of the whole aerial set."""
+    if config.from_scratch:
+        nothing = np.zeros(len(inputs.aerial), np.bool_)
+        return Change(inputs.aerial, nothing, ~nothing, final.ground)
+    moved = np.zeros(len(inputs.aerial), np.bool_)
+    moved[visible] = final.moved
+    place = np.arange(len(inputs.aerial))
+    place[visible] = len(inputs.aerial) + np.arange(len(visible))
+    aerial = select(concat([inputs.aerial, final.aerial]), place)
+    return Change(aerial, moved, hidden, final.ground)

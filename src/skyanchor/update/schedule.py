@@ -1,0 +1,142 @@
+"""A phase of the update: training in legs, held-out scores between them, an early end when the curves are flat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyanchor import files
+from skyanchor.events import Listener, Note, Progress
+from skyanchor.gaussians.exposure import Exposures
+from skyanchor.gaussians.parameters import drawn
+from skyanchor.gaussians.splats import Splats
+from skyanchor.gaussians.training import TrainConfig, TrainState, start, train, training_fingerprint
+from skyanchor.gaussians.views import TrainingScene
+from skyanchor.types import Floats
+from skyanchor.update.scoring import Judge, Quality
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Phase:
+    """How a phase is run."""
+
+    name: str
+    training: TrainConfig
+    score_every: int
+    """Iterations."""
+    patience: int
+    """Scores without a gain before the phase ends."""
+    least_gain_db: float
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Held-out scores at one moment."""
+
+    phase: str
+    iteration: int
+    quality: Quality
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The scores of a phase so far, as they are kept beside its checkpoint."""
+
+    fingerprint: str
+    points: tuple[CurvePoint, ...]
+
+
+def run_phase(
+    sets: Sequence[Splats],
+    exposures: Exposures | None,
+    scene: TrainingScene,
+    phase: Phase,
+    judge: Judge,
+    listen: Listener,
+    folder: Path | None,
+) -> tuple[TrainState, tuple[CurvePoint, ...]]:
+    """The trained state and its curve; goes on from a checkpoint of this same phase where `folder` holds one."""
+    from skyanchor.gaussians.checkpoint import read_checkpoint
+
+    device = judge.engine.device
+    fingerprint = training_fingerprint(sets, scene, phase.training, device)
+    checkpoint = None if folder is None else folder / f"{phase.name}.npz"
+    state = None
+    if checkpoint is not None and checkpoint.is_file():
+        state = read_checkpoint(checkpoint, fingerprint, device)
+    if state is None:
+        state = start(sets, scene, phase.training, device)
+        if exposures is not None and len(exposures.maps) == len(state.exposures.maps):
+            state = replace(state, exposures=_without_moments(exposures))
+    curve = _held_curve(checkpoint, fingerprint, state.iteration)
+    if state.iteration % phase.score_every == 0 and state.iteration > (curve[-1].iteration if curve else 0):
+        curve.append(_scored(state, phase, judge))  # killed between a checkpoint and its score
+    while state.iteration < phase.training.iterations and not is_flat(curve, phase):
+        until = state.iteration + phase.score_every - state.iteration % phase.score_every
+        state = train(
+            state, scene, phase.training, judge.engine, until=until, listener=listen, stage=phase.name,
+            checkpoint=checkpoint, fingerprint=fingerprint,
+        )  # fmt: skip
+        curve.append(_scored(state, phase, judge))
+        if checkpoint is not None:
+            files.save(_curve_path(checkpoint), Curve(fingerprint, tuple(curve)))
+        listen(_progress(curve[-1], phase))
+    if state.iteration < phase.training.iterations:
+        listen(Note("scene", f"{phase.name} ended at iteration {state.iteration}: the held-out curves are flat"))
+    return state, tuple(curve)
+
+
+def _curve_path(checkpoint: Path) -> Path:
+    return checkpoint.with_suffix(".curve.json")
+
+
+def _held_curve(checkpoint: Path | None, fingerprint: str, iteration: int) -> list[CurvePoint]:
+    """The scores up to `iteration` that an interrupted run of this same phase left behind."""
+    if checkpoint is None or not _curve_path(checkpoint).is_file():
+        return []
+    held = files.load(_curve_path(checkpoint), Curve)
+    return [point for point in held.points if held.fingerprint == fingerprint and point.iteration <= iteration]
+
+
+def is_flat(curve: Sequence[CurvePoint], phase: Phase) -> bool:
+    """Whether neither curve gained `least_gain_db` over the last `patience` scores."""
+    if len(curve) <= phase.patience:
+        return False
+    before, recent = curve[: -phase.patience], curve[-phase.patience :]
+
+    def gain(name: str) -> float:
+        best = [max(getattr(point.quality, name) for point in part) for part in (recent, before)]
+        return float(best[0] - best[1])
+
+    return max(gain("aerial_psnr"), gain("ground_psnr")) < phase.least_gain_db
+
+
+def _scored(state: TrainState, phase: Phase, judge: Judge) -> CurvePoint:
+    maps: Tensor | None = state.exposures.maps if len(state.exposures.maps) else None
+    return CurvePoint(phase.name, state.iteration, judge.quality(drawn(state.sets), maps))
+
+
+def _progress(point: CurvePoint, phase: Phase) -> Progress:
+    figures = {"aerial_psnr": point.quality.aerial_psnr, "ground_psnr": point.quality.ground_psnr}
+    return Progress("scene", phase.name, point.iteration, phase.training.iterations, figures)
+
+
+def constant_exposures(colour_map: Floats, count: int, device: str) -> Exposures:
+    """`count` copies of one map (3, 4) as a start."""
+    import torch
+
+    maps = torch.tensor(colour_map, dtype=torch.float32, device=device).repeat(count, 1, 1)
+    return Exposures(maps, torch.zeros_like(maps), torch.zeros_like(maps), torch.zeros(count, device=device))
+
+
+def _without_moments(exposures: Exposures) -> Exposures:
+    """The same maps with a fresh optimiser."""
+    import torch
+
+    maps = exposures.maps.detach().clone()
+    return Exposures(maps, torch.zeros_like(maps), torch.zeros_like(maps), torch.zeros(len(maps), device=maps.device))

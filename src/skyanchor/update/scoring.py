@@ -1,0 +1,82 @@
+"""Held-out views against their photos, aerial and ground apart, ground views through their neighbours' exposure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skyanchor.gaussians import exposure
+from skyanchor.gaussians.scoring import Scores, compared, rendered_rgb
+from skyanchor.gaussians.views import TrainingView, load_target
+from skyanchor.photos import PhotoCache
+from skyanchor.types import View
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from skyanchor.gaussians.devices import Engine
+    from skyanchor.gaussians.rasteriser import SplatTensors
+
+
+@dataclass(frozen=True)
+class Quality:
+    """PSNR (dB) and SSIM (3DGS variant) over held-out views."""
+
+    aerial_psnr: float
+    aerial_ssim: float
+    ground_psnr: float
+    ground_ssim: float
+    ground_psnr_raw: float
+    """Without any exposure: the splats' own colours against the photos."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Everything that scoring needs, held for a whole update."""
+
+    aerial: tuple[View, ...]
+    ground: tuple[View, ...]
+    ground_training: tuple[View, ...]
+    width: int
+    engine: Engine
+    photos: PhotoCache
+
+    def quality(self, tensors: SplatTensors, maps: Tensor | None) -> Quality:
+        """Scores of the splats; `maps` (V, 3, 4) are the exposures of the ground training views."""
+        aerial = self._scores(tensors, self.aerial, [None] * len(self.aerial))
+        raw = self._scores(tensors, self.ground, [None] * len(self.ground))
+        shown = raw
+        if maps is not None:
+            borrowed = [borrowed_exposure(view, self.ground_training, maps) for view in self.ground]
+            shown = self._scores(tensors, self.ground, borrowed)
+        return Quality(aerial.psnr, aerial.ssim, shown.psnr, shown.ssim, raw.psnr)
+
+    def aerial_psnr(self, tensors: SplatTensors) -> float:
+        """Mean PSNR of the held-out aerial views, dB."""
+        return self._scores(tensors, self.aerial, [None] * len(self.aerial)).psnr
+
+    def _scores(self, tensors: SplatTensors, views: Sequence[View], maps: Sequence[Tensor | None]) -> Scores:
+        rows = []
+        for view, colour_map in zip(views, maps, strict=True):
+            target = load_target(self.photos, TrainingView(view), self.width)
+            rgb = rendered_rgb(tensors, target, self.engine)
+            if colour_map is not None:
+                rgb = exposure.exposed(rgb, colour_map).clamp(0.0, 1.0)
+            rows.append(compared(view.name, rgb, target))
+        return Scores(tuple(rows))
+
+
+def borrowed_exposure(view: View, training: Sequence[View], maps: Tensor) -> Tensor:
+    """(3, 4) for a view that had no part in the training: its two nearest training frames, weighted by distance."""
+    frames = np.array([one.image_id for one in training])
+    gap = np.abs(frames - view.image_id).astype(float)
+    nearest = np.argsort(gap, kind="stable")[:2]
+    weights = 1.0 / np.maximum(gap[nearest], 1.0)
+    weights /= weights.sum()
+    mixed = maps[int(nearest[0])] * float(weights[0])
+    for row, weight in zip(nearest[1:], weights[1:], strict=True):
+        mixed = mixed + maps[int(row)] * float(weight)
+    return mixed

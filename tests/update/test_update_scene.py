@@ -1,0 +1,232 @@
+"""The update on a tiny scene of known splats: a wall that the aerial model lacks is added from the street."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from skyanchor.events import Event, Note
+from skyanchor.gaussians.devices import Engine, load_engine
+from skyanchor.gaussians.parameters import Rates
+from skyanchor.gaussians.seeding import splats_from_points
+from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
+from skyanchor.gaussians.training import TrainConfig
+from skyanchor.gaussians.views import matrix
+from skyanchor.geometry import cameras, rigid
+from skyanchor.photos import PhotoCache
+from skyanchor.types import Cloud, DepthMap, Pose, View
+from skyanchor.update.colours import Pairs, shared_exposure
+from skyanchor.update.floaters import FloaterConfig
+from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, hidden_floaters, update_scene
+from skyanchor.update.schedule import CurvePoint, Phase, is_flat
+from skyanchor.update.scoring import Judge, Quality
+from skyanchor.update.views import Split, split
+
+UP = np.array([0.0, 0.0, 1.0])
+CAMERA = cameras.pinhole(64, 48, 60.0)
+GAIN = 0.8
+"""Brightness of the street photos relative to the aerial ones."""
+
+
+def patch_of(low: list[float], high: list[float], count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    points = rng.uniform(low, high, (count, 3))
+    stripes = (np.floor(points * 1.5).sum(axis=1) % 2)[:, None]
+    colors = np.where(stripes > 0, [[210, 170, 60]], [[60, 90, 160]])
+    return points, colors.astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class World:
+    whole: Splats
+    aerial: Splats
+    wall: tuple[np.ndarray, np.ndarray]
+    aerial_views: tuple[View, ...]
+    ground_views: tuple[View, ...]
+    engine: Engine
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Ground plane and wall; the aerial photos and model show the ground alone from straight above."""
+    folder = tmp_path_factory.mktemp("photos")
+    engine = load_engine("cpu")
+    floor = splats_from_points(*patch_of([-6, -6, 0], [6, 6, 0.05], 1500, 1), sh_degree=0, opacity=0.95)
+    wall_points = patch_of([-4, 4, 0], [4, 4.1, 3], 700, 2)
+    whole = concat([floor, splats_from_points(*wall_points, sh_degree=0, opacity=0.95)])
+    places = [(x, y) for x in (-1.0, 0.0, 1.0) for y in (-3.0, -1.0, 1.0)]
+    north = np.array([0.0, 1.0, 0.0])
+    above = [rigid.look_at(np.array([x, y, 9.0]), np.array([x, y, 0.0]), north) for x, y in places]
+    street = [rigid.look_at(np.array([x, -2.0, 1.5]), np.array([x, 4.0, 1.4]), UP) for x in np.linspace(-2, 2, 12)]
+
+    def draw(name: str, poses: list[Pose], gain: float) -> tuple[View, ...]:
+        return tuple(
+            photograph(folder / f"{name}{k}.png", whole, pose, engine, gain, k) for k, pose in enumerate(poses)
+        )
+
+    return World(whole, floor, wall_points, draw("a", above, 1.0), draw("g", street, GAIN), engine)
+
+
+def photograph(path: Path, splats: Splats, pose: Pose, engine: Engine, gain: float, index: int) -> View:
+    rgb = engine.rasteriser.render(to_tensors(splats), CAMERA, matrix(pose, "cpu")).rgb.clamp(0, 1).numpy()
+    noise = np.random.default_rng(index).normal(0, 6, rgb.shape)
+    cv2.imwrite(str(path), np.clip(255 * gain * rgb + noise, 0, 255)[..., ::-1].astype(np.uint8))
+    return View(path.name, path, CAMERA, pose, image_id=index)
+
+
+def inputs_of(world: World) -> UpdateInputs:
+    """The ground cloud has the wall and the floor before it, in the darker colours of the street photos."""
+    floor, floor_colors = patch_of([-4, 0, 0], [4, 4, 0.05], 700, 5)
+    points, colors = np.concatenate([world.wall[0], floor]), np.concatenate([world.wall[1], floor_colors])
+    colors = (GAIN * colors).astype(np.uint8)
+    rng = np.random.default_rng(3)
+    noisy = (points + rng.normal(0, 0.03, points.shape)).astype(np.float32)
+    normals = np.tile(np.array([0, -1, 0], np.float32), (len(points), 1))
+    cloud = Cloud(noisy, normals, colors, np.full(len(points), 0.2, np.float32))
+    return UpdateInputs(
+        world.aerial, split(world.aerial_views, 4), split(world.ground_views, 4), cloud, points, colors, (), UP, 6.0
+    )
+
+
+def quick(**changes: object) -> UpdateConfig:
+    base = UpdateConfig(
+        insertion=TrainConfig(iterations=80, width=64, rates=(Rates(), None), growth=None, sh_degree=0, sh_every=0),
+        joint=TrainConfig(
+            iterations=20, width=64, rates=(Rates().scaled(0.3), Rates().scaled(0.01), None), growth=None,
+            sh_degree=0, sh_every=0,
+        ),
+        score_every=20, sky_radius=0.0,
+    )  # fmt: skip
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def updated(world: World) -> SceneUpdate:
+    return update_scene(inputs_of(world), quick(), world.engine)
+
+
+@pytest.fixture(scope="module")
+def inserted(world: World) -> SceneUpdate:
+    return update_scene(inputs_of(world), quick(joint=None), world.engine)
+
+
+def test_street_comes_in_and_the_air_stays(world: World, updated: SceneUpdate) -> None:
+    inputs, result = inputs_of(world), updated
+    assert result.after.ground_psnr > result.before.ground_psnr + 4.0
+    assert result.after.aerial_psnr > result.before.aerial_psnr - 0.1
+    assert not result.rolled_back
+    untouched = ~(result.change.moved | result.change.hidden)
+    assert result.change.aerial.means[untouched].tobytes() == inputs.aerial.means[untouched].tobytes()
+    assert (result.change.ground.owner == 1).all()
+    phases = [point.phase for point in result.curves]
+    assert phases == ["insertion"] * 4 + ["joint"]
+
+
+def test_exposures_learn_the_darker_street_photos(updated: SceneUpdate) -> None:
+    """The model keeps the aerial colours; the street's come from the exposures."""
+    result = updated
+    gains = result.exposures[:, [0, 1, 2], [0, 1, 2]].mean()
+    assert abs(gains - GAIN) < 0.06
+    assert result.after.ground_psnr > result.after.ground_psnr_raw
+
+
+def test_frozen_rows_are_the_same_bits_without_joint_refinement(world: World, inserted: SceneUpdate) -> None:
+    inputs, result = inputs_of(world), inserted
+    for name in ("means", "quats", "log_scales", "logit_opacities", "sh"):
+        assert getattr(result.change.aerial, name).tobytes() == getattr(inputs.aerial, name).tobytes()
+    assert not result.change.moved.any()
+
+
+def test_a_refinement_that_spoils_the_air_is_rolled_back(world: World) -> None:
+    inputs, notes = inputs_of(world), []
+
+    def listen(event: Event) -> None:
+        notes.append(event)
+
+    wild = replace(quick().joint, rates=(Rates(), Rates().scaled(60.0), None))  # type: ignore[type-var]
+    result = update_scene(inputs, quick(joint=wild), world.engine, listen)
+    assert result.rolled_back
+    assert result.change.aerial.means.tobytes() == inputs.aerial.means.tobytes()
+    assert any(isinstance(event, Note) and event.warning and "rolled back" in event.text for event in notes)
+
+
+class KilledError(Exception):
+    pass
+
+
+def test_killed_and_resumed_gives_the_same_splats(world: World, updated: SceneUpdate, tmp_path: Path) -> None:
+    inputs, whole = inputs_of(world), updated
+    seen = []
+
+    def interrupt(event: Event) -> None:
+        seen.append(event)
+        if len(seen) == 6:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        update_scene(inputs, quick(), world.engine, interrupt, checkpoints=tmp_path)
+    resumed = update_scene(inputs, quick(), world.engine, checkpoints=tmp_path)
+    assert resumed.change.ground.means.tobytes() == whole.change.ground.means.tobytes()
+    assert resumed.change.aerial.sh.tobytes() == whole.change.aerial.sh.tobytes()
+    assert resumed.curves == whole.curves
+
+
+def exact_depth(view: View, world: World) -> DepthMap:
+    pose = matrix(view.cam_from_world, "cpu")
+    depth = world.engine.rasteriser.render(to_tensors(world.whole), CAMERA, pose).depth.numpy()
+    ones = np.ones_like(depth)
+    return DepthMap(view.name, CAMERA, view.cam_from_world, depth, ones, ones < 0, np.zeros((48, 64, 3), np.float32))
+
+
+def test_floaters_in_the_street_are_hidden(world: World) -> None:
+    """A red blob in mid air that no aerial photo shows, with measured depth behind it."""
+    blob = splats_from_points(np.array([[0.0, 1.0, 1.5], [0.3, 1.0, 1.4]]), np.full((2, 3), 255, np.uint8), sh_degree=0)
+    inputs = inputs_of(world)
+    inputs = replace(inputs, aerial=concat([inputs.aerial, select(blob, np.array([0, 1]))]))
+    maps = tuple(exact_depth(view, world) for view in inputs.ground_views.training)
+    judge = Judge(inputs.aerial_views.held_out, (), (), 64, world.engine, PhotoCache())
+    before = judge.aerial_psnr(to_tensors(inputs.aerial))
+    hidden = hidden_floaters(replace(inputs, depth=maps), FloaterConfig(), judge, before)
+    assert hidden[-2:].all()
+    assert hidden[:-2].mean() < 0.02
+
+
+def test_flat_curves_end_a_phase() -> None:
+    phase = Phase("joint", TrainConfig(), 1, patience=2, least_gain_db=0.05)
+
+    def curve(values: list[float]) -> list[CurvePoint]:
+        return [CurvePoint("joint", k, Quality(20.0, 0.9, value, 0.9, value)) for k, value in enumerate(values)]
+
+    assert not is_flat(curve([20, 21]), phase)
+    assert not is_flat(curve([20, 21, 21.0, 21.1]), phase)
+    assert is_flat(curve([20, 21, 21.0, 21.02]), phase)
+
+
+def test_every_eighth_view_is_held_out() -> None:
+    views = tuple(View(str(k), Path(str(k)), CAMERA, rigid.identity()) for k in range(17))
+    parts = split(views)
+    assert isinstance(parts, Split)
+    assert [view.name for view in parts.held_out] == ["0", "8", "16"]
+    assert len(parts.training) == 14
+
+
+def test_floor_that_the_aerial_model_explains_is_not_inserted_again(world: World, inserted: SceneUpdate) -> None:
+    inputs, result = inputs_of(world), inserted
+    on_floor = np.abs(result.change.ground.means[:, 2]) < 0.2
+    assert len(result.change.ground) < len(inputs.cloud.points)
+    assert on_floor.mean() < 0.35
+
+
+def test_shared_exposure_ignores_what_changed_in_the_street() -> None:
+    rng = np.random.default_rng(0)
+    model = rng.uniform(0.1, 0.9, (3000, 3))
+    photo = 0.7 * model + 0.05 + rng.normal(0, 0.02, model.shape)
+    photo[:800] = rng.uniform(0, 1, (800, 3))
+    found = shared_exposure(Pairs(np.arange(3000), photo, model, np.ones(3000)))
+    np.testing.assert_allclose(np.diag(found[:, :3]), 0.7, atol=0.06)
+    np.testing.assert_allclose(found[:, 3], 0.05, atol=0.04)
+    assert (shared_exposure(Pairs(np.arange(10), photo[:10], model[:10], np.ones(10))) == np.eye(3, 4)).all()
