@@ -54,7 +54,7 @@ class Rendered:
         return self.radii > 0
 
     def screen_gradients(self) -> Tensor:
-        """(N, 2), dL/d(projected mean) per pixel after backward; zero for frozen and for undrawn rows."""
+        """(N, 2), dL/d(projected mean) per pixel after backward; zero for undrawn rows, undefined for frozen ones."""
         if self.screen.grad is None:
             raise ValueError("no screen gradients: render with gradients enabled and call backward first")
         return self.screen.grad.reshape(-1, 2)

@@ -38,20 +38,25 @@ INVERSE_EDGE = F(1.0 / TILE)
 
 
 @njit(**FAST_INLINE)
-def chord(a: Any, b: Any, c: Any, half_x: Any, half_y: Any, level: Any, y0: Any, y1: Any) -> Any:
-    """The x range (low, high) of the ellipse a x² + 2 b x y + c y² <= level for y in [y0, y1]; low > high when empty.
+def ellipse(a: Any, b: Any, c: Any, half_x: Any, half_y: Any, level: Any) -> Any:
+    """What `chord` needs of the ellipse a x² + 2 b x y + c y² <= level with the bounding box ±half_x, ±half_y."""
+    return b / a, level / a, ONE / (half_y * half_y), -b / c * half_x, half_y
 
-    half_x and half_y are half the ellipse's bounding box. It is widest in x at y = ∓ b/c half_x, else at an end of the
-    range, where x = (-b y ± sqrt(a level - (a c - b²) y²)) / a and (a c - b²) = a level / half_y².
+
+@njit(**FAST_INLINE)
+def chord(e: Any, y0: Any, y1: Any) -> Any:
+    """The x range (low, high) of an ellipse for y in [y0, y1]; low > high when empty.
+
+    At one y, x = -(b/a) y ± sqrt((level/a) (1 - (y/half_y)²)); the largest x = half_x lies at y = -(b/c) half_x, the
+    smallest at the opposite point, and where these are outside the range its nearer end takes their place.
     """
+    slope, square, curve, widest, half_y = e
     if y0 > half_y or y1 < -half_y:
         return ONE, -ONE
-    widest = -b / c * half_x
-    curve = a * level / (half_y * half_y)
     y = min(max(widest, y0), y1)
-    high = (math.sqrt(max(ZERO, a * level - curve * y * y)) - b * y) / a
+    high = math.sqrt(max(ZERO, square * (ONE - curve * y * y))) - slope * y
     y = min(max(-widest, y0), y1)
-    low = (-math.sqrt(max(ZERO, a * level - curve * y * y)) - b * y) / a
+    low = -math.sqrt(max(ZERO, square * (ONE - curve * y * y))) - slope * y
     return low, high
 
 
@@ -91,18 +96,19 @@ def _walk(
         x, y, level = drawn[g, MEAN_X], drawn[g, MEAN_Y], reach[g, LEVEL]
         a, b, c = drawn[g, CONIC_A], drawn[g, CONIC_B], drawn[g, CONIC_C]
         half_x, half_y = math.sqrt(level * reach[g, VAR_X]), math.sqrt(level * reach[g, VAR_Y])
+        across, down = ellipse(a, b, c, half_x, half_y, level), ellipse(c, b, a, half_y, half_x, level)
         found = starts[k] if fill else 0
         top = clipped((y - half_y - ONE) * INVERSE_EDGE, rows)
         bottom = min(rows, clipped((y + half_y + ONE) * INVERSE_EDGE, rows) + 1)
         for row in range(top, bottom):
             y0 = F(row) * EDGE + HALF - y
-            low, high = chord(a, b, c, half_x, half_y, level, y0 - SLACK, y0 + INNER + SLACK)
+            low, high = chord(across, y0 - SLACK, y0 + INNER + SLACK)
             left, right = tile_columns(x, low, high, columns)
             for tile in range(row * columns + left, row * columns + right):
                 if fill:
                     place = cursor[tile]
                     x0 = F(tile - row * columns) * EDGE + HALF - x
-                    low, high = chord(c, b, a, half_y, half_x, level, x0 - SLACK, x0 + INNER + SLACK)
+                    low, high = chord(down, x0 - SLACK, x0 + INNER + SLACK)
                     ids[place], places[found] = g, place
                     spans[place] = pixel_rows(y - F(row) * EDGE, low, high)
                 cursor[tile] += 1

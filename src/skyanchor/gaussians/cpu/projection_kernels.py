@@ -185,6 +185,16 @@ def scales_of(log_scales: Any, i: Any) -> Any:
     return math.exp(log_scales[i, 0]), math.exp(log_scales[i, 1]), math.exp(log_scales[i, 2])
 
 
+@njit(**SAFE_INLINE)
+def covariance_det(b: Any, trace: Any, blur: Any) -> Any:
+    """det(B Bᵀ + blur·I) = |b₀ x b₁|² + blur·(trace - blur), b₀ and b₁ the rows of B.
+
+    The plain var_x var_y - cov² loses half the digits of a needle.
+    """
+    x, y, z = b[1] * b[5] - b[2] * b[4], b[2] * b[3] - b[0] * b[5], b[0] * b[4] - b[1] * b[3]
+    return x * x + y * y + z * z + blur * (trace - blur)
+
+
 # --- forward --------------------------------------------------------------------------------------------------------
 
 
@@ -202,7 +212,7 @@ def project_one(i: Any, splats: Any, view: Any, lens: Any, drawn: Any, reach: An
     var_x = b[0] * b[0] + b[1] * b[1] + b[2] * b[2] + lens.blur
     cov = b[0] * b[3] + b[1] * b[4] + b[2] * b[5]
     var_y = b[3] * b[3] + b[4] * b[4] + b[5] * b[5] + lens.blur
-    det = var_x * var_y - cov * cov
+    det = covariance_det(b, var_x + var_y, lens.blur)
     if not (det > ZERO and det < LARGEST):
         return False
     level = TWO * math.log(opacity * F(255.0))
@@ -261,11 +271,14 @@ def project_splats(splats: Any, view: Any, lens: Any, centre: Any, degree: Any, 
 
 @njit(**SAFE_INLINE)
 def covariance_gradient(conic: Any, g: Any) -> Any:
-    """The entries (xx, xy, yy) of dL/dΣ' = -Σ'⁻¹ (dL/dΣ'⁻¹) Σ'⁻¹; both gradients as symmetric matrices."""
-    p, q, s = conic
+    """The entries (xx, xy, yy) of dL/dΣ' = -Σ'⁻¹ (dL/dΣ'⁻¹) Σ'⁻¹; both gradients as symmetric matrices.
+
+    In float64: for a needle the products all but cancel.
+    """
+    p, q, s = np.float64(conic[0]), np.float64(conic[1]), np.float64(conic[2])
     t0, t1 = g[0] * p + g[1] * q, g[0] * q + g[1] * s
     t2, t3 = g[1] * p + g[2] * q, g[1] * q + g[2] * s
-    return -(p * t0 + q * t2), -(p * t1 + q * t3), -(q * t1 + s * t3)
+    return F(-(p * t0 + q * t2)), F(-(p * t1 + q * t3)), F(-(q * t1 + s * t3))
 
 
 @njit(**SAFE_INLINE)
