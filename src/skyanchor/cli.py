@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import tyro
 
@@ -20,12 +20,15 @@ if TYPE_CHECKING:
     from skyanchor.evaluation.metrics import ImageMetrics, Metrics
     from skyanchor.evaluation.poses import PoseMetrics
     from skyanchor.events import Listener
+    from skyanchor.scaffold import ScaffoldSummary
 
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
 
 RunPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
 
 app = tyro.extras.SubcommandApp()
+scaffold = tyro.extras.SubcommandApp()
+app.command(scaffold, name="scaffold", help="The aerial model: check it.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,6 +51,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 # --- verbs --------------------------------------------------------------------------------------------------------
+
+
+@app.command
+def town(
+    out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")],
+    /,
+    preset: Literal["mini", "town"] = "town",
+    seed: int | None = None,
+) -> None:
+    """Build a procedural town: aerial photos with a COLMAP model, a street walk, and its true poses apart.
+
+    Args:
+        out: Folder to write; it must be empty or absent.
+        preset: mini is small enough for tests, town is the demo scene.
+        seed: Another seed builds another town; the preset's own without it.
+    """
+    from skyanchor.report.progress import display
+    from skyanchor.town import PRESETS, build_town
+
+    with display(sys.stderr) as listen:
+        build_town(out, PRESETS[preset], seed, listen)
+    print(f"written to {out}")
+
+
+@scaffold.command
+def check(
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="AERIAL")],
+    /,
+    images: Path | None = None,
+    splats: Path | None = None,
+    up: tuple[float, float, float] | None = None,
+    ground_height: float | None = None,
+    json: bool = False,
+) -> None:
+    """Read an aerial model and print what was understood of it.
+
+    Args:
+        path: Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself.
+        images: Folder of the photos, where it is not found beside the model.
+        splats: Aerial Gaussian model, a .ply of the INRIA convention.
+        up: Up direction in the model's coordinates, where the model does not tell.
+        ground_height: Ground level along up in the model's coordinates, metres.
+        json: Print JSON instead of a table.
+    """
+    from skyanchor import codec
+    from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, describe, load_scaffold
+
+    config = ScaffoldConfig(OrientationConfig(up=up, ground_height=ground_height))
+    summary = describe(load_scaffold(path, images, splats, config))
+    if json:
+        print(codec.dumps(summary), end="")
+    else:
+        _print_summary(summary)
 
 
 @app.command
@@ -104,6 +160,27 @@ def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]
         table.add_row(*row)
     console = Console()
     Console(width=None if console.is_terminal else 120, highlight=False, markup=False).print(table)
+
+
+def _print_summary(summary: ScaffoldSummary) -> None:
+    cameras = [f"{c.images} x {c.model} {c.width}x{c.height}, f {c.focal_px:.1f} px" for c in summary.cameras]
+    rows = [
+        ("model", summary.model),
+        ("photos", f"{summary.images}, {summary.masks} with a mask"),
+        ("cameras", "\n".join(cameras)),
+        ("points", f"{summary.points}, {summary.observations} observations, {summary.track_length:.1f} per point"),
+        ("reprojection", f"{summary.reprojection_px:.2f} px, median"),
+        ("altitude", f"{summary.altitude_m:.1f} m above the ground, median"),
+        ("ground sample", f"{summary.ground_sample_m * 100:.1f} cm per pixel"),
+        ("extent", f"{summary.extent_m[0]:.0f} x {summary.extent_m[1]:.0f} m"),
+        ("up", f"{', '.join(f'{v:.4f}' for v in summary.up)} (from {summary.up_from})"),
+        ("ground", f"{summary.ground_height_m:.2f} m along up"),
+        ("local frame", f"original minus ({', '.join(f'{v:.10g}' for v in summary.offset_m)})"),
+        ("system", summary.crs or "not given"),
+        ("splats", summary.splats or "none"),
+        *(("warning", text) for text in summary.warnings),
+    ]
+    _print_table("aerial model", ["", "understood"], rows)
 
 
 def _print_metrics(metrics: Metrics) -> None:
