@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,7 +81,7 @@ def content_key(photo: Photo, settings: str) -> str:
 def save_features(features: Features, path: Path) -> None:
     """Write an .npz, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part.npz")
+    part = path.with_name(f"{path.stem}.{os.getpid()}.part.npz")
     size = np.array([features.width, features.height, features.sigma_px], dtype=np.float64)
     np.savez(
         part,

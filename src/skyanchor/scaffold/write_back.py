@@ -50,13 +50,35 @@ def combined_model(
         raise ValueError("the scaffold was not read from files")
     source = colmap_files.read_model(scaffold.model_path)
     _check_names(scaffold.model_path, source, added)
-    moved = georeference.moved_by(scaffold.georef)
+    return _with_added(source, georeference.moved_by(scaffold.georef), added, points, colors, tracks)
+
+
+def street_model(
+    scaffold: Scaffold,
+    added: Sequence[View],
+    points: Floats | None = None,
+    colors: Bytes | None = None,
+    tracks: Tracks | None = None,
+) -> ColmapModel:
+    """As `combined_model`, without the aerial part: the street alone, in the coordinates of the user's aerial files."""
+    empty = ColmapModel({}, (), colmap_files.no_points())
+    return _with_added(empty, georeference.moved_by(scaffold.georef), added, points, colors, tracks)
+
+
+def _with_added(
+    source: ColmapModel,
+    moved: Floats,
+    added: Sequence[View],
+    points: Floats | None,
+    colors: Bytes | None,
+    tracks: Tracks | None,
+) -> ColmapModel:
     empty = Tracks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
     tracks = empty if tracks is None else tracks
     xyz = np.zeros((0, 3)) if points is None else points + moved
     rgb = np.zeros((len(xyz), 3), np.uint8) if colors is None else colors
     first_point = int(source.points.ids.max(initial=0)) + 1
-    first_image = max(image.image_id for image in source.images) + 1
+    first_image = max((image.image_id for image in source.images), default=0) + 1
     cameras, camera_ids = _with_cameras(source.cameras, [view.camera for view in added])
     images, keypoints = _added_images(added, camera_ids, moved, first_image, first_point, tracks)
     new_points = _added_points(xyz, rgb, first_point, first_image, tracks, keypoints)
