@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from skyanchor import files
 from skyanchor.gaussians.densify import GrowthStatistics
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import Leaves, ParameterSet
@@ -33,17 +33,12 @@ def write_checkpoint(path: Path, state: TrainState, fingerprint: str) -> None:
     for name in ("maps", "first", "second", "visits"):
         arrays[f"exposure.{name}"] = _array(getattr(exposures, name))
     arrays |= {"growth.pull": _array(statistics.pull), "growth.seen": _array(statistics.seen)}
-    _save(path, arrays)
+    files.write_through(path, lambda draft: _save(draft, arrays))
 
 
 def _save(path: Path, arrays: Arrays) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
+    with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def read_checkpoint(path: Path, fingerprint: str, device: str) -> TrainState | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from skyanchor import files
 from skyanchor.errors import InputError
 from skyanchor.gaussians.harmonics import SH_C0
 from skyanchor.gaussians.splats import Splats, select
@@ -246,7 +246,7 @@ def write_ply(path: Path, splats: Splats, *, owners: bool = False) -> None:
     assert table.dtype.names is not None
     lines += [f"property {'int' if name == 'owner' else 'float'} {name}" for name in table.dtype.names]
     header = "\n".join([*lines, "end_header", ""]).encode("ascii")
-    _write_atomically(path, [header, table.tobytes()])
+    files.write_bytes(path, header + table.tobytes())
 
 
 def _table(splats: Splats, owners: bool) -> Table:
@@ -283,15 +283,4 @@ def write_splat(path: Path, splats: Splats) -> None:
     table["position"], table["scale"] = splats.means, scales
     table["rgba"] = np.round(np.clip(color, 0.0, 1.0) * 255.0)
     table["rotation"] = np.clip(np.round(unit * 128.0 + 128.0), 0, 255)
-    _write_atomically(path, [table[order].tobytes()])
-
-
-def _write_atomically(path: Path, blocks: list[bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        for block in blocks:
-            file.write(block)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    files.write_bytes(path, table[order].tobytes())

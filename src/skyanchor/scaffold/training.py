@@ -1,0 +1,147 @@
+"""An aerial Gaussian model from the aerial photos alone, scored on every 8th of them, which it never sees."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skyanchor.events import Listener, Note, StageFinished, StageStarted, silent
+from skyanchor.gaussians.densify import SplitGrowth
+from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
+from skyanchor.gaussians.splats import Splats
+from skyanchor.gaussians.training import TrainConfig, fit
+from skyanchor.gaussians.views import TrainingScene, aerial_pool
+from skyanchor.geometry import rigid
+from skyanchor.scaffold.seeding import SeedConfig, interpolated_cloud, thinned
+from skyanchor.types import Cloud, Scaffold, View
+
+if TYPE_CHECKING:
+    from skyanchor.gaussians.devices import Engine
+    from skyanchor.gaussians.scoring import Scores
+
+STAGE = "scaffold train"
+
+
+@dataclass(frozen=True)
+class AerialConfig:
+    """Training of the aerial model."""
+
+    train: TrainConfig = field(default_factory=TrainConfig)
+    """The steps."""
+    seeds: SeedConfig = field(default_factory=SeedConfig)
+    """The first Gaussians."""
+    seed_opacity: float = 0.5
+    """Opacity of the first Gaussians, 0..1."""
+    held_out_every: int = 8
+    """Every so many photos one is kept for scoring."""
+
+
+CPU = AerialConfig(
+    TrainConfig(
+        iterations=2_000,
+        width=480,
+        coarse_until=(0.35,),
+        growth=SplitGrowth(start=400, stop=1_400, every=160, reset_every=0, most=90_000),
+        sh_degree=1,
+        sh_every=500,
+        checkpoint_every=250,
+    ),
+    SeedConfig(count=50_000),
+)
+"""Minutes on two cores."""
+
+CUDA = AerialConfig(TrainConfig(coarse_until=(0.02,)), SeedConfig(count=300_000, per_view=30_000))
+"""30K iterations at full resolution."""
+
+
+@dataclass(frozen=True, eq=False)
+class AerialModel:
+    """A trained aerial model and how well it shows the photos it has not seen."""
+
+    splats: Splats
+    scores: Scores
+    seconds: float
+    """Of training, wall clock; only this run's part when it was resumed."""
+
+
+def preset(device: str) -> AerialConfig:
+    """The settings for a device, `cpu` or `cuda`."""
+    return CPU if device == "cpu" else CUDA
+
+
+def train_aerial(
+    scaffold: Scaffold,
+    engine: Engine,
+    config: AerialConfig | None = None,
+    *,
+    cloud: Cloud | None = None,
+    listener: Listener = silent,
+    checkpoint: Path | None = None,
+) -> AerialModel:
+    """Gaussians trained on the aerial photos, from a dense cloud where there is one, else from the sparse points.
+
+    With `checkpoint` the training is kept there as it goes on and resumed from it; removing the file is the caller's.
+    """
+    from skyanchor.gaussians.scoring import score
+
+    config = config or preset(engine.device)
+    training, held_out = split(scaffold.views, config.held_out_every)
+    listener(StageStarted(STAGE, f"{len(training)} photos, {config.train.iterations} iterations on {engine.device}"))
+    begun = time.perf_counter()
+    seeds = first_splats(scaffold, config, cloud)
+    listener(Note(STAGE, f"{len(seeds)} first Gaussians"))
+    scene = TrainingScene((aerial_pool(training),), scene_extent(scaffold))
+    (splats,) = fit((seeds,), scene, config.train, engine, listener=listener, stage=STAGE, checkpoint=checkpoint)
+    scores = score(splats, held_out, engine, config.train.width)
+    seconds = time.perf_counter() - begun
+    listener(StageFinished(STAGE, seconds, {"psnr": scores.psnr, "ssim": scores.ssim, "gaussians": float(len(splats))}))
+    return AerialModel(splats, scores, seconds)
+
+
+def split(views: tuple[View, ...], every: int = 8) -> tuple[tuple[View, ...], tuple[View, ...]]:
+    """(training, held out): views 0, every, 2 every ... are held out."""
+    return tuple(v for k, v in enumerate(views) if k % every), tuple(views[::every])
+
+
+def first_splats(scaffold: Scaffold, config: AerialConfig, cloud: Cloud | None = None) -> Splats:
+    """The Gaussians before training: of the dense cloud, else between the sparse points, else at them."""
+    degree = config.train.sh_degree
+    if cloud is None or not len(cloud.points):
+        seen = [k for k in range(len(scaffold.views)) if k % config.held_out_every]
+        cloud = interpolated_cloud(scaffold, seen, config.seeds)
+    if not len(cloud.points):
+        return splats_from_points(scaffold.points, scaffold.point_colors, sh_degree=degree)
+    return splats_from_cloud(thinned(cloud, config.seeds.count), sh_degree=degree, opacity=config.seed_opacity)
+
+
+def scene_extent(scaffold: Scaffold) -> float:
+    """Median over the views of the median depth of what they see, metres: the unit of steps and sizes.
+
+    Unlike the spread of the cameras it does not grow with the area, only with the flying height.
+    """
+    order = np.argsort(scaffold.tracks.image, kind="stable")
+    groups = np.split(scaffold.tracks.point[order], np.cumsum(np.bincount(scaffold.tracks.image, minlength=1))[:-1])
+    depths = [
+        float(np.median(rigid.apply(view.cam_from_world, scaffold.points[rows])[:, 2]))
+        for view, rows in zip(scaffold.views, groups, strict=False)
+        if len(rows)
+    ]
+    if not depths:  # a model without tracks: height above the ground
+        centres = rigid.centres_in_world([view.cam_from_world for view in scaffold.views])
+        depths = list(np.abs(centres @ scaffold.ground.normal - scaffold.ground.offset))
+    return max(float(np.median(depths)), 1e-3)
+
+
+def with_iterations(config: AerialConfig, iterations: int) -> AerialConfig:
+    """The same training, longer or shorter: growth and bands keep their share of it."""
+    train = config.train
+    factor = iterations / train.iterations
+    growth = train.growth
+    if growth is not None:
+        growth = replace(growth, start=round(growth.start * factor), stop=round(growth.stop * factor))
+    every = max(1, round(train.sh_every * factor)) if train.sh_every else 0
+    return replace(config, train=replace(train, iterations=iterations, growth=growth, sh_every=every))
