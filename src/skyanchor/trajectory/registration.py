@@ -11,7 +11,7 @@ from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, match_features
 from skyanchor.matching.verify import posed, undistorted_pixels
 from skyanchor.trajectory.config import RegisterConfig
-from skyanchor.trajectory.localmap import LocalMap
+from skyanchor.trajectory.localmap import LocalMap, strongest
 from skyanchor.trajectory.tracks import GRID, cells
 from skyanchor.types import Camera, Floats, Ints, Pose, Refusal
 
@@ -32,17 +32,10 @@ class Located:
     references: tuple[int, ...] = ()
 
 
-def strongest(features: Features, rows: Ints, count: int) -> Features:
-    """The best-scored of the given keypoints."""
-    rows = rows[np.argsort(-features.scores[rows], kind="stable")[:count]]
-    size = (features.width, features.height, features.sigma_px)
-    return Features(features.xy[rows], features.descriptors[rows], features.scores[rows], features.scales[rows], *size)
-
-
 def point_support(frame: Features, reference: Features, xyz: Floats, camera: Camera, count: int) -> int:
     """Matches to keypoints of the reference that carry a 3D point, at most CELL_LIMIT in each cell of the image."""
-    mine = strongest(frame, np.arange(len(frame)), count)
-    theirs = strongest(reference, np.flatnonzero(np.isfinite(xyz[:, 0])), count)
+    mine = strongest(frame, count)
+    theirs = strongest(reference, count, np.flatnonzero(np.isfinite(xyz[:, 0])))
     pairs = match_features(mine, theirs)
     per_cell = np.bincount(cells(mine.xy[pairs[:, 0]], camera), minlength=GRID**2)
     return int(np.minimum(per_cell, CELL_LIMIT).sum())

@@ -1,0 +1,101 @@
+"""The whole stage on a synthetic street: noise in, error near noise; what is wrong is named, not averaged in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from trajectory_world import anchors_of, centre_errors, posed, scaffold, sequence_of, street
+
+from skyanchor.events import Note
+from skyanchor.geometry import rigid
+from skyanchor.trajectory import TrajectoryConfig, recover
+from skyanchor.types import Pose, Support
+
+
+def test_every_frame_is_posed_within_noise_and_anchors_stay_to_the_bit():
+    world = street(48)
+    sequence = sequence_of(world)
+    anchors = anchors_of(world, sequence)
+    trajectory, report = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
+    errors = centre_errors(world, posed(trajectory))
+    assert len(errors) == 48
+    rms = float(np.sqrt(np.mean(np.square(list(errors.values())))))
+    assert 1e-5 < rms < 0.02  # 0.3 px of noise leaves something, but only millimetres
+    given = {pose.frame: pose.cam_from_world for group in anchors.groups for pose in group.poses}
+    anchored = [f for f in trajectory.frames if f.support is Support.ANCHORED]
+    assert len(anchored) == 12
+    for frame in anchored:
+        assert np.array_equal(frame.cam_from_world.rotation, given[frame.frame].rotation)
+        assert np.array_equal(frame.cam_from_world.translation, given[frame.frame].translation)
+    assert len(report.closures) == 1 and 0 < report.closures[0].gap_m < 0.3
+    assert not report.rejected and not report.warnings
+    assert all(f.observations > 30 for f in trajectory.frames)
+
+
+def test_error_grows_with_the_noise():
+    rms = []
+    for noise in (0.1, 1.0):
+        world = street(30, noise_px=noise)
+        sequence = sequence_of(world)
+        trajectory, _ = recover(scaffold(), sequence, anchors_of(world, sequence), TrajectoryConfig(), source=world)
+        free = {f.frame: f.cam_from_world for f in trajectory.frames if f.support is not Support.ANCHORED}
+        rms.append(float(np.sqrt(np.mean(np.square(list(centre_errors(world, free).values()))))))
+    assert 3.0 < rms[1] / rms[0] < 40.0
+
+
+def test_stated_sigma_is_near_the_true_error():
+    world = street(40, noise_px=0.5)
+    sequence = sequence_of(world)
+    trajectory, _ = recover(scaffold(), sequence, anchors_of(world, sequence), TrajectoryConfig(), source=world)
+    free = [f for f in trajectory.frames if f.support is not Support.ANCHORED]
+    errors = centre_errors(world, {f.frame: f.cam_from_world for f in free})
+    ratio = np.median([errors[f.frame] / f.sigma_m for f in free])
+    assert 0.2 < ratio < 3.0
+
+
+def test_wrong_group_is_named_and_not_averaged_in():
+    world = street(90)
+    sequence = sequence_of(world, submaps=3)
+    shift = Pose(rigid.rotation_exp(np.array([0.0, 0.0, 0.02])), np.array([1.5, -2.0, 0.3]))
+    anchors = anchors_of(world, sequence, moved={2: shift})
+    heard: list[object] = []
+    trajectory, report = recover(scaffold(), sequence, anchors, TrajectoryConfig(), heard.append, source=world)
+    assert [r.group for r in report.rejected] == [2]
+    assert any(isinstance(e, Note) and e.warning and "group 2" in e.text for e in heard)
+    errors = centre_errors(world, posed(trajectory))
+    assert len(errors) == 90
+    assert max(errors.values()) < 0.15  # the wrong group lies 2.5 m away
+
+
+def test_frame_of_another_place_is_left_out_with_a_reason():
+    world = street(36, foreign=frozenset({17}))
+    sequence = sequence_of(world)
+    trajectory, _ = recover(scaffold(), sequence, anchors_of(world, sequence), TrajectoryConfig(), source=world)
+    missing = [f for f in trajectory.frames if f.support is Support.MISSING]
+    assert [f.frame for f in missing] == [17]
+    assert missing[0].refusal is not None and missing[0].refusal.reason in {
+        "no-overlap",
+        "too-few-inliers",
+        "too-few-points",
+    }
+    assert np.isnan(missing[0].sigma_m)
+    assert max(centre_errors(world, posed(trajectory)).values()) < 0.03
+
+
+@pytest.mark.parametrize("refused", [{0}, {1}])
+def test_one_sided_submap(refused: set[int]):
+    world = street(30)
+    sequence = sequence_of(world)
+    anchors = anchors_of(world, sequence, refused=frozenset(refused))
+    trajectory, report = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
+    errors = centre_errors(world, posed(trajectory))
+    assert len(errors) == 30 and not report.closures
+    assert 1e-5 < max(errors.values()) < 0.4  # drift is free to grow away from the only group
+
+
+def test_no_anchors_no_poses():
+    world = street(14)
+    sequence = sequence_of(world)
+    anchors = anchors_of(world, sequence, refused=frozenset({0, 1}))
+    trajectory, _ = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
+    assert all(f.support is Support.MISSING and f.refusal.reason == "no-anchors" for f in trajectory.frames)
