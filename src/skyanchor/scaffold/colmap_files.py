@@ -13,6 +13,7 @@ import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
+from skyanchor.files import write_bytes
 from skyanchor.types import Bytes, Camera, Floats, Ints
 
 NO_POINT = -1
@@ -385,10 +386,9 @@ def read_points_txt(path: Path) -> ColmapPoints:
 
 def write_model(folder: Path, model: ColmapModel) -> None:
     """cameras.bin, images.bin and points3D.bin in `folder`; numbers go out as they are held."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "cameras.bin").write_bytes(_cameras_bytes(model.cameras))
-    (folder / "images.bin").write_bytes(_images_bytes(model.images))
-    (folder / "points3D.bin").write_bytes(_points_bytes(model.points))
+    write_bytes(folder / "cameras.bin", _cameras_bytes(model.cameras))
+    write_bytes(folder / "images.bin", _images_bytes(model.images))
+    write_bytes(folder / "points3D.bin", _points_bytes(model.points))
 
 
 def _number(value: int, size: int) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skyanchor.errors import InputError
+from skyanchor.files import write_bytes
 from skyanchor.types import Floats, Georeference, Pose
 
 FILE_NAME = "georef.json"
@@ -75,9 +76,8 @@ def write_georef(folder: Path, georef: Georeference, up: Floats | None = None) -
     }
     if georef.enu_origin is not None:
         document["enu_origin"] = dict(zip(("lat", "lon", "height"), map(float, georef.enu_origin), strict=True))
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE_NAME
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    write_bytes(path, (json.dumps(document, indent=1) + "\n").encode())
     return path
 
 

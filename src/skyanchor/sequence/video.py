@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 
 from skyanchor.errors import InputError
+from skyanchor.files import write_bytes
 from skyanchor.types import Bytes, Floats
 
 log = logging.getLogger(__name__)
@@ -57,9 +58,7 @@ def extract_frames(path: Path, config: VideoConfig, folder: Path) -> list[Path]:
     chosen = choose_frames(survey, config)
     photos = _write_frames(path, chosen, folder / "images", config.quality)
     document = json.dumps({**recipe, "frames": [photo.name for photo in photos]}, indent=1)
-    partial = folder / f"{INDEX}.part"
-    partial.write_text(document + "\n")
-    partial.replace(folder / INDEX)
+    write_bytes(folder / INDEX, (document + "\n").encode())
     return photos
 
 
