@@ -162,10 +162,10 @@ def choose_by_motion(survey: Survey, step: float) -> list[int]:
     Where nothing moves nothing is taken.
     """
     travelled = np.cumsum(survey.motion)
-    chosen = [0]
+    chosen, tiny = [0], 1e-9
     while True:
         since = travelled - travelled[chosen[-1]]
-        window = np.flatnonzero((since >= 0.75 * step) & (since <= 1.25 * step))
+        window = np.flatnonzero((since >= 0.75 * step - tiny) & (since <= 1.25 * step + tiny))
         window = window[window > chosen[-1]]
         if len(window) == 0:
             window = np.flatnonzero(since > 1.25 * step)[:1]
