@@ -22,7 +22,7 @@ LAYERS = (
     ("trajectory",),
     ("update",),
     ("executor", "records"),
-    ("run_folder",),
+    ("run_folder", "jobs"),
     ("pipeline",),
     ("evaluation", "report", "town"),
     ("doctor",),

@@ -14,6 +14,7 @@ SCAFFOLD, ANCHORS, TRAJECTORY, SCENE = "1-scaffold", "2-anchors", "3-trajectory"
 ANCHORS_FILE = "anchors.json"
 TRAJECTORY_FILE = "trajectory.json"
 POINTS_FILE = "points.npz"
+REPORT_FILE = "report.json"
 MODEL_FOLDER = "model"
 
 
