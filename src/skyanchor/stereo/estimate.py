@@ -1,0 +1,155 @@
+"""Depth of one photo at known poses: plane sweep with semi-global aggregation, then slanted-plane PatchMatch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+
+from skyanchor.geometry import cameras, rigid
+from skyanchor.photos import PhotoCache
+from skyanchor.stereo.backends import AnyStereo, NumbaStereo, Photometry, RefineConfig, SweepConfig
+from skyanchor.stereo.planes import GreyStack, PlaneField, pixel_grid, sweep_planes, upsampled
+from skyanchor.stereo.sources import depth_range
+from skyanchor.types import Camera, DepthMap, Floats, Floats32, Plane, Pose, View
+
+
+@dataclass(frozen=True)
+class StereoConfig:
+    """How the depth of one photo is measured."""
+
+    width: int = 800
+    """Width of the depth map, pixels."""
+    sweep_scale: int = 2
+    """The sweep runs on photos smaller by this factor."""
+    photometry: Photometry = field(default_factory=Photometry)
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    refine: RefineConfig = field(default_factory=RefineConfig)
+    backend: AnyStereo = field(default_factory=NumbaStereo)
+
+
+def estimate_depth(
+    reference: View,
+    sources: list[View],
+    hints: Floats,
+    photos: PhotoCache,
+    config: StereoConfig | None = None,
+    ground: Plane | None = None,
+) -> DepthMap:
+    """Measured depth, confidence and normals of one photo; a pure function of the photos and poses.
+
+    `hints` are sparse points (N, 3) in view; they bound the search. With a ground plane below the photo the sweep
+    runs over planes parallel to it: roofs and ground then cost nothing in the smoothness term, however oblique the
+    photo. Without one the planes are fronto-parallel.
+    """
+    config = config or StereoConfig()
+    coarse = grey_stack(reference, sources, photos, config.width // config.sweep_scale)
+    fine = grey_stack(reference, sources, photos, config.width)
+    normal = sweep_normal(coarse.camera, reference.cam_from_world, ground)
+    w_range = inverse_range(depth_range(reference, hints, ground))
+    distances = distance_range(reference.cam_from_world, normal, hints, ground)
+    start = upsampled(swept(coarse, normal, distances, config), fine.camera, coarse.camera)
+    tilt = tilt_of(fine.camera, normal)
+    planes, cost = config.backend.refine(fine, start, tilt, w_range, config.photometry, config.refine)
+    return as_depth_map(reference, fine.camera, planes, cost)
+
+
+def swept(stack: GreyStack, normal: Floats, distances: tuple[float, float], config: StereoConfig) -> PlaneField:
+    """The semi-global surface over the planes {x : normal . x = distance}."""
+    tilt = tilt_of(stack.camera, normal)
+    u_planes = sweep_planes(stack, tilt, distances, config.sweep.step_px, config.sweep.most_planes)
+    u = config.backend.sweep(stack, tilt, u_planes, config.photometry, config.sweep)
+    x, y = pixel_grid(stack.camera)
+    return PlaneField(u * (tilt[0] * x + tilt[1] * y + tilt[2]), u * tilt[0], u * tilt[1])
+
+
+# --- inputs -------------------------------------------------------------------------------------------------------
+
+
+def grey_stack(reference: View, sources: list[View], photos: PhotoCache, width: int) -> GreyStack:
+    """The photos at `width` pixels with their warps."""
+    grey, camera = grey_photo(reference, photos, width)
+    pairs = [grey_photo(view, photos, width) for view in sources]
+    height_width = np.array([image.shape for image, _ in pairs])
+    stack = np.zeros((len(pairs), *height_width.max(axis=0)), np.float32)
+    for slot, (image, _) in zip(stack, pairs, strict=True):
+        slot[: image.shape[0], : image.shape[1]] = image
+    warps = [
+        warp(camera, reference.cam_from_world, c, v.cam_from_world) for (_, c), v in zip(pairs, sources, strict=True)
+    ]
+    M = np.array([M for M, _ in warps], dtype=np.float32)
+    m = np.array([m for _, m in warps], dtype=np.float32)
+    return GreyStack(camera, grey, stack, height_width[:, ::-1].astype(np.float32), M, m)
+
+
+def grey_photo(view: View, photos: PhotoCache, width: int) -> tuple[Floats32, Camera]:
+    """Grey values (H, W) and PINHOLE camera at `width`, averaged down in floating point to keep weak texture."""
+    width = min(width, view.camera.width)
+    fine_width = min(view.camera.width, 2 * width)
+    photo, fine = photos.photo(view.name, view.path, view.camera, fine_width, view.mask_path)
+    camera = cameras.scaled(fine, width)
+    grey = photo.pixels.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
+    if width != fine_width:
+        grey = cv2.resize(grey, (camera.width, camera.height), interpolation=cv2.INTER_AREA)
+    return np.ascontiguousarray(grey), camera
+
+
+def warp(camera: Camera, cam_from_world: Pose, other: Camera, other_from_world: Pose) -> tuple[Floats, Floats]:
+    """M = K_s R K⁻¹ and m = K_s t of other_from_cam: pixel p at depth z lies at q = M p + m / z."""
+    relative = rigid.compose(other_from_world, rigid.inverse(cam_from_world))
+    K = cameras.calibration(other)
+    return K @ relative.rotation @ np.linalg.inv(cameras.calibration(camera)), K @ relative.translation
+
+
+def sweep_normal(camera: Camera, cam_from_world: Pose, ground: Plane | None) -> Floats:
+    """Direction the sweep goes, camera axes: down if all rays descend by 8 degrees or more, else the optical axis."""
+    forward = np.array([0.0, 0.0, 1.0])
+    if ground is None:
+        return forward
+    down = -cam_from_world.rotation @ ground.normal
+    w, h = camera.width, camera.height
+    corners = cameras.unproject(camera, np.array([[0.0, 0.0], [w, 0.0], [0.0, h], [w, h]]))
+    sine = corners @ down / np.linalg.norm(corners, axis=1)
+    return down if sine.min() > np.sin(np.deg2rad(8.0)) else forward
+
+
+def tilt_of(camera: Camera, normal: Floats) -> Floats32:
+    """K⁻ᵀ n: the plane at distance 1/u along n has 1/z(p) = u tilt . p."""
+    return (np.linalg.inv(cameras.calibration(camera)).T @ normal).astype(np.float32)
+
+
+def distance_range(cam_from_world: Pose, normal: Floats, hints: Floats, ground: Plane | None) -> tuple[float, float]:
+    """Nearest and farthest plane along the sweep's normal, metres: what the hints span with a margin, and the ground."""
+    along = rigid.apply(cam_from_world, hints) @ normal
+    near, far = np.percentile(along[along > 0], [0.5, 99.5]) if (along > 0).any() else (0.1, 1000.0)
+    margin = 0.05 * far + 0.25 * (far - near)
+    if ground is not None:
+        height = float(ground.normal @ rigid.centre_in_world(cam_from_world)) - ground.offset
+        far = max(far, height) if normal[2] < 0.999 else far
+    return max(near - margin, 0.2 * near), far + margin
+
+
+def inverse_range(depths: tuple[float, float]) -> tuple[float, float]:
+    """Lowest and highest inverse depth."""
+    return 1.0 / depths[1], 1.0 / depths[0]
+
+
+# --- outputs ------------------------------------------------------------------------------------------------------
+
+
+def as_depth_map(view: View, camera: Camera, planes: PlaneField, cost: Floats32) -> DepthMap:
+    """Depth, confidence = 1 - cost, and normals."""
+    depth = np.where(planes.w > 0, 1.0 / np.maximum(planes.w, 1e-9), 0.0).astype(np.float32)
+    confidence = np.clip(1.0 - cost, 0.0, 1.0).astype(np.float32)
+    normal = world_normals(camera, view.cam_from_world, planes)
+    normal[depth <= 0] = 0.0
+    return DepthMap(view.name, camera, view.cam_from_world, depth, confidence, np.zeros(depth.shape, bool), normal)
+
+
+def world_normals(camera: Camera, cam_from_world: Pose, planes: PlaneField) -> Floats32:
+    """(H, W, 3): the plane is g . X = 1 with g = Kᵀ (a, b, w - a x - b y); the normal towards the camera is -g/|g|."""
+    x, y = pixel_grid(camera)
+    g = np.stack([planes.a, planes.b, planes.w - planes.a * x - planes.b * y], axis=-1) @ cameras.calibration(camera)
+    g = g @ cam_from_world.rotation
+    return (-g / np.maximum(np.linalg.norm(g, axis=-1, keepdims=True), 1e-20)).astype(np.float32)

@@ -1,0 +1,300 @@
+"""Numba kernels of slanted-plane PatchMatch.
+
+Every pixel carries a local plane as inverse depth and its gradient: 1/z(p + d) = w + a dx + b dy, which is exact for a
+plane under a pinhole camera. A source then sees the plane at q = M p + (1/z(p)) m, M = K_s R K⁻¹, m = K_s t.
+Pixels of one colour of a checkerboard read only the other colour, so the result does not depend on the thread count.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from skyanchor.stereo.sweep_kernels import UNSEEN, _mean_of_best, bilinear
+
+
+@nb.njit(cache=True, inline="always")
+def _hash(x, y, k):
+    """A number in [0, 1) that depends on the three integers alone."""
+    h = np.uint32(x) * np.uint32(73856093) ^ np.uint32(y) * np.uint32(19349663) ^ np.uint32(k) * np.uint32(83492791)
+    h ^= h >> np.uint32(13)
+    h *= np.uint32(0x5BD1E995)
+    h ^= h >> np.uint32(15)
+    h *= np.uint32(0x27D4EB2D)
+    h ^= h >> np.uint32(16)
+    return np.float32(h & np.uint32(0xFFFFFF)) / np.float32(0x1000000)
+
+
+@nb.njit(cache=True, inline="always")
+def _new_window(radius, stride):
+    """Offsets, grey values, weights and scratch of one window's samples."""
+    side = 2 * radius // stride + 1
+    n = side * side
+    dx = np.empty(n, np.float32)
+    dy = np.empty(n, np.float32)
+    for k in range(n):
+        dx[k] = (k % side) * stride - radius
+        dy[k] = (k // side) * stride - radius
+    return (
+        dx,
+        dy,
+        np.empty(n, np.float32),
+        np.empty(n, np.float32),
+        np.empty(n, np.int32),
+        np.empty(n, np.float32),
+        np.empty(n, np.float32),
+        np.empty(n, np.float32),
+        np.empty(n, np.float32),
+        np.empty(n, np.float32),
+        np.empty(n, np.float32),
+    )
+
+
+@nb.njit(cache=True, fastmath=True)
+def _fill_window(reference, x, y, radius, sigma_grey, window):
+    """Fill the window's grey values (weighted mean removed) and bilateral weights; returns the weighted variance."""
+    dx, dy, values, weights = window[:4]
+    height, width = reference.shape
+    centre = reference[y, x]
+    total = np.float32(0.0)
+    mean = np.float32(0.0)
+    n = weights.shape[0]
+    spread = np.float32(1.0 / (2.0 * (0.7 * radius) ** 2))
+    for k in range(n):
+        row = min(max(y + int(dy[k]), 0), height - 1)
+        col = min(max(x + int(dx[k]), 0), width - 1)
+        value = reference[row, col]
+        weight = np.exp(-abs(value - centre) / sigma_grey - (dx[k] * dx[k] + dy[k] * dy[k]) * spread)
+        values[k] = value
+        weights[k] = weight
+        total += weight
+        mean += weight * value
+    mean /= total
+    variance = np.float32(0.0)
+    for k in range(n):
+        weights[k] /= total
+        values[k] -= mean
+        variance += weights[k] * values[k] * values[k]
+    return variance
+
+
+@nb.njit(cache=True, fastmath=True, inline="always")
+def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, window, variance, eps):
+    """1 - weighted ZNCC of the window seen through the plane, 0..2; `UNSEEN` where the centre leaves the source."""
+    dx, dy, values, weights, index, fu, fv, g0, g1, g2, g3 = window
+    px = np.float32(x + 0.5)
+    py = np.float32(y + 0.5)
+    q2 = M[s, 2, 0] * px + M[s, 2, 1] * py + M[s, 2, 2] + w * m[s, 2]
+    if q2 <= 0.0:
+        return UNSEEN
+    inv = np.float32(1.0) / q2
+    u = (M[s, 0, 0] * px + M[s, 0, 1] * py + M[s, 0, 2] + w * m[s, 0]) * inv
+    v = (M[s, 1, 0] * px + M[s, 1, 1] * py + M[s, 1, 2] + w * m[s, 1]) * inv
+    half = np.float32(0.5)
+    right = width - np.float32(1.001)
+    bottom = height - np.float32(1.001)
+    if u < half or v < half or u - half > right or v - half > bottom:
+        return UNSEEN
+    zx = M[s, 2, 0] + a * m[s, 2]
+    zy = M[s, 2, 1] + b * m[s, 2]
+    ux = (M[s, 0, 0] + a * m[s, 0] - u * zx) * inv
+    uy = (M[s, 0, 1] + b * m[s, 0] - u * zy) * inv
+    vx = (M[s, 1, 0] + a * m[s, 1] - v * zx) * inv
+    vy = (M[s, 1, 1] + b * m[s, 1] - v * zy) * inv
+    u -= half
+    v -= half
+    n = weights.shape[0]
+    zero = np.float32(0.0)
+    for k in range(n):
+        su = min(max(u + ux * dx[k] + uy * dy[k], zero), right)
+        sv = min(max(v + vx * dx[k] + vy * dy[k], zero), bottom)
+        iu = np.int32(su)
+        iv = np.int32(sv)
+        fu[k] = su - np.float32(iu)
+        fv[k] = sv - np.float32(iv)
+        index[k] = iv * stride + iu
+    below = np.uint64(stride)
+    one = np.uint64(1)
+    start = np.uint64(base)
+    for k in range(n):  # unsigned: no wrap-around check
+        at = start + np.uint64(index[k])
+        g0[k] = flat[at]
+        g1[k] = flat[at + one]
+        g2[k] = flat[at + below]
+        g3[k] = flat[at + below + one]
+    mean = zero
+    square = zero
+    cross = zero
+    for k in range(n):
+        top = g0[k] + fu[k] * (g1[k] - g0[k])
+        low = g2[k] + fu[k] * (g3[k] - g2[k])
+        value = top + fv[k] * (low - top)
+        weighted = weights[k] * value
+        mean += weighted
+        square += weighted * value
+        cross += weighted * values[k]
+    var = max(square - mean * mean, zero)
+    return np.float32(1.0) - cross / np.sqrt((variance + eps) * (var + eps))
+
+
+@nb.njit(cache=True, fastmath=True, inline="always")
+def _plane_cost(flat, sizes, layout, M, m, x, y, w, a, b, window, variance, eps, keep, some):
+    for s in range(some.shape[0]):
+        stride = np.int32(layout[s, 1])
+        cost = _source_cost(
+            flat, layout[s, 0], stride, sizes[s, 0], sizes[s, 1], M, m, s, x, y, w, a, b, window, variance, eps
+        )
+        some[s] = cost if cost >= UNSEEN else min(cost, np.float32(1.0))
+    return _mean_of_best(some, keep)
+
+
+@nb.njit(cache=True, fastmath=True, inline="always")
+def _fits(w, a, b, x, y, K, low, high):
+    """Whether the plane is in range and seen at less than about 84 degrees."""
+    if not (low <= w <= high):
+        return False
+    # g = Kᵀ (a, b, c) is the plane g . X = 1; cos = w / (|g| |ray|)
+    c = w - a * (x + 0.5) - b * (y + 0.5)
+    gx = K[0] * a
+    gy = K[1] * b
+    gz = K[2] * a + K[3] * b + c
+    rx = (x + 0.5 - K[2]) / K[0]
+    ry = (y + 0.5 - K[3]) / K[1]
+    return w * w > 0.01 * (gx * gx + gy * gy + gz * gz) * (rx * rx + ry * ry + 1.0)
+
+
+@nb.njit(cache=True, fastmath=True)
+def _best_in_strip(cost, x, y, k):
+    """The neighbour with the lowest cost in the k-th of eight regions: four near diamonds, four far strips."""
+    height, width = cost.shape
+    best_x = -1
+    best_y = -1
+    best = np.float32(1e9)
+    if k < 4:
+        for i in range(4):
+            step = 1 if i == 0 else 2
+            side = 0 if i == 0 else (i - 2)
+            if i == 0:
+                ox, oy = 0, -1
+            else:
+                ox, oy = side, -(step + (1 if side == 0 else 0))
+            if k == 1:
+                ox, oy = -ox, -oy
+            elif k == 2:
+                ox, oy = oy, ox
+            elif k == 3:
+                ox, oy = -oy, -ox
+            cx = x + ox
+            cy = y + oy
+            if 0 <= cx < width and 0 <= cy < height and ((cx + cy - x - y) & 1) == 1 and cost[cy, cx] < best:
+                best = cost[cy, cx]
+                best_x, best_y = cx, cy
+    else:
+        for i in range(6):
+            far = 5 + 4 * i
+            ox = far if k == 4 else (-far if k == 5 else 0)
+            oy = far if k == 6 else (-far if k == 7 else 0)
+            cx = x + ox
+            cy = y + oy
+            if 0 <= cx < width and 0 <= cy < height and cost[cy, cx] < best:
+                best = cost[cy, cx]
+                best_x, best_y = cx, cy
+    return best_x, best_y
+
+
+@nb.njit(cache=True, parallel=True, fastmath=True)
+def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
+    """Photometric cost (H, W) of the planes as they are, 0..1."""
+    height, width = reference.shape
+    radius, stride, keep, sigma_grey, noise = settings
+    out = np.ones((height, width), np.float32)
+    for y in nb.prange(height):
+        window = _new_window(radius, stride)
+        some = np.empty(layout.shape[0], np.float32)
+        for x in range(width):
+            variance = _fill_window(reference, x, y, radius, np.float32(sigma_grey), window)
+            eps = np.float32(noise * noise)
+            out[y, x] = _plane_cost(
+                flat, sizes, layout, M, m, x, y, w[y, x], a[y, x], b[y, x], window, variance, eps, keep, some
+            )
+    return out
+
+
+@nb.njit(cache=True, parallel=True, fastmath=True)
+def improve(
+    reference,
+    flat,
+    sizes,
+    layout,
+    M,
+    m,
+    w,
+    a,
+    b,
+    cost,
+    K,
+    prior,
+    pull,
+    scale,
+    tilt,
+    low,
+    high,
+    colour,
+    round_,
+    settings,
+):
+    """One half-iteration in place: pixels of one checkerboard colour try their neighbours' planes and random changes.
+
+    The cost of a plane is photometric + pull min(1, |w - prior| / scale).
+    """
+    height, width = reference.shape
+    radius, stride, keep, sigma_grey, noise = settings
+    eps = np.float32(noise * noise)
+    shrink = np.float32(0.5) ** np.float32(round_)
+    for y in nb.prange(height):
+        window = _new_window(radius, stride)
+        some = np.empty(layout.shape[0], np.float32)
+        for x in range((y + colour) & 1, width, 2):
+            variance = _fill_window(reference, x, y, radius, np.float32(sigma_grey), window)
+            bw = w[y, x]
+            ba = a[y, x]
+            bb = b[y, x]
+            best = cost[y, x]
+            for k in range(13):
+                tw = bw
+                ta = ba
+                tb = bb
+                if k < 8:
+                    nx, ny = _best_in_strip(cost, x, y, k)
+                    if nx < 0:
+                        continue
+                    ta = a[ny, nx]
+                    tb = b[ny, nx]
+                    tw = w[ny, nx] + ta * (x - nx) + tb * (y - ny)
+                    near = abs(tw - bw) < np.float32(0.02) * scale
+                    if near and abs(ta - ba) + abs(tb - bb) < np.float32(0.004) * scale:
+                        continue
+                elif k == 8:
+                    u = bw / (tilt[0] * (x + 0.5) + tilt[1] * (y + 0.5) + tilt[2])
+                    ta = u * tilt[0]
+                    tb = u * tilt[1]
+                else:
+                    seed = (round_ * 2 + colour) * 16 + k
+                    if k != 10:
+                        tw += (_hash(x, y, seed) - np.float32(0.5)) * np.float32(2.0) * scale * shrink
+                    if k >= 10:
+                        ta += (_hash(x, y, seed + 7919) - np.float32(0.5)) * np.float32(0.5) * scale * shrink
+                        tb += (_hash(x, y, seed + 104729) - np.float32(0.5)) * np.float32(0.5) * scale * shrink
+                if not _fits(tw, ta, tb, x, y, K, low, high):
+                    continue
+                total = _plane_cost(flat, sizes, layout, M, m, x, y, tw, ta, tb, window, variance, eps, keep, some)
+                total += pull * min(np.float32(1.0), abs(tw - prior[y, x]) / scale)
+                if total < best:
+                    best = total
+                    bw = tw
+                    ba = ta
+                    bb = tb
+            w[y, x] = bw
+            a[y, x] = ba
+            b[y, x] = bb
+            cost[y, x] = best

@@ -1,0 +1,219 @@
+"""Numba kernels of the plane sweep: matching costs on a stack of planes, semi-global aggregation, best plane.
+
+Every kernel writes each cell from one thread only and sums integers, so the result does not depend on the thread count.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+UNSEEN = np.float32(2.0)
+OUTSIDE = np.float32(-1.0)
+
+
+@nb.njit(cache=True, fastmath=True, inline="always")
+def bilinear(image, u, v):
+    """Value of `image` at array coordinates (u right, v down), 0 <= u < W - 1, 0 <= v < H - 1."""
+    iu = int(u)
+    iv = int(v)
+    fu = u - np.float32(iu)
+    fv = v - np.float32(iv)
+    top = image[iv, iu] + fu * (image[iv, iu + 1] - image[iv, iu])
+    bottom = image[iv + 1, iu] + fu * (image[iv + 1, iu + 1] - image[iv + 1, iu])
+    return top + fv * (bottom - top)
+
+
+@nb.njit(cache=True, fastmath=True)
+def _warp(source, size, M, m, tilt, u_plane, out):
+    """Source pixels seen through the plane 1/z(p) = u_plane * tilt . p; `OUTSIDE` where the plane leaves the source."""
+    height, width = out.shape
+    for y in range(height):
+        py = np.float32(y + 0.5)
+        for x in range(width):
+            px = np.float32(x + 0.5)
+            w = u_plane * (tilt[0] * px + tilt[1] * py + tilt[2])
+            q2 = M[2, 0] * px + M[2, 1] * py + M[2, 2] + w * m[2]
+            value = OUTSIDE
+            if w > 0.0 and q2 > 0.0:
+                u = (M[0, 0] * px + M[0, 1] * py + M[0, 2] + w * m[0]) / q2 - np.float32(0.5)
+                v = (M[1, 0] * px + M[1, 1] * py + M[1, 2] + w * m[1]) / q2 - np.float32(0.5)
+                if u >= 0.0 and v >= 0.0 and u < size[0] - 1.001 and v < size[1] - 1.001:
+                    value = bilinear(source, u, v)
+            out[y, x] = value
+
+
+@nb.njit(cache=True, fastmath=False)
+def _zncc_costs(reference, warped, radius, noise, out):
+    """1 - ZNCC over (2 radius + 1)² windows, 0..1, `UNSEEN` where the plane leaves the source.
+
+    ZNCC = cov / sqrt((var_a + noise²)(var_b + noise²)): plain windows score 0 rather than chance.
+    """
+    height, width = reference.shape
+    columns = np.zeros((6, width), np.float64)
+    eps = noise * noise
+    for y in range(-radius, height):
+        for sign, row in ((1.0, y + radius), (-1.0, y - radius - 1)):
+            if row < 0 or row >= height:
+                continue
+            for x in range(width):
+                b = warped[row, x]
+                if b >= 0.0:
+                    a = reference[row, x]
+                    columns[0, x] += sign
+                    columns[1, x] += sign * a
+                    columns[2, x] += sign * b
+                    columns[3, x] += sign * a * a
+                    columns[4, x] += sign * b * b
+                    columns[5, x] += sign * a * b
+        if y < 0:
+            continue
+        s0 = s1 = s2 = s3 = s4 = s5 = 0.0
+        for x in range(-radius, width):
+            add = x + radius
+            if add < width:
+                s0 += columns[0, add]
+                s1 += columns[1, add]
+                s2 += columns[2, add]
+                s3 += columns[3, add]
+                s4 += columns[4, add]
+                s5 += columns[5, add]
+            drop = x - radius - 1
+            if drop >= 0:
+                s0 -= columns[0, drop]
+                s1 -= columns[1, drop]
+                s2 -= columns[2, drop]
+                s3 -= columns[3, drop]
+                s4 -= columns[4, drop]
+                s5 -= columns[5, drop]
+            if x < 0:
+                continue
+            if warped[y, x] < 0.0 or s0 < 4.0:
+                out[y, x] = UNSEEN
+                continue
+            ma = s1 / s0
+            mb = s2 / s0
+            va = max(s3 / s0 - ma * ma, 0.0)
+            vb = max(s4 / s0 - mb * mb, 0.0)
+            zncc = (s5 / s0 - ma * mb) / np.sqrt((va + eps) * (vb + eps))
+            out[y, x] = min(max(1.0 - zncc, 0.0), 1.0)
+
+
+@nb.njit(cache=True, fastmath=True)
+def _mean_of_best(costs, keep):
+    """Mean of the `keep` smallest seen costs; costs is sorted in place. 1 when nothing is seen."""
+    n = costs.shape[0]
+    for i in range(1, n):
+        c = costs[i]
+        j = i - 1
+        while j >= 0 and costs[j] > c:
+            costs[j + 1] = costs[j]
+            j -= 1
+        costs[j + 1] = c
+    total = np.float32(0.0)
+    used = 0
+    while used < min(keep, n) and costs[used] < UNSEEN:
+        total += costs[used]
+        used += 1
+    return total / used if used else np.float32(1.0)
+
+
+@nb.njit(cache=True, parallel=True)
+def sweep_costs(reference, sources, sizes, M, m, tilt, u_planes, radius, noise, keep):
+    """Matching cost (H, W, D) uint8 of every pixel on every plane: mean over the best `keep` of the sources."""
+    height, width = reference.shape
+    n = sources.shape[0]
+    volume = np.empty((height, width, u_planes.shape[0]), np.uint8)
+    for d in nb.prange(u_planes.shape[0]):
+        warped = np.empty((height, width), np.float32)
+        costs = np.empty((n, height, width), np.float32)
+        for s in range(n):
+            _warp(sources[s], sizes[s], M[s], m[s], tilt, u_planes[d], warped)
+            _zncc_costs(reference, warped, radius, noise, costs[s])
+        some = np.empty(n, np.float32)
+        for y in range(height):
+            for x in range(width):
+                for s in range(n):
+                    some[s] = costs[s, y, x]
+                volume[y, x, d] = np.uint8(_mean_of_best(some, keep) * np.float32(255.0))
+    return volume
+
+
+@nb.njit(cache=True, fastmath=True)
+def _step(cost, before, after, p1, p2):
+    """One step along a path: after = cost + min(before, neighbours + p1, min + p2) - min; both padded by one cell."""
+    n = cost.shape[0]
+    low = before[1]
+    for d in range(2, n + 1):
+        low = min(low, before[d])
+    jump = np.int32(low + p2)
+    for d in range(n):
+        side = np.int32(min(before[d], before[d + 2]) + p1)
+        after[d + 1] = np.int32(cost[d]) + np.int32(min(min(before[d + 1], side), jump) - low)
+
+
+@nb.njit(cache=True, fastmath=True)
+def _follow(volume, reference, total, x, y, dx, dy, p1, p2, contrast):
+    """Add the path cost along one line that starts at (x, y) and runs to the border."""
+    height, width, planes = volume.shape
+    before = np.zeros(planes + 2, np.int32)
+    before[0] = before[-1] = 1 << 20
+    after = before.copy()
+    grey = reference[y, x]
+    while 0 <= x < width and 0 <= y < height:
+        jump = max(p1 + 1, np.int32(p2 / (1.0 + abs(reference[y, x] - grey) / contrast)))  # lower across an edge
+        grey = reference[y, x]
+        _step(volume[y, x], before, after, np.int32(p1), np.int32(jump))
+        row = total[y, x]
+        for d in range(planes):
+            row[d] += np.uint16(after[d + 1])
+        before, after = after, before
+        x += dx
+        y += dy
+
+
+@nb.njit(cache=True, parallel=True)
+def _aggregate_direction(volume, reference, total, dx, dy, p1, p2, contrast):
+    """Add the path costs of one direction; each line of pixels belongs to one thread."""
+    height, width, _ = volume.shape
+    rows = height if dx != 0 else 0
+    columns = width if dy != 0 else 0
+    first_x = 0 if dx > 0 else width - 1
+    first_y = 0 if dy > 0 else height - 1
+    for line in nb.prange(rows + columns):
+        i = np.int64(line)
+        if i < rows:
+            _follow(volume, reference, total, first_x, i, dx, dy, p1, p2, contrast)
+        elif dx == 0 or i - rows != first_x:
+            _follow(volume, reference, total, i - rows, first_y, dx, dy, p1, p2, contrast)
+
+
+def aggregate(volume, reference, p1, p2, contrast):
+    """Semi-global aggregation over eight paths, (H, W, D) uint16."""
+    total = np.zeros(volume.shape, np.uint16)
+    for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1), (1, -1), (-1, 1)):
+        _aggregate_direction(volume, reference, total, dx, dy, p1, p2, contrast)
+    return total
+
+
+@nb.njit(cache=True, parallel=True)
+def best_planes(total, u_planes):
+    """Per pixel 1/distance of the best plane, refined by a parabola through its neighbours, (H, W) float32."""
+    height, width, planes = total.shape
+    best = np.empty((height, width), np.float32)
+    step = (u_planes[-1] - u_planes[0]) / (planes - 1)
+    for y in nb.prange(height):
+        for x in range(width):
+            k = 0
+            for d in range(1, planes):
+                if total[y, x, d] < total[y, x, k]:
+                    k = d
+            shift = 0.0
+            if 0 < k < planes - 1:
+                left = float(total[y, x, k - 1])
+                right = float(total[y, x, k + 1])
+                bend = left + right - 2.0 * float(total[y, x, k])
+                if bend > 0.0:
+                    shift = 0.5 * (left - right) / bend
+            best[y, x] = u_planes[k] + shift * step
+    return best
