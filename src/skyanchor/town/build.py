@@ -78,7 +78,7 @@ def _write_scene(root: Path, preset: TownPreset, seed: int, listen: Listener) ->
     eye = routes.flight_camera(preset.flight)
     mapping = sensor.survey_sensor(preset.flight.gain, preset.flight.noise)
     folder = root / "aerial" / "images"
-    _photograph(scene.town, eye, scene.aerial, Epoch.AERIAL, mapping, folder, preset.samples, seed, listen)
+    _photograph(scene.town, eye, scene.aerial, Epoch.AERIAL, mapping, folder, seed, listen)
     figures = _write_aerial_model(root / "aerial" / "sparse", folder, eye, scene.aerial, listen)
     _write_depths(root / "truth_aerial_depth", scene, eye, preset.depth_photos, listen)
     _write_walk(root / "ground", scene.town, preset.walk, scene.ground, Epoch.GROUND, preset, seed, listen)
@@ -90,14 +90,14 @@ def _write_scene(root: Path, preset: TownPreset, seed: int, listen: Listener) ->
 
 
 def _photograph(
-    town: Town, camera: Camera, shots: list[Shot], epoch: Epoch, eye: sensor.Sensor, folder: Path, samples: int,
+    town: Town, camera: Camera, shots: list[Shot], epoch: Epoch, eye: sensor.Sensor, folder: Path,
     seed: int, listen: Listener
 ) -> None:  # fmt: skip
     from skyanchor.town.rendering import render_colour
 
     folder.mkdir(parents=True)
     for k, shot in enumerate(shots):
-        light = render_colour(town, camera, shot.cam_from_world, epoch, samples)
+        light = render_colour(town, camera, shot.cam_from_world, epoch)
         pixels = sensor.develop(light, eye, np.random.default_rng([seed, int(epoch), k]))
         _write_image(folder / shot.name, pixels[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, eye.quality])
         listen(Progress("town", f"{epoch.name.lower() if epoch.name else ''} photos", k + 1, len(shots)))
@@ -134,7 +134,7 @@ def _write_walk(
 
     camera = routes.walk_camera(plan)
     phone = sensor.handheld_sensor(plan.gain, plan.noise, 0.1 if epoch == Epoch.GROUND else -0.08)
-    _photograph(town, camera, shots, epoch, phone, root / "images", preset.samples, seed, listen)
+    _photograph(town, camera, shots, epoch, phone, root / "images", seed, listen)
     (root / "truth").mkdir()
     empty_model(camera, shots).write_binary(root / "truth")
 

@@ -39,9 +39,9 @@ def ground_colour(x, y, streets, ground, foot):  # type: ignore[no-untyped-def]
 @njit(cache=True, fastmath=True)
 def _road(x, y, across, along, crossing, s, seed, foot):  # type: ignore[no-untyped-def]
     """Asphalt or setts, with markings; `crossing` is the distance to the edge of the crossing road."""
-    wear = grain(x, y, 301, 5.0, 9, foot)
-    r, g, b = _setts(across, along, seed, foot) if s[4] > 0.0 else _asphalt(x, y, across, along, seed, foot)
-    lid_x, lid_y = int(math.floor(x / 9.0)), int(math.floor(y / 9.0))
+    wear = grain(x, y, 301, 5.0, 7, foot)
+    r, g, b = _setts(across, along, seed, foot) if s[4] > 0.0 else _asphalt(x, y, across, along, wear, seed, foot)
+    lid_x, lid_y = math.floor(x / 9.0), math.floor(y / 9.0)
     dx = wrap(x - 9.0 * (lid_x + 0.25 + 0.5 * cell(lid_x, lid_y, 5)), 9.0)
     dy = wrap(y - 9.0 * (lid_y + 0.25 + 0.5 * cell(lid_x, lid_y, 6)), 9.0)
     out = math.sqrt(dx * dx + dy * dy)
@@ -63,16 +63,18 @@ def _road(x, y, across, along, crossing, s, seed, foot):  # type: ignore[no-unty
             paint = max(
                 paint, stripe(abs(across) - (s[3] - 2.05), 0.05, foot) * (1.0 if wrap(along, 1.0) > 0.0 else 0.0)
             )
+    if paint == 0.0:
+        return r, g, b
     paint *= min(1.0, max(0.0, 0.95 + 1.1 * wear + 0.9 * grain(x, y, 320, 0.35, 4, foot)))
     return r + (0.55 - r) * paint, g + (0.54 - g) * paint, b + (0.5 - b) * paint
 
 
 @njit(cache=True, fastmath=True)
-def _asphalt(x, y, across, along, seed, foot):  # type: ignore[no-untyped-def]
+def _asphalt(x, y, across, along, wear, seed, foot):  # type: ignore[no-untyped-def]
     """Asphalt with wheel tracks, repaired trenches and cracks."""
-    k = 0.085 * (1.0 + 0.55 * grain(x, y, 301, 5.0, 9, foot) + 0.5 * grain(x, y, 340, 0.05, 2, foot))
+    k = 0.115 * (1.0 + 0.6 * wear + 0.5 * grain(x, y, 340, 0.05, 2, foot))
     k *= 1.0 - 0.12 * stripe(abs(across) - 0.8, 0.3, 0.4)
-    bay = int(math.floor(along / 6.5))
+    bay = math.floor(along / 6.5)
     lot, at = cell(bay, seed, 41), wrap(along, 6.5)
     if lot > 0.55:  # a trench or patch
         u0, half_u, half_v = (
@@ -92,11 +94,11 @@ def _asphalt(x, y, across, along, seed, foot):  # type: ignore[no-untyped-def]
 @njit(cache=True, fastmath=True)
 def _setts(across, along, seed, foot):  # type: ignore[no-untyped-def]
     """Granite setts 14 x 20 cm in running bond."""
-    row = int(math.floor(along / 0.14))
+    row = math.floor(along / 0.14)
     shift = 0.1 if row & 1 else 0.0
-    col = int(math.floor((across + shift) / 0.2))
+    col = math.floor((across + shift) / 0.2)
     fade = min(1.0, max(0.0, 0.14 / foot - 0.4))
-    k = 0.17 * (1.0 + 0.75 * fade * (cell(col, row, seed) - 0.5) + 0.7 * grain(across, along, seed + 7, 4.0, 8, foot))
+    k = 0.17 * (1.0 + 0.75 * fade * (cell(col, row, seed) - 0.5) + 0.7 * grain(across, along, seed + 7, 4.0, 6, foot))
     joint = max(stripe(wrap(along, 0.14), 0.011, foot), stripe(wrap(across + shift, 0.2), 0.011, foot))
     k *= 1.0 - 0.6 * joint
     warm = 0.1 * (cell(col, row, seed + 1) - 0.5) * fade
@@ -106,15 +108,15 @@ def _setts(across, along, seed, foot):  # type: ignore[no-untyped-def]
 @njit(cache=True, fastmath=True)
 def _pavement(x, y, across, along, near, s, seed, foot):  # type: ignore[no-untyped-def]
     """Kerb stones, then slabs with a band of small stones along the houses."""
-    dirt = grain(x, y, 380, 1.8, 8, foot)
+    dirt = grain(x, y, 380, 1.8, 6, foot)
     if near < KERB_STONE:
-        k = 0.36 * (1.0 + 0.3 * (cell(int(math.floor(along)), seed, 51) - 0.5) + 0.6 * dirt)
+        k = 0.36 * (1.0 + 0.3 * (cell(math.floor(along), seed, 51) - 0.5) + 0.6 * dirt)
         k *= 1.0 - 0.6 * stripe(wrap(along, 1.0), 0.012, foot)
         return k, k * 0.98, k * 0.94
     if near > 1.75:
         return _setts(across, along, seed + 60, foot)
     slab = 0.4
-    col, row = int(math.floor(across / slab)), int(math.floor(along / slab))
+    col, row = math.floor(across / slab), math.floor(along / slab)
     k = 0.29 * (1.0 + 0.3 * (cell(col, row, 52) - 0.5) + 0.75 * dirt)
     if cell(col, row, 53) > 0.965:
         k *= 0.72
@@ -127,7 +129,7 @@ def _pavement(x, y, across, along, near, s, seed, foot):  # type: ignore[no-unty
 @njit(cache=True, fastmath=True)
 def _block(x, y, i, j, foot):  # type: ignore[no-untyped-def]
     """Inside a block: lawn, gravel or paved yard; each block its own mix."""
-    n = grain(x, y, 400, 3.0, 8, foot)
+    n = grain(x, y, 400, 3.0, 6, foot)
     seed = i * 13 + j * 29
     mix = grain(x, y, seed + 410, 7.0, 4, foot) + 0.35 * (cell(i, j, 61) - 0.5)
     if mix > 0.1:

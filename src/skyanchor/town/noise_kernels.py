@@ -7,7 +7,7 @@ import math
 from numba import njit
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def cell(ix: int, iy: int, seed: int) -> float:
     """A number in [0, 1) for a lattice cell; 64-bit integer mix."""
     h = ix * 374761393 + iy * 668265263 + seed * 2246822519
@@ -19,7 +19,7 @@ def cell(ix: int, iy: int, seed: int) -> float:
 @njit(cache=True, fastmath=True)
 def smooth(x: float, y: float, seed: int) -> float:
     """Value noise in [0, 1) with unit cells and cubic blending."""
-    ix, iy = int(math.floor(x)), int(math.floor(y))
+    ix, iy = math.floor(x), math.floor(y)
     fx, fy = x - ix, y - iy
     fx, fy = fx * fx * (3.0 - 2.0 * fx), fy * fy * (3.0 - 2.0 * fy)
     a, b = cell(ix, iy, seed), cell(ix + 1, iy, seed)
@@ -30,7 +30,7 @@ def smooth(x: float, y: float, seed: int) -> float:
 @njit(cache=True, fastmath=True)
 def smooth3(x: float, y: float, z: float, seed: int) -> float:
     """Value noise in [0, 1) over space."""
-    iz = int(math.floor(z))
+    iz = math.floor(z)
     f = z - iz
     low, high = smooth(x, y, seed + iz * 7919), smooth(x, y, seed + (iz + 1) * 7919)
     return low + (high - low) * f * f * (3.0 - 2.0 * f)
@@ -45,19 +45,19 @@ def grain(x: float, y: float, seed: int, wavelength: float, octaves: int, foot: 
         if weight <= 0.0:
             break
         total += gain * weight * (smooth(x * scale + 17.3 * k, y * scale - 9.1 * k, seed + k) - 0.5)
-        gain *= 0.65
-        scale *= 2.1
+        gain *= 0.68
+        scale *= 2.4
     return total
 
 
-@njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True)
 def stripe(distance: float, half: float, foot: float) -> float:
     """Share, 0..1, of a footprint at signed `distance` from a line's axis that the line of `half` width covers."""
     low, high = max(distance - 0.5 * foot, -half), min(distance + 0.5 * foot, half)
     return max(0.0, high - low) / foot
 
 
-@njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True)
 def wrap(x: float, period: float) -> float:
     """x moved into [-period/2, period/2)."""
     return x - period * math.floor(x / period + 0.5)

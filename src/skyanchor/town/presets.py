@@ -89,8 +89,6 @@ class TownPreset:
     """Town, flight and walks."""
     depth_photos: int = 12
     """Aerial photos whose true depth is written."""
-    samples: int = 2
-    """Rays per pixel along each image axis."""
 
 
 MINI = TownPreset(

@@ -143,8 +143,8 @@ def nearest(ox, oy, oz, dx, dy, dz, far, town: Geometry, epoch, any_hit):  # typ
     nodes, links = town.nodes[octant], town.links[octant]
     k, n = 0, nodes.shape[0]
     while k < n:
-        enter = max((nodes[k, 0] - ox) * ix, max((nodes[k, 1] - oy) * iy, max((nodes[k, 2] - oz) * iz, 0.0)))
-        leave = min((nodes[k, 3] - ox) * ix, min((nodes[k, 4] - oy) * iy, min((nodes[k, 5] - oz) * iz, best)))
+        enter = max((nodes[k, 0] - ox) * ix, (nodes[k, 1] - oy) * iy, (nodes[k, 2] - oz) * iz, 0.0)
+        leave = min((nodes[k, 3] - ox) * ix, (nodes[k, 4] - oy) * iy, (nodes[k, 5] - oz) * iz, best)
         if enter > leave:
             k = links[k, 0]
             continue
@@ -166,6 +166,6 @@ def nearest(ox, oy, oz, dx, dy, dz, far, town: Geometry, epoch, any_hit):  # typ
     return best, solid, face
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def _nonzero(x: float) -> float:
     return x if abs(x) > 1e-9 else 1e-9

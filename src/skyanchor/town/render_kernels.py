@@ -35,6 +35,8 @@ BARK, LETTERS, CAR_SIDE, CAR_GLASS = (
 STONE = int(Material.STONE)
 FAR = 900.0
 """Metres beyond which a ray sees the sky."""
+CALM = 0.05
+"""Relative difference of two samples below which a pixel needs no more."""
 
 
 @njit(cache=True, fastmath=True)
@@ -68,14 +70,14 @@ def _coat(material, x, y, z, u, v, part, c, seed, foot):  # type: ignore[no-unty
     elif material == PLANKS:
         k = (
             1.0
-            + 0.5 * (noise.cell(int(math.floor(v / 0.14)), 1, seed) - 0.5)
+            + 0.5 * (noise.cell(math.floor(v / 0.14), 1, seed) - 0.5)
             + 0.6 * noise.grain(u, v * 6.0, seed, 0.9, 5, foot)
         )
         k *= 1.0 - 0.6 * noise.stripe(noise.wrap(v, 0.14), 0.012, foot)
         r, g, b = r * k, g * k, b * k
     elif material == CAR_GLASS:
         mirror = 0.3
-    elif material == BODYWORK or material == CAR_SIDE:
+    elif material in (BODYWORK, CAR_SIDE):
         mirror = 0.08
         k = 1.0 + 0.15 * noise.grain(u, v, seed, 0.9, 3, foot)
         if material == CAR_SIDE:
@@ -130,7 +132,7 @@ def _facade_light(ox, oy, oz, dx, dy, dz, t, face, seed, town, epoch, light, ang
     foot = t * angle / math.sqrt(max(-dn, 0.08))
     kind, u0, v0, u1, v1, bay, floor = texture.opening(u, v, c)
     if kind == texture.NO_OPENING:
-        r, g, b = texture.facade(u, v, c, seed, foot)
+        r, g, b = texture.facade(u, v, u0, v0, u1, v1, floor, c, seed, foot)
         ex, ey, ez = x + 1e-3 * nx, y + 1e-3 * ny, z + 1e-3 * nz
         r, g, b = _lit(x, y, z, nx, ny, nz, r, g, b, 0.9, False, ex, ey, ez, town, epoch, light)
         return r, g, b, t
@@ -233,7 +235,7 @@ def radiance(ox, oy, oz, dx, dy, dz, town: Geometry, epoch, light, angle):  # ty
     if solid == SKY:
         r, g, b = sky(dx, dy, dz)
         return r, g, b, -1.0
-    if solid == GROUND or solid == KERB:
+    if solid in (GROUND, KERB):
         r, g, b = _ground_light(ox, oy, oz, dx, dy, dz, t, solid, town, epoch, light, angle)
     elif town.labels[solid, 0] == HULL and int(town.coats[int(town.faces[part, 9]), 0]) == FACADE:
         seed = town.labels[solid, 2]
@@ -245,32 +247,29 @@ def radiance(ox, oy, oz, dx, dy, dz, town: Geometry, epoch, light, angle):  # ty
 
 
 @njit(cache=True, fastmath=True, parallel=True)
-def image(width, height, k, rotation, centre, side, town: Geometry, epoch, light):  # type: ignore[no-untyped-def]
-    """(H, W, 3) linear colour of side x side samples per pixel, and (H, W) depth of the pixel centres.
+def image(width, height, k, rotation, centre, town: Geometry, epoch, light, want_colour):  # type: ignore[no-untyped-def]
+    """(H, W, 3) linear colour, or (H, W) depth along the optical axis (0 = sky); the other one comes out as zeros.
 
-    `k` is fx, fy, cx, cy; depth costs a ray of its own when `side` is even and is left 0 when `side` is negative.
+    `k` is fx, fy, cx, cy. Colour is the mean of two samples on a diagonal, of four where those two differ; depth is
+    that of the pixel's centre. One entry point for both: the compiler optimises everything below it anew for each.
     """
     pixels, depth = np.zeros((height, width, 3), np.float32), np.zeros((height, width), np.float32)
-    samples, want_depth = abs(side), side > 0
-    angle = 1.0 / (k[0] * samples)
+    angle = (0.5 if want_colour else 1.0) / k[0]
     for row in prange(height):
         for col in range(width):
-            sums = (0.0, 0.0, 0.0)
-            for q in range(samples * samples + (1 if want_depth else 0)):
-                centred = q == samples * samples
-                px = 0.5 if centred else (q % samples + 0.5) / samples
-                py = 0.5 if centred else (q // samples + 0.5) / samples
-                x, y = (col + px - k[2]) / k[0], (row + py - k[3]) / k[1]
+            r, g, b, differ, q = 0.0, 0.0, 0.0, 0.0, 0
+            while q < (4 if want_colour else 1):
+                x = (col + (0.25 + 0.5 * (q & 1) if want_colour else 0.5) - k[2]) / k[0]
+                y = (row + (0.25 + 0.5 * ((q ^ (q >> 1)) & 1) if want_colour else 0.5) - k[3]) / k[1]
                 length = 1.0 / math.sqrt(x * x + y * y + 1.0)
                 dx = (rotation[0, 0] * x + rotation[1, 0] * y + rotation[2, 0]) * length
                 dy = (rotation[0, 1] * x + rotation[1, 1] * y + rotation[2, 1]) * length
                 dz = (rotation[0, 2] * x + rotation[1, 2] * y + rotation[2, 2]) * length
-                r, g, b, t = radiance(centre[0], centre[1], centre[2], dx, dy, dz, town, epoch, light, angle)
-                if centred:
-                    depth[row, col] = t * length if t > 0.0 else 0.0
-                else:
-                    sums = (sums[0] + r, sums[1] + g, sums[2] + b)
-            pixels[row, col, 0] = sums[0] / (samples * samples)
-            pixels[row, col, 1] = sums[1] / (samples * samples)
-            pixels[row, col, 2] = sums[2] / (samples * samples)
+                red, green, blue, t = radiance(centre[0], centre[1], centre[2], dx, dy, dz, town, epoch, light, angle)
+                depth[row, col] = max(t, 0.0) * length
+                differ = abs(red - r) + abs(green - g) + abs(blue - b)
+                r, g, b, q = r + red, g + green, b + blue, q + 1
+                if q == 2 and differ < CALM * (r + g + b):
+                    break
+            pixels[row, col, 0], pixels[row, col, 1], pixels[row, col, 2] = r / q, g / q, b / q
     return pixels, depth

@@ -19,7 +19,7 @@ REVEAL = 4
 def opening(u: float, v: float, c):  # type: ignore[no-untyped-def]
     """Kind of the opening at (u, v) of a facade, its rectangle u0 v0 u1 v1, and its bay and floor."""
     bays, floors = int(c[BAYS]), int(c[FLOORS])
-    bay = int(math.floor((u - c[BAY_0]) / c[BAY]))
+    bay = math.floor((u - c[BAY_0]) / c[BAY])
     if bay < 0 or bay >= bays or v < 0.0:
         return NO_OPENING, 0.0, 0.0, 0.0, 0.0, 0, 0
     floor = 0 if v < c[GROUND_H] else 1 + int((v - c[GROUND_H]) / c[FLOOR_H])
@@ -41,11 +41,11 @@ def opening(u: float, v: float, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def facade(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
+def facade(u, v, u0, v0, u1, v1, floor, c, seed, foot):  # type: ignore[no-untyped-def]
     """The wall around the openings: finish, plinth, trim, quoins, shutters, shop sign, dirt."""
     r, g, b = c[1], c[2], c[3]
-    tone = 1.0 + 0.5 * grain(u, v, seed, 2.6, 8, foot) + 0.35 * grain(u * 3.0, v * 0.35, seed + 50, 1.1, 3, foot)
-    kind, u0, v0, u1, v1, bay, floor = opening(u, v, c)
+    tone = 1.0 + 0.5 * grain(u, v, seed, 2.6, 6, foot) + 0.35 * grain(u * 3.0, v * 0.35, seed + 50, 1.1, 3, foot)
+    _kind, u0, v0, u1, v1, _bay, floor = opening(u, v, c)
     r, g, b = _finish(u, v, c, seed, foot, r, g, b)
     if v < 0.65:
         r, g, b = 0.55 * r + 0.02, 0.55 * g + 0.02, 0.55 * b + 0.02
@@ -54,7 +54,7 @@ def facade(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
     if c[GROUND_KIND] == 1.0 and v > c[GROUND_H] - 0.75 and v < c[GROUND_H] - 0.1 and u > 0.3 and u < c[WIDTH] - 0.3:
         return letters(u - 0.5, v - c[GROUND_H] + 0.64, c[WIDTH] - 1.0, c[4], c[5], c[6], seed, foot)
     if u1 > u0 and not (floor == 0 and c[GROUND_KIND] == 1.0):
-        out = max(max(u0 - u, u - u1), max(v0 - v, v - v1))  # distance outside the opening
+        out = max(u0 - u, u - u1, v0 - v, v - v1)  # distance outside the opening
         if out < 0.14:
             trim = 0.9 + 0.3 * grain(u, v, seed + 4, 0.4, 4, foot)
             return c[4] * trim, c[5] * trim, c[6] * trim
@@ -72,32 +72,32 @@ def facade(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
 def _finish(u, v, c, seed, foot, r, g, b):  # type: ignore[no-untyped-def]
     """Wall colour with bricks, blocks or timber; plaster stays as it is."""
     if c[FINISH] == 1.0:  # bricks 24 x 7.5 cm with light joints
-        row = int(math.floor(v / 0.075))
+        row = math.floor(v / 0.075)
         shift = 0.12 if row & 1 else 0.0
-        col = int(math.floor((u + shift) / 0.24))
+        col = math.floor((u + shift) / 0.24)
         fade = min(1.0, max(0.0, 0.09 / foot - 0.4))
         k = 1.0 + fade * 0.55 * (cell(col, row, seed) - 0.5)
         joint = max(stripe(wrap(v, 0.075), 0.006, foot), stripe(wrap(u + shift, 0.24), 0.006, foot))
         r, g, b = r * k, g * k * (1.0 - 0.1 * fade * cell(col, row, seed + 1)), b * k
         return r + (0.42 - r) * joint, g + (0.40 - g) * joint, b + (0.37 - b) * joint
     if c[FINISH] == 2.0:  # stone blocks 90 x 45 cm
-        row = int(math.floor(v / 0.45))
+        row = math.floor(v / 0.45)
         shift = 0.45 if row & 1 else 0.0
-        k = 1.0 + 0.28 * (cell(int(math.floor((u + shift) / 0.9)), row, seed) - 0.5)
+        k = 1.0 + 0.28 * (cell(math.floor((u + shift) / 0.9), row, seed) - 0.5)
         joint = max(stripe(wrap(v, 0.45), 0.012, foot), stripe(wrap(u + shift, 0.9), 0.012, foot))
         k *= 1.0 - 0.55 * joint
         return r * k, g * k, b * k
     if c[FINISH] == 3.0 and v > c[GROUND_H] - 0.1:  # timber frame above the ground floor
         w = c[GROUND_H] + c[FLOOR_H] * math.floor((v - c[GROUND_H]) / c[FLOOR_H])
         lu, lv = wrap(u - c[BAY_0], c[BAY]), v - w
-        beam = max(stripe(lu, 0.09, foot), max(stripe(lv - 0.1, 0.1, foot), stripe(lv - c[SILL] + 0.12, 0.07, foot)))
+        beam = max(stripe(lu, 0.09, foot), stripe(lv - 0.1, 0.1, foot), stripe(lv - c[SILL] + 0.12, 0.07, foot))
         lean = lu + (0.5 if cell(seed, int(w * 3.0), 4) > 0.5 else -0.5) * c[BAY] * (lv / c[SILL] - 0.5)
         if lv < c[SILL]:
             beam = max(beam, stripe(lean, 0.08, foot))
         wood = 0.045 * (1.0 + grain(u * 4.0, v * 4.0, seed + 8, 0.5, 4, foot))
         return r + (wood * 1.5 - r) * beam, g + (wood * 1.1 - g) * beam, b + (wood * 0.8 - b) * beam
     if u < 0.35 or u > c[WIDTH] - 0.35:  # corner stones
-        k = 0.88 if (int(math.floor(v / 0.32)) & 1) == 0 else 1.06
+        k = 0.88 if (math.floor(v / 0.32) & 1) == 0 else 1.06
         return r * k, g * k, b * k
     return r, g, b
 
@@ -106,7 +106,7 @@ def _finish(u, v, c, seed, foot, r, g, b):  # type: ignore[no-untyped-def]
 def pane(kind, u, v, u0, v0, u1, v1, bay, floor, c, seed, foot):  # type: ignore[no-untyped-def]
     """The back of an opening: frame, glass with what is behind it, or a door; colour and share of mirror."""
     s = seed * 31 + bay * 7 + floor * 113
-    edge = min(min(u - u0, u1 - u), min(v - v0, v1 - v))
+    edge = min(u - u0, u1 - u, v - v0, v1 - v)
     frame = c[FRAME] * c[FRAME] * (1.0 + 0.2 * grain(u, v, s, 0.3, 3, foot))
     if kind == DOOR:
         return _door(u, v, u0, v0, u1, v1, s, foot)
@@ -137,7 +137,7 @@ def _room(u, v, u0, v0, u1, v1, s, foot):  # type: ignore[no-untyped-def]
 @njit(cache=True, fastmath=True)
 def _shop_window(u, v, v0, s, foot):  # type: ignore[no-untyped-def]
     """Goods on display: stacked coloured boxes against a dim shop."""
-    col, row = int(math.floor(u / 0.34)), int(math.floor((v - v0) / 0.3))
+    col, row = math.floor(u / 0.34), math.floor((v - v0) / 0.3)
     if cell(col, row, s) > 0.25 + 0.22 * row:
         k = 0.12 + 0.3 * cell(col, row, s + 1)
         k *= 1.0 - 0.5 * max(stripe(wrap(u, 0.34), 0.02, foot), stripe(wrap(v - v0, 0.3), 0.02, foot))
@@ -165,7 +165,7 @@ def letters(u, v, width, r, g, b, seed, foot):  # type: ignore[no-untyped-def]
     dot = 0.068
     count = max(2, min(int(width / (6.0 * dot)), 4 + int(7.0 * cell(seed, 5, 0))))
     x, y = u - 0.5 * (width - count * 6.0 * dot), v - 0.05
-    col, row = int(math.floor(x / dot)), int(math.floor(y / dot))
+    col, row = math.floor(x / dot), math.floor(y / dot)
     tone = 0.95 + 0.25 * grain(u, v, seed + 20, 0.6, 5, foot)
     glyph, at = col // 6, col % 6
     if 0 <= row < 6 and 0 <= col < 6 * count and at < 5:
@@ -179,14 +179,14 @@ def letters(u, v, width, r, g, b, seed, foot):  # type: ignore[no-untyped-def]
 @njit(cache=True, fastmath=True)
 def tiles(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
     """Roof tiles in courses, weathered, with a few replaced ones."""
-    row = int(math.floor(v / 0.32))
+    row = math.floor(v / 0.32)
     shift = 0.11 if row & 1 else 0.0
-    col = int(math.floor((u + shift) / 0.22))
+    col = math.floor((u + shift) / 0.22)
     fade = min(1.0, max(0.0, 0.22 / foot - 0.7))
     pick = cell(col, row, seed)
     k = 1.0 + fade * 0.5 * (pick - 0.5) - 0.45 * stripe(wrap(v, 0.32), 0.035, foot)
     k *= 1.0 - 0.25 * stripe(wrap(u + shift, 0.22), 0.015, foot)
-    k *= 1.0 + 0.9 * grain(u, v, seed + 3, 3.1, 6, foot)
+    k *= 1.0 + 0.9 * grain(u, v, seed + 3, 3.1, 5, foot)
     moss = max(0.0, grain(u, v, seed + 40, 1.4, 4, foot) - 0.12) * 2.0
     return c[1] * k * (1.0 - 0.5 * moss), c[2] * k * (1.0 + 0.5 * moss), c[3] * k
 
@@ -194,9 +194,9 @@ def tiles(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
 @njit(cache=True, fastmath=True)
 def flat_roof(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
     """Felt sheets with seams, gravel and puddle rims."""
-    sheet = int(math.floor(u / 1.05))
+    sheet = math.floor(u / 1.05)
     k = 1.0 + 0.22 * (cell(sheet, 0, seed) - 0.5) - 0.4 * stripe(wrap(u, 1.05), 0.025, foot)
-    k *= 1.0 + 0.8 * grain(u, v, seed, 2.2, 8, foot)
+    k *= 1.0 + 0.8 * grain(u, v, seed, 2.2, 6, foot)
     pool = grain(u, v, seed + 77, 3.5, 3, foot)
     k *= 0.72 if pool > 0.16 else (1.2 if pool > 0.14 else 1.0)
     return c[1] * k, c[2] * k, c[3] * k
