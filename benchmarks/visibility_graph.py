@@ -1,4 +1,4 @@
-"""Seconds and peak memory of the visibility graph on synthetic five-camera surveys; optionally without tracks.
+"""Seconds and peak memory of the visibility graph on synthetic five-camera surveys, with tracks and without.
 
 python benchmarks/visibility_graph.py [IMAGES ...]
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,18 +74,27 @@ def peak_mb() -> float:
 def main(sizes: list[int]) -> None:
     config = VisibilityConfig()
     overlap_graph(footprints(survey(10), config), 16)  # compile
-    print(f"{'images':>7} {'observations':>13} {'cells':>10} {'footprints s':>13} {'graph s':>8} {'peak MB':>8}")
+    columns = (("images", 7), ("from", 7), ("observations", 13), ("cells", 10), ("footprints s", 13), ("graph s", 8))
+    print(" ".join(f"{name:>{width}}" for name, width in (*columns, ("peak MB", 8))))
     for images in sizes:
-        scaffold = survey(images)
-        begin = time.perf_counter()
-        drawn = footprints(scaffold, config)
-        middle = time.perf_counter()
-        graph = overlap_graph(drawn, config.n_vis)
-        end = time.perf_counter()
-        print(
-            f"{images:7d} {len(scaffold.tracks.point):13d} {len(drawn.cells):10d} {middle - begin:13.1f} "
-            f"{end - middle:8.1f} {peak_mb():8.0f}   neighbours {np.mean([len(n) for n in graph.neighbours]):.1f}"
-        )
+        tracked = survey(images)
+        nothing = np.zeros(0, np.int64)
+        untracked = replace(tracked, tracks=Tracks(nothing, nothing, np.zeros((0, 2))))
+        measure(tracked, "points", config)
+        measure(untracked, "frusta", config)
+
+
+def measure(scaffold: Scaffold, source: str, config: VisibilityConfig) -> None:
+    begin = time.perf_counter()
+    drawn = footprints(scaffold, config)
+    middle = time.perf_counter()
+    graph = overlap_graph(drawn, config.n_vis)
+    end = time.perf_counter()
+    print(
+        f"{len(scaffold.views):7d} {source:>7} {len(scaffold.tracks.point):13d} {len(drawn.cells):10d} "
+        f"{middle - begin:13.1f} {end - middle:8.1f} {peak_mb():8.0f}   "
+        f"neighbours {np.mean([len(n) for n in graph.neighbours]):.1f}"
+    )
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ def make_survey(
     tracks: bool = True,
     folder: str = "",
     stations: int = 4,
+    roll_deg: float = 0.0,
     seed: int = 0,
 ) -> Survey:
     """Stations on a square block, nadir and two obliques each, over ground with flat roofs."""
@@ -52,7 +53,8 @@ def make_survey(
         eye = np.array([k % stations * 15.0, k // stations * 15.0, GROUND + HEIGHT_M])
         for tilt, (dx, dy) in zip("nfl", [(0.0, 0.01), (0.9, 0.0), (-0.2, -0.8)], strict=True):
             pose = rigid.look_at(eye, eye + np.array([dx, dy, -1.0]), UP)
-            placed = rigid.from_centre(pose.rotation @ turn.T, turn @ eye + offset)
+            roll = rigid.rotation_exp(np.array([0.0, 0.0, np.radians(rng.normal(0.0, roll_deg))]))
+            placed = rigid.from_centre(roll @ pose.rotation @ turn.T, turn @ eye + offset)
             name = f"{folder}s{k}_{tilt}.jpg"
             images.append(_image(image_id, name, camera, placed, xyz, ids, tracks))
             image_id += 2

@@ -145,6 +145,19 @@ def test_street_frames_may_not_take_an_aerial_name(tmp_path: Path) -> None:
         write_back.combined_model(scaffold, views)
 
 
+def test_gps_lands_in_the_local_frame() -> None:
+    """A hundredth of an arc minute north is 18.5 m; UTM of a known point; silence without a georeference."""
+    enu = Georeference(np.array([100.0, 0.0, 0.0]), None, (47.0, 8.0, 400.0))
+    north = georeference.local_from_gps(np.array([[47.0 + 1 / 6000, 8.0, 400.0]]), enu)
+    assert north is not None and np.allclose(north, [[-100.0, 18.53, 0.0]], atol=0.05)
+    utm = Georeference(np.array([462_000.0, 5_216_000.0, 0.0]), "EPSG:32632")
+    place = georeference.local_from_gps(np.array([[47.1, 8.5, 400.0]]), utm)
+    assert place is not None and np.allclose(place, [[58.23, 398.12, 400.0]], atol=0.05)
+    assert georeference.local_from_gps(np.array([[47.1, 8.5, 400.0]]), georeference.nothing()) is None
+    other_zone = Georeference(utm.offset, "EPSG:32633")
+    assert georeference.local_from_gps(np.array([[47.1, 8.5, 400.0]]), other_zone) is None
+
+
 def test_georef_document_is_readable_by_people(tmp_path: Path) -> None:
     document = json.loads(georeference.write_georef(tmp_path, Georeference(UTM)).read_text())
     assert document["offset"] == UTM.tolist() and "x_original" in document["meaning"]

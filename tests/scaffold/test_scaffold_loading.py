@@ -102,6 +102,13 @@ def test_up_and_ground_of_a_turned_model_come_from_its_cameras(tmp_path: Path) -
     assert np.allclose(planes.heights(scaffold.ground, centres), HEIGHT_M, atol=1.0)
 
 
+def test_up_of_cameras_that_roll_comes_from_the_ground_they_see(tmp_path: Path) -> None:
+    turn = rigid.rotation_exp(np.array([-0.6, 0.8, 2.0]))
+    scaffold = load_scaffold(write_survey(tmp_path, make_survey(turn=turn, roll_deg=25.0)))
+    assert scaffold.up_source is UpSource.POINTS
+    assert planes.angle_deg(scaffold.up, turn @ UP) < 0.5
+
+
 def test_up_can_be_given(tmp_path: Path) -> None:
     write_survey(tmp_path, make_survey())
     scaffold = load_scaffold(tmp_path, config=ScaffoldConfig(OrientationConfig(up=(0.0, 0.3, 3.0))))

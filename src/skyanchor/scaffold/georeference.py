@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pycolmap
 
 from skyanchor.errors import InputError
 from skyanchor.files import write_bytes
@@ -60,6 +62,24 @@ def moved_by(georef: Georeference) -> Floats:
     It equals the offset unless the files came with a georef.json of their own and were local already.
     """
     return georef.offset if georef.moved is None else georef.moved
+
+
+def local_from_gps(places: Floats, georef: Georeference) -> Floats | None:
+    """(N, 3), local metres of latitude, longitude (deg) and height (m); None when nothing says where the frame lies.
+
+    Heights of EXIF GPS may count from the geoid or the ellipsoid, tens of metres apart: trust x and y only.
+    """
+    transform = pycolmap.GPSTransform()
+    if georef.enu_origin is not None:
+        return np.asarray(transform.ellipsoid_to_enu(places, *georef.enu_origin), dtype=np.float64) - georef.offset
+    utm = re.fullmatch(r"EPSG:32([67])(\d\d)", georef.crs or "")
+    if utm is None:
+        return None
+    metres, zone = transform.ellipsoid_to_utm(places)
+    northern = bool(np.all(places[:, 0] >= 0))
+    if zone != int(utm[2]) or northern != (utm[1] == "6"):
+        return None
+    return np.asarray(metres, dtype=np.float64) - georef.offset
 
 
 # --- georef.json ------------------------------------------------------------------------------------------------

@@ -169,17 +169,14 @@ def _rasterised(grid: Grid, first: Ints, flat: Floats, outlines: dict[int, Float
     column, row = np.floor((flat - grid.origin) / grid.cell).astype(np.int64).T
     around = np.array([dy * grid.columns + dx for dy in (-1, 0, 1) for dx in (-1, 0, 1)])
     start, cells = kernels.cells_seen(first, row * grid.columns + column, around, grid.columns * grid.rows)
-    if not outlines:
-        return Footprints(grid, start, cells)
-    filled = [_filled(grid, outline) for outline in outlines.values()]
-    owner = np.repeat(np.array(list(outlines)), [len(f) for f in filled])
-    owners = np.concatenate([np.repeat(np.arange(len(start) - 1), np.diff(start)), owner])
-    by_view = np.argsort(owners, kind="stable")
-    cells = np.concatenate([cells, *filled]).astype(np.int32)[by_view]
-    return Footprints(grid, np.searchsorted(owners[by_view], np.arange(len(start))), cells)
+    pieces = np.split(cells, start[1:-1])
+    for view, outline in outlines.items():
+        pieces[view] = _filled(grid, outline)
+    start = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
+    return Footprints(grid, start, np.concatenate(pieces))
 
 
-def _filled(grid: Grid, outline: Floats) -> Ints:
+def _filled(grid: Grid, outline: Floats) -> npt.NDArray[np.int32]:
     """Cells inside an outline."""
     corners = np.floor((outline - grid.origin) / grid.cell).astype(np.int32)
     low = corners.min(axis=0)
@@ -187,4 +184,4 @@ def _filled(grid: Grid, outline: Floats) -> Ints:
     canvas = np.zeros((height, width), np.uint8)
     cv2.fillPoly(canvas, [(corners - low).reshape(-1, 1, 2)], 1)
     row, column = np.nonzero(canvas)
-    return np.asarray((row + low[1]) * grid.columns + column + low[0], dtype=np.int64)
+    return ((row + low[1]) * grid.columns + column + low[0]).astype(np.int32)
