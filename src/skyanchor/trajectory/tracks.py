@@ -11,6 +11,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from skyanchor.geometry import cameras, rigid
+from skyanchor.trajectory.track_kernels import fit_tracks
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose
 
 Pairs: TypeAlias = dict[tuple[int, int], Ints]
@@ -37,36 +38,48 @@ class TrackTable:
         return int(self.point[-1]) + 1 if len(self.point) else 0
 
 
-def build_tracks(pairs: Pairs) -> TrackTable:
-    """Connected keypoints as tracks of two frames or more; a frame that a track meets twice leaves it."""
-    edges = [_nodes(i, j, held) for (i, j), held in sorted(pairs.items()) if len(held)]
-    if not edges:
+def build_tracks(pairs: Pairs, counts: Mapping[int, int] | None = None) -> TrackTable:
+    """Connected keypoints as tracks of two frames or more; a frame that a track meets twice leaves it.
+
+    `counts` gives the number of keypoints of each frame, where it is known.
+    """
+    held = [(i, j, pair) for (i, j), pair in sorted(pairs.items()) if len(pair)]
+    if not held:
         empty = np.empty(0, dtype=np.int64)
         return TrackTable(empty, empty, empty)
-    nodes, at = np.unique(np.concatenate(edges), return_inverse=True)
-    at = at.reshape(-1, 2)
-    links = coo_matrix((np.ones(len(at), np.int8), (at[:, 0], at[:, 1])), shape=(len(nodes),) * 2)
-    _, label = connected_components(links, directed=False)
-    frame, keypoint = np.divmod(nodes, _STRIDE)
-    _, spot, count = np.unique(label * (int(frame.max()) + 1) + frame, return_inverse=True, return_counts=True)
-    once = count[spot] == 1
-    return _compact(label.astype(np.int64)[once], frame[once], keypoint[once])
+    frames, offset = _numbering(held, counts)
+    at = {f: k for k, f in enumerate(frames.tolist())}
+    edges = np.concatenate([pair + offset[[at[i], at[j]]] for i, j, pair in held])
+    total = int(offset[-1])
+    links = coo_matrix((np.ones(len(edges), np.int8), (edges[:, 0], edges[:, 1])), shape=(total, total))
+    label = connected_components(links, directed=False)[1].astype(np.int64)
+    nodes = np.flatnonzero(np.bincount(edges.ravel(), minlength=total))
+    slot = np.searchsorted(offset, nodes, side="right") - 1
+    order = np.lexsort((slot, label[nodes]))
+    nodes, slot = nodes[order], slot[order]
+    return _compact(label[nodes], frames[slot], nodes - offset[slot])
 
 
-_STRIDE = 1 << 32
+def _numbering(held: list[tuple[int, int, Ints]], counts: Mapping[int, int] | None) -> tuple[Ints, Ints]:
+    """(frames in order, offset of each frame's keypoints in one numbering, with the total at the end)."""
+    most: dict[int, int] = {}
+    for i, j, pair in held:
+        for frame, column in ((i, 0), (j, 1)):
+            size = int(pair[:, column].max()) + 1 if counts is None else counts[frame]
+            most[frame] = max(most.get(frame, 0), size)
+    frames = np.array(sorted(most), dtype=np.int64)
+    return frames, np.cumsum([0] + [most[f] for f in frames.tolist()]).astype(np.int64)
 
 
-def _nodes(i: int, j: int, held: Ints) -> Ints:
-    return held.astype(np.int64) + np.array([i, j], dtype=np.int64) * _STRIDE
-
-
-def _compact(point: Ints, frame: Ints, keypoint: Ints) -> TrackTable:
-    """The table without points seen once, renumbered and sorted."""
-    enough = np.bincount(point)[point] >= 2 if len(point) else np.empty(0, bool)
-    point, frame, keypoint = point[enough], frame[enough], keypoint[enough]
-    order = np.lexsort((frame, point))
-    renumbered = np.unique(point[order], return_inverse=True)[1].astype(np.int64)
-    return TrackTable(renumbered, frame[order], keypoint[order])
+def _compact(label: Ints, frame: Ints, keypoint: Ints) -> TrackTable:
+    """Sorted observations without frames that a label meets twice and without labels seen once, renumbered."""
+    again = (label[1:] == label[:-1]) & (frame[1:] == frame[:-1])
+    once = ~(np.append(again, False) | np.append(False, again))
+    label, frame, keypoint = label[once], frame[once], keypoint[once]
+    point = np.cumsum(np.diff(label, prepend=-1) != 0) - 1
+    enough = np.bincount(point)[point] >= 2 if len(point) else np.empty(0, dtype=bool)
+    point = np.cumsum(np.diff(point[enough], prepend=-1) != 0) - 1
+    return TrackTable(point.astype(np.int64), frame[enough], keypoint[enough])
 
 
 def kept(table: TrackTable, points: Floats, keep: Bools) -> tuple[TrackTable, Floats]:
@@ -116,45 +129,11 @@ def look(table: TrackTable, poses: Mapping[int, Pose], camera: Camera, xy: Mappi
     return Sight(rotations, translations, slot.astype(np.int64), rays, pixels)
 
 
-def triangulate(table: TrackTable, sight: Sight) -> Floats:
-    """(P, 3), points nearest to their rays: min Σ |(I - d dᵀ)(x - c)|² / r², r the distance to the camera."""
-    weight = np.ones(len(table.point))
-    points = np.zeros((table.points, 3))
-    centres = sight.centres[sight.slot]
-    for _ in range(2):
-        across = (np.eye(3) - sight.rays[:, :, None] * sight.rays[:, None, :]) * weight[:, None, None]
-        matrix = _summed(across.reshape(-1, 9), table).reshape(-1, 3, 3)
-        target = _summed(np.einsum("kij,kj->ki", across, centres), table)
-        trace = np.einsum("pii->p", matrix)[:, None, None]
-        points = np.linalg.solve(matrix + 1e-9 * trace * np.eye(3), target[..., None])[..., 0]
-        weight = 1.0 / np.maximum(((points[table.point] - centres) ** 2).sum(axis=1), 1e-6)
-    return points
-
-
-def _summed(values: Floats, table: TrackTable) -> Floats:
-    """(P, n), sums of rows (K, n) over each point's observations; the table is sorted by point."""
-    starts = np.flatnonzero(np.diff(table.point, prepend=-1))
-    return np.add.reduceat(values, starts, axis=0) if len(starts) else np.zeros((0, values.shape[1]))
-
-
 def errors_px(table: TrackTable, sight: Sight, points: Floats, camera: Camera) -> tuple[Floats, Floats]:
     """((K,) reprojection errors in pixels, inf behind the camera; (K,) depths in metres)."""
     seen = np.einsum("kij,kj->ki", sight.rotations[sight.slot], points[table.point]) + sight.translations[sight.slot]
     error = np.linalg.norm(cameras.project(camera, seen) - sight.xy, axis=1)
     return np.where(np.isfinite(error), error, np.inf), seen[:, 2]
-
-
-def angles(table: TrackTable, sight: Sight, points: Floats) -> Floats:
-    """(P,), largest angle at the point between its first or last ray and any other, radians."""
-    rays = sight.centres[sight.slot] - points[table.point]
-    rays /= np.linalg.norm(rays, axis=1, keepdims=True) + 1e-12
-    starts = np.flatnonzero(np.diff(table.point, prepend=-1))
-    ends = np.append(starts[1:], len(table.point)) - 1
-    cosine = np.ones(table.points)
-    for outer in (starts, ends):
-        both = np.einsum("ki,ki->k", rays, rays[outer][table.point])
-        cosine = np.minimum(cosine, np.minimum.reduceat(both, starts) if len(starts) else both)
-    return np.arccos(np.clip(cosine, -1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -171,21 +150,28 @@ def structure(
     pairs: Pairs, poses: Mapping[int, Pose], camera: Camera, xy: Mapping[int, Floats], limits: TrackFilter
 ) -> tuple[TrackTable, Floats]:
     """Tracks among posed frames and their points; observations that do not fit were dropped, widest first."""
-    table = build_tracks({key: held for key, held in pairs.items() if key[0] in poses and key[1] in poses})
-    for factor in (8.0, 2.0, 1.0):
-        if not len(table.point):
-            return table, np.empty((0, 3))
-        sight = look(table, poses, camera, xy)
-        points = triangulate(table, sight)
-        error, depth = errors_px(table, sight, points, camera)
-        good = (error <= factor * limits.error_px) & (depth > 0.05)
-        if factor == 1.0:
-            wide = angles(table, sight, points) >= limits.least_angle
-            far = np.zeros(table.points, dtype=bool)
-            far[table.point[depth > limits.most_depth_m]] = True
-            good &= (wide & ~far)[table.point]
-        table, points = kept(table, points, good)
-    return table, points
+    among = {key: held for key, held in pairs.items() if key[0] in poses and key[1] in poses}
+    table = build_tracks(among, {frame: len(pixels) for frame, pixels in xy.items()})
+    if not len(table.point):
+        return table, np.empty((0, 3))
+    sight = look(table, poses, camera, xy)
+    in_cam = cameras.unproject(camera, sight.xy)[:, :2]
+    focal = np.diag(cameras.calibration(camera))[:2].copy()
+    starts = np.append(np.flatnonzero(np.diff(table.point, prepend=-1)), len(table.point))
+    points, keep = fit_tracks(
+        starts,
+        sight.slot,
+        in_cam,
+        sight.rays,
+        sight.rotations,
+        sight.translations,
+        sight.centres,
+        focal,
+        limits.error_px,
+        limits.least_angle,
+        limits.most_depth_m,
+    )
+    return kept(table, points, keep)
 
 
 def cells(xy: Floats, camera: Camera) -> Ints:
