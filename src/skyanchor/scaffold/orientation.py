@@ -47,12 +47,26 @@ def up_from_data(cams_from_world: list[Pose], points: Floats, config: Orientatio
     cameras = planes.up_from_cameras(np.stack([pose.rotation.T for pose in cams_from_world]))
     if cameras.determined and cameras.spread_deg <= config.level_deg:
         return cameras.up, UpSource.CAMERAS
+    found = up_from_points(points, cameras.up)
+    return (cameras.up, UpSource.CAMERAS) if found is None else (found, UpSource.POINTS)
+
+
+def up_from_points(points: Floats, rough: Floats) -> Floats | None:
+    """Normal of the plane that most places have as their lowest surface, within 60 degrees of a rough up; or None.
+
+    What is lowest depends on up, so it is done again with the better one.
+    """
     if len(points) < 20:
-        return cameras.up, UpSource.CAMERAS
-    lows = planes.low_points(points, cameras.up)
-    reach = float(np.linalg.norm(np.ptp(np.percentile(lows, [5.0, 95.0], axis=0), axis=0)))
-    fit = planes.fit_plane_robust(lows, reach / 200.0, cameras.up, within_deg=40.0)
-    return (cameras.up, UpSource.CAMERAS) if fit is None else (fit.plane.normal, UpSource.POINTS)
+        return None
+    up, within_deg = planes.unit(rough), 60.0
+    for _ in range(4):
+        lows = planes.low_points(points, up)
+        reach = float(np.linalg.norm(np.ptp(np.percentile(lows, [5.0, 95.0], axis=0), axis=0)))
+        fit = planes.fit_plane_robust(lows, reach / 200.0, up, within_deg, trials=2000)
+        if fit is None:
+            return None
+        up, within_deg = fit.plane.normal, 30.0
+    return up
 
 
 def find_ground(cams_from_world: list[Pose], points: Floats, up: Floats, height: float | None) -> Plane | None:
