@@ -50,7 +50,7 @@ class Solution:
     poses: dict[int, Pose]
     points: Floats
     error_px: float
-    """Root mean square reprojection error per observation."""
+    """Mean reprojection error per point, pixels."""
     build_s: float
     solve_s: float
 
