@@ -79,12 +79,12 @@ class Stopwatch:
         return [float(f) for f in found]
 
 
-def whole_view(splats: SplatTensors, camera: Camera, grads: tuple[Tensor, Tensor, Tensor]) -> Timed:
+def whole_view(splats: SplatTensors, camera: Camera, grads: tuple[Tensor, Tensor, Tensor], frozen: int = 0) -> Timed:
     rasteriser, pose = CpuRasteriser().load(), view_matrix()
     leaves = (splats.means, splats.quats, splats.log_scales, splats.logit_opacities, splats.sh)
 
     def job() -> None:
-        view = rasteriser.render(splats, camera, pose)
+        view = rasteriser.render(splats, camera, pose, frozen=frozen)
         torch.autograd.grad((view.rgb, view.alpha, view.depth), leaves, grads)
 
     return job
@@ -175,8 +175,11 @@ def main() -> None:
     if given.prototype is not None:
         jobs.append(whole_view_of(given.prototype, splats, camera, grads))
     print(f"{given.splats} splats, {camera.width}x{camera.height}, {given.threads} threads, best of {given.rounds}, ms")
+    frozen = [whole_view(splats, camera, grads, frozen=given.splats * share // 100) for share in (90, 100)]
     for name, times in (
         ("forward + backward", watch.best(*jobs)),
+        ("  90 % frozen", watch.best(frozen[0])),
+        ("  all frozen", watch.best(frozen[1])),
         ("L1 + SSIM loss", watch.best(*loss_jobs(camera, given.prototype))),
     ):
         peer = f"   prototype {times[1]:7.2f}   ratio {times[0] / times[1]:.2f}" if len(times) > 1 else ""

@@ -159,8 +159,8 @@ def test_gradient_descent_finds_a_colour_and_a_place(rasteriser: Rasteriser, dev
     splats = balls(device, [4.0], 0.3, 0.8, [(0.5, 0.5, 0.5)])
     with torch.no_grad():
         splats.means[0, 0] = 0.15
-    adam = torch.optim.Adam([splats.means, splats.sh], lr=0.05)
-    for _ in range(120):
+    adam = torch.optim.Adam([splats.means, splats.sh], lr=0.1)
+    for _ in range(60):
         adam.zero_grad()
         (rasteriser.render(splats, CAMERA, still(device)).rgb - target).square().sum().backward()
         adam.step()

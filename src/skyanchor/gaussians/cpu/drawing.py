@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyanchor.gaussians.cpu.binning_kernels import walk_tiles
-from skyanchor.gaussians.cpu.layout import BLOCK, CHUNKS, DRAWN, LEVEL, MEAN_X, REACH, TILE, VAR_X, Lens, Splats
+from skyanchor.gaussians.cpu.layout import BLOCK, CHUNKS, DRAWN, LEVEL, MEAN_X, REACH, TILE, VAR_X, VAR_Y, Lens, Splats
 from skyanchor.gaussians.cpu.projection_kernels import project_splats, unproject_gradients
 from skyanchor.gaussians.cpu.tile_kernels import draw_tiles, sum_hits, tile_gradients
 from skyanchor.types import Floats, Floats32, Ints
@@ -78,9 +78,8 @@ class Drawing:
 
     def radii(self) -> Floats32:
         """(N,), larger half-axis of the footprint's bounding box in whole pixels; 0 = not drawn."""
-        level = self.reach[:, LEVEL]
-        widest = self.reach[:, VAR_X : VAR_X + 2].max(axis=1, where=level[:, None] > 0, initial=0.0)
-        return np.ceil(np.sqrt(widest * level))
+        widest = np.maximum(self.reach[:, VAR_X], self.reach[:, VAR_Y])
+        return np.ceil(np.sqrt(widest * self.reach[:, LEVEL]))
 
 
 def depth_order(drawn: Floats32, reach: Floats32) -> Ints32:

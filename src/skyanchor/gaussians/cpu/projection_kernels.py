@@ -200,8 +200,8 @@ def covariance_det(b: Any, trace: Any, blur: Any) -> Any:
 
 @njit(**SAFE_INLINE)
 def project_one(i: Any, splats: Any, view: Any, lens: Any, drawn: Any, reach: Any) -> bool:
-    """Whether Gaussian i is drawn; if so its geometry is written to `drawn` and `reach`, else reach[i, LEVEL] is 0."""
-    reach[i, LEVEL] = ZERO
+    """Whether Gaussian i is drawn; if so its geometry is written to `drawn` and `reach`, else its `reach` is 0."""
+    reach[i, VAR_X], reach[i, VAR_Y], reach[i, LEVEL] = ZERO, ZERO, ZERO
     c = in_camera(view, splats.means, i)
     opacity = ONE / (ONE + math.exp(-splats.logits[i]))
     if not (c[2] >= lens.near and c[2] <= lens.far and opacity > ALPHA_MIN):
@@ -259,7 +259,7 @@ def _project_block(
 
 @njit(parallel=True, **SAFE)
 def project_splats(splats: Any, view: Any, lens: Any, centre: Any, degree: Any, drawn: Any, reach: Any) -> None:
-    """Fills `drawn` (N, DRAWN) and `reach` (N, REACH); rows that are not drawn keep only reach[:, LEVEL] = 0."""
+    """Fills `drawn` (N, DRAWN) and `reach` (N, REACH); rows that are not drawn have reach 0 and no `drawn`."""
     n = splats.means.shape[0]
     for block in prange((n + BLOCK - 1) // BLOCK):
         first = np.int64(block) * BLOCK

@@ -244,15 +244,26 @@ def blend_gradient(s: Any, span: Any, d: Any, cap: Any, out: Any) -> None:
 
 
 @njit(**FAST)
+def after_last(ids: Any, start: Any, end: Any, rows: Any) -> Any:
+    """The end of a tile's list cut behind its last Gaussian of the first `rows`: nothing behind needs a look."""
+    while end > start and ids[end - 1] >= rows:
+        end -= 1
+    return end
+
+
+@njit(**FAST)
 def _tile_gradients(
     tile: Any, columns: Any, rows: Any, bounds: Any, ids: Any, spans: Any, drawn: Any, cap: Any, images: Any,
     grads: Any, hit_grads: Any,
 ) -> None:  # fmt: skip
+    k = bounds[tile]
+    end = after_last(ids, k, bounds[tile + 1], rows)
+    if k == end:
+        return
     left, top = (tile % columns) * TILE, (tile // columns) * TILE
     s = np.zeros(PLANES * TILE_PIXELS, np.float32)
     start_tile(s, left, top, images.alpha.shape[1], images.alpha.shape[0])
     start_gradients(s, left, top, images, grads)
-    k, end = bounds[tile], bounds[tile + 1]
     full = False
     while k < end and not full:
         if ids[k] < rows:
@@ -261,7 +272,9 @@ def _tile_gradients(
             pass_over(s, spans[k], drawn[ids[k]], cap)
         full = (k & 15) == 15 and tile_is_full(s)
         k += 1
-    hit_grads[k:end] = ZERO
+    for j in range(k, end):
+        for column in range(DRAWN):
+            hit_grads[j, column] = ZERO
 
 
 @njit(parallel=True, **FAST)
