@@ -52,6 +52,19 @@ def test_truncated_binary_file(survey: Path, name: str, share: float) -> None:
 
 
 @pytest.mark.parametrize("name", colmap_files.FILES)
+def test_unreadable_file(survey: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    readable = Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        if path.stem == name:
+            raise PermissionError(13, "Permission denied")
+        return readable(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    refused(survey, rf"{name}\.bin: cannot be read \(Permission denied\)")
+
+
+@pytest.mark.parametrize("name", colmap_files.FILES)
 def test_binary_file_with_rubbish_behind(survey: Path, name: str) -> None:
     path = survey / "sparse" / f"{name}.bin"
     path.write_bytes(path.read_bytes() + b"more")

@@ -138,6 +138,13 @@ def test_combined_model_is_sound_for_colmap(tmp_path: Path) -> None:
     assert np.allclose(model.images[98].points2D[0].xy, [5.0, 6.0])
 
 
+def test_writing_over_a_model_with_rigs_leaves_none_of_them(tmp_path: Path) -> None:
+    write_survey(tmp_path, make_survey(), modern=True)
+    smaller = make_survey(stations=2)
+    colmap_files.write_model(tmp_path / "sparse", smaller.model)
+    assert pycolmap.Reconstruction(str(tmp_path / "sparse")).num_images() == 12
+
+
 def test_street_frames_may_not_take_an_aerial_name(tmp_path: Path) -> None:
     scaffold = load_scaffold(write_survey(tmp_path, make_survey()))
     views = [replace(street_views()[0], name="s0_n.jpg")]

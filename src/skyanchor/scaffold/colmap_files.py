@@ -171,6 +171,13 @@ class _Bytes:
             raise InputError(self.path, f"has {len(self.data) - self.at} bytes more than it announces", COPY_ADVICE)
 
 
+def _contents(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror})", "Check its permissions and the disk.") from error
+
+
 def _truncated(path: Path, what: str) -> InputError:
     return InputError(path, f"is truncated: it ends inside {what}", COPY_ADVICE)
 
@@ -205,7 +212,7 @@ def parameter_count(model: str) -> int | None:
 
 def read_cameras_bin(path: Path) -> dict[int, Camera]:
     """Cameras by id."""
-    file = _Bytes(path, path.read_bytes())
+    file = _Bytes(path, _contents(path))
     cameras: dict[int, Camera] = {}
     for k in range(file.number("<u8")):
         file.what = f"camera {k + 1}"
@@ -221,7 +228,7 @@ def read_cameras_bin(path: Path) -> dict[int, Camera]:
 
 def read_images_bin(path: Path) -> tuple[ColmapImage, ...]:
     """Images in file order."""
-    file = _Bytes(path, path.read_bytes())
+    file = _Bytes(path, _contents(path))
     images: list[ColmapImage] = []
     keypoint = np.dtype([("xy", "<f8", 2), ("id", "<i8")])
     for k in range(file.number("<u8")):
@@ -249,7 +256,7 @@ POINT_DTYPE = np.dtype([("id", "<i8"), ("xyz", "<f8", 3), ("rgb", "u1", 3), ("er
 
 def read_points_bin(path: Path) -> ColmapPoints:
     """Points with their tracks."""
-    data = path.read_bytes()
+    data = _contents(path)
     count = _Bytes(path, data).number("<u8")
     start = _point_offsets(path, data, count)
     if count == 0:
@@ -296,7 +303,7 @@ def _point_offsets(path: Path, data: bytes, count: int) -> Ints:
 def _lines(path: Path, keep_empty: bool = False) -> list[tuple[int, str]]:
     """(line number, text) of every line that is no comment."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _contents(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(path, "is not a text file", COPY_ADVICE) from error
     numbered = [(k + 1, line.strip()) for k, line in enumerate(text.split("\n"))]
@@ -385,7 +392,12 @@ def read_points_txt(path: Path) -> ColmapPoints:
 
 
 def write_model(folder: Path, model: ColmapModel) -> None:
-    """cameras.bin, images.bin and points3D.bin in `folder`; numbers go out as they are held."""
+    """cameras.bin, images.bin and points3D.bin in `folder`; numbers go out as they are held.
+
+    Files of rigs and frames of an older model there are removed: they would contradict the new one.
+    """
+    for stale in ("rigs.bin", "frames.bin"):
+        (folder / stale).unlink(missing_ok=True)
     write_bytes(folder / "cameras.bin", _cameras_bytes(model.cameras))
     write_bytes(folder / "images.bin", _images_bytes(model.images))
     write_bytes(folder / "points3D.bin", _points_bytes(model.points))
