@@ -24,8 +24,6 @@ class Gsplat:
     """Gaussians whose centre is farther than this are not drawn, metres."""
     blur: float = 0.3
     """Added to both variances of the projected Gaussian, pixels²."""
-    packed: bool = False
-    """Less memory for many Gaussians of which few are seen, 1.4 times slower."""
 
     def load(self, device: str = "cuda") -> Rasteriser:
         """The rasteriser, ready to draw; the heavy imports happen here."""
@@ -92,14 +90,16 @@ class GsplatRasteriser:
             far_plane=self.choice.far,
             eps2d=self.choice.blur,
             sh_degree=degree,
-            packed=self.choice.packed,
+            packed=False,
             render_mode="RGB+ED",
             backgrounds=None if background is None else background[None],
         )
         screen = info["means2d"]
         if screen.requires_grad:
             screen.retain_grad()
-        radii = _radii(info, len(splats.means))
+            if frozen and not cam_from_world.requires_grad:
+                screen.register_hook(lambda gradient: _without_tail(gradient, frozen))
+        radii = info["radii"][0].amax(dim=1).float()
         return Rendered(drawn[0, ..., :3], alpha[0, ..., 0], drawn[0, ..., 3], radii, screen)
 
 
@@ -114,15 +114,8 @@ def _detached_tail(splats: SplatTensors, frozen: int) -> SplatTensors:
     return SplatTensors(*(torch.cat([field[:rows], field[rows:].detach()]) for field in fields))
 
 
-def _radii(info: dict[str, Tensor], count: int) -> Tensor:
-    """(N,), the larger half-axis in pixels, 0 where not drawn."""
-    import torch
-
-    radii = info["radii"].float()
-    if radii.dim() == 3:
-        return radii[0].amax(dim=1)
-    if "gaussian_ids" in info and len(radii) != 1:
-        full = torch.zeros(count, device=radii.device)
-        full[info["gaussian_ids"].long()] = radii.amax(dim=-1) if radii.dim() == 2 else radii
-        return full
-    return radii[0]
+def _without_tail(gradient: Tensor, frozen: int) -> Tensor:
+    """Screen gradients (1, N, 2) with the last `frozen` rows zero."""
+    kept = gradient.clone()
+    kept[:, -frozen:] = 0.0
+    return kept
