@@ -1,0 +1,143 @@
+"""Feature cache, mutual neighbours against a slow twin, two-view verification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from skyanchor.geometry import cameras, rigid
+from skyanchor.matching import FeatureCache, Features, TwoView, VerifyConfig, match_features, verify
+from skyanchor.matching.features import one_per_place, shrunk
+from skyanchor.types import Camera, Photo, Refusal
+
+
+def random_features(count: int, seed: int, dims: int = 16) -> Features:
+    rng = np.random.default_rng(seed)
+    descriptors = rng.normal(size=(count, dims))
+    descriptors /= np.linalg.norm(descriptors, axis=1, keepdims=True)
+    ones = np.ones(count, np.float32)
+    return Features(rng.uniform(0, 100, (count, 2)), descriptors.astype(np.float32), ones, ones, 100, 100, 1.0)
+
+
+def slow_matches(a: Features, b: Features, ratio: float) -> list[tuple[int, int]]:
+    distance = np.linalg.norm(a.descriptors[:, None].astype(float) - b.descriptors[None].astype(float), axis=2)
+    found = []
+    for i, row in enumerate(distance):
+        j, runner_up = np.argsort(row)[:2]
+        if distance[:, j].argmin() == i and row[j] <= ratio * row[runner_up]:
+            found.append((i, int(j)))
+    return found
+
+
+@pytest.mark.parametrize("ratio", [0.8, 0.95, 1.0])
+def test_mutual_neighbours_equal_the_slow_twin(ratio: float):
+    a, b = random_features(120, 1), random_features(150, 2)
+    expected = slow_matches(a, b, ratio)
+    assert [tuple(p) for p in match_features(a, b, ratio).tolist()] == expected
+    assert len(expected) > 0
+
+
+def test_few_keypoints_match_nothing():
+    assert match_features(random_features(1, 0), random_features(5, 1)).shape == (0, 2)
+    assert match_features(random_features(0, 0), random_features(5, 1)).shape == (0, 2)
+
+
+@dataclass
+class CountingMatcher:
+    """Extracts the same features again and again and counts how often."""
+
+    key: str = "counting 1"
+    calls: list[str] = field(default_factory=list)
+
+    def extract(self, photo: Photo) -> Features:
+        self.calls.append(photo.name)
+        return random_features(int(photo.pixels[0, 0, 0]) + 5, 3)
+
+
+def photo(value: int, mask: bool = False) -> Photo:
+    pixels = np.full((8, 9, 3), value, np.uint8)
+    return Photo(f"p{value}", pixels, np.eye(8, 9, dtype=bool) if mask else None)
+
+
+def test_features_are_extracted_once_per_content_and_settings(tmp_path):
+    matcher = CountingMatcher()
+    cache = FeatureCache(matcher, tmp_path)
+    first = cache.features(photo(7))
+    assert cache.features(photo(7)) is first and len(matcher.calls) == 1
+    cache.features(photo(8))
+    cache.features(photo(7, mask=True))
+    assert len(matcher.calls) == 3
+    again = FeatureCache(matcher, tmp_path).features(photo(7))
+    assert len(matcher.calls) == 3  # from the folder
+    for name in ("xy", "descriptors", "scores", "scales"):
+        assert np.array_equal(getattr(again, name), getattr(first, name))
+    FeatureCache(CountingMatcher("counting 2", matcher.calls), tmp_path).features(photo(7))
+    assert len(matcher.calls) == 4
+
+
+def test_cache_forgets_beyond_its_limit():
+    matcher = CountingMatcher()
+    cache = FeatureCache(matcher, limit_bytes=1)
+    for value in (7, 8, 7):
+        cache.features(photo(value))
+    assert len(matcher.calls) == 3
+
+
+def test_shrunk_keeps_aspect_and_mask():
+    pixels, mask, factor = shrunk(Photo("p", np.zeros((300, 800, 3), np.uint8), np.ones((300, 800), bool)), 400)
+    assert pixels.shape == (150, 400, 3) and mask.shape == (150, 400) and factor == 2.0
+    assert shrunk(Photo("p", np.zeros((30, 80, 3), np.uint8)), 400)[2] == 1.0
+
+
+def test_one_per_place_keeps_the_first():
+    xy = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [3.0, 4.5]])
+    assert one_per_place(xy).tolist() == [0, 1, 3]
+
+
+def scene(camera: Camera, outliers: float, seed: int = 0):
+    """Pixels of one cloud in two cameras with noise and a part of wrong matches, and b_from_a."""
+    rng = np.random.default_rng(seed)
+    points = np.c_[rng.uniform(-4, 4, 300), rng.uniform(-2, 2, 300), rng.uniform(6, 14, 300)]
+    b_from_a = rigid.from_centre(rigid.rotation_exp(np.array([0.02, -0.05, 0.01])), np.array([0.8, 0.1, 0.2]))
+    xy_a = cameras.project(camera, points) + rng.normal(0, 0.4, (300, 2))
+    xy_b = cameras.project(camera, rigid.apply(b_from_a, points)) + rng.normal(0, 0.4, (300, 2))
+    wrong = rng.random(300) < outliers
+    xy_b[wrong] = rng.uniform(0, [camera.width, camera.height], (int(wrong.sum()), 2))
+    return xy_a, xy_b, wrong, b_from_a
+
+
+CAMERAS = [cameras.pinhole(640, 480, 500.0), Camera("SIMPLE_RADIAL", 640, 480, (500.0, 320.0, 240.0, -0.05))]
+
+
+@pytest.mark.parametrize("camera", CAMERAS, ids=lambda c: c.model)
+def test_verification_finds_the_pose_and_the_outliers(camera: Camera):
+    xy_a, xy_b, wrong, b_from_a = scene(camera, 0.4)
+    found = verify(xy_a, xy_b, camera, camera, 1.0, VerifyConfig())
+    assert isinstance(found, TwoView)
+    assert found.inliers[~wrong].mean() > 0.95
+    assert found.inliers[wrong].mean() < 0.15  # some wrong ones lie on their epipolar line
+    direction = b_from_a.translation / np.linalg.norm(b_from_a.translation)
+    assert np.degrees(rigid.angle_between(found.b_from_a.rotation, b_from_a.rotation)) < 0.5
+    assert np.degrees(np.arccos(np.clip(found.b_from_a.translation @ direction, -1, 1))) < 4.0
+    again = verify(xy_a, xy_b, camera, camera, 1.0, VerifyConfig())
+    assert isinstance(again, TwoView) and np.array_equal(again.inliers, found.inliers)
+
+
+def test_unrelated_photos_are_refused():
+    rng = np.random.default_rng(0)
+    camera = CAMERAS[0]
+    a, b = (rng.uniform(0, [640, 480], (200, 2)) for _ in range(2))
+    refused = verify(a, b, camera, camera, 1.0, VerifyConfig())
+    assert isinstance(refused, Refusal) and refused.reason == "no-common-geometry"
+    few = verify(a[:10], b[:10], camera, camera, 1.0, VerifyConfig())
+    assert isinstance(few, Refusal) and few.reason == "too-few-matches"
+
+
+def test_choices_are_light_to_import():
+    import subprocess
+    import sys
+
+    code = "import sys, skyanchor.matching, skyanchor.trajectory.config; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
