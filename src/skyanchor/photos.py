@@ -31,7 +31,7 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key in which frame2 comes before frame10: runs of digits are numbers, letters have no case."""
     parts = re.split(r"(\d+)", name)
     key = [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part]
-    return (*key, (2, 0, name))
+    return (*key, (-1, 0, name))
 
 
 def photo_size(path: Path) -> tuple[int, int]:
