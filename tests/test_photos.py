@@ -69,6 +69,7 @@ def test_masks_are_true_where_the_photo_may_be_used(photo: Path) -> None:
     assert loaded.mask is not None and not loaded.mask[:, :9].any() and loaded.mask[:, 11:].all()
 
 
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
 @pytest.mark.parametrize("kind", ["png", "jpg", "bmp", "tif"])
 def test_size_and_cut_off_files(tmp_path: Path, kind: str) -> None:
     pixels = np.random.default_rng(0).integers(0, 255, (60, 80, 3), dtype=np.uint8)
