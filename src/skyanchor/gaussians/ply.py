@@ -272,7 +272,12 @@ def _table(splats: Splats, owners: bool) -> Table:
 
 
 def write_splat(path: Path, splats: Splats) -> None:
-    """Write the 32-byte web format (.splat): position, linear scale, RGBA, quaternion; most visible first, no bands."""
+    """Write the 32-byte web format (.splat)."""
+    _write_atomically(path, [splat_bytes(splats)])
+
+
+def splat_bytes(splats: Splats) -> bytes:
+    """The .splat format, 32 bytes each: position, linear scale, RGBA, quaternion; most visible first, no bands."""
     scales = np.exp(splats.log_scales)
     opacity = 1.0 / (1.0 + np.exp(-splats.logit_opacities.astype(np.float64)))
     order = np.argsort(-opacity * np.exp(splats.log_scales.astype(np.float64).sum(axis=1)), kind="stable")

@@ -1,0 +1,208 @@
+"""From stage results to the report's content: the verdict in a sentence, the map, the tables, the scene."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skyanchor.gaussians.ply import splat_bytes
+from skyanchor.gaussians.splats import Splats, select
+from skyanchor.geometry import rigid
+from skyanchor.report import drawings
+from skyanchor.report.content import (
+    Comparison,
+    Curve,
+    GroupRow,
+    MapCamera,
+    MapContent,
+    MapFrame,
+    Picture,
+    RenderedView,
+    Report,
+    Scene3d,
+    SubmapRow,
+)
+from skyanchor.types import Anchors, Bytes, Floats, LocalisedGroup, Pose, PosedFrame, Scaffold, Support, View
+
+MOST_SPLATS = 250_000
+"""Splats in the page: 32 bytes each, 11 MB as text."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReportInputs:
+    """Stage results as values; what a run does not have yet is empty."""
+
+    title: str
+    scaffold: Scaffold
+    names: tuple[str, ...]
+    """Frame names in order."""
+    points: Floats
+    """(N, 3), surface points for the top view."""
+    point_colors: Bytes
+    anchors: Anchors
+    frames: tuple[PosedFrame, ...] = ()
+    submaps: tuple[SubmapRow, ...] = ()
+    figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    truth: Mapping[str, Pose] = field(default_factory=dict)
+    """True cam_from_world by frame name, only to be drawn."""
+    views: tuple[RenderedView, ...] = ()
+    scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """PSNR before and after per view name."""
+    matches: tuple[Picture, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    splats: Splats | None = None
+    street: tuple[View, ...] = ()
+
+
+def build_report(inputs: ReportInputs) -> Report:
+    """The content of the page."""
+    sentence, status = verdict(inputs)
+    return Report(
+        title=inputs.title,
+        verdict=sentence,
+        status=status,
+        map=map_content(inputs),
+        groups=tuple(group_row(group, inputs) for group in inputs.anchors.groups),
+        submaps=inputs.submaps,
+        figures={key: dict(value) for key, value in inputs.figures.items()},
+        comparisons=tuple(comparison(view, inputs.scores) for view in inputs.views),
+        matches=inputs.matches,
+        curves=inputs.curves,
+        seconds=dict(inputs.seconds),
+        settings=dict(inputs.settings),
+        versions=dict(inputs.versions),
+        scene=scene_content(inputs),
+    )
+
+
+def verdict(inputs: ReportInputs) -> tuple[str, str]:
+    """One sentence, and good, partial or refused."""
+    groups = inputs.anchors.groups
+    accepted = sum(group.accepted for group in groups)
+    if not accepted:
+        reasons = sorted({group.refusal.reason.replace("-", " ") for group in groups if group.refusal is not None})
+        why = f" ({', '.join(reasons)})" if reasons else ""
+        return (
+            f"None of the {len(groups)} anchor groups could be placed in the aerial model{why}: no pose is given.",
+            "refused",
+        )
+    text = f"{accepted} of {len(groups)} anchor groups were placed in the aerial model"
+    if not inputs.frames:
+        return text + ".", "good" if accepted == len(groups) else "partial"
+    posed = [frame for frame in inputs.frames if frame.cam_from_world is not None]
+    sigma = float(np.nanmedian([frame.sigma_m for frame in posed])) if posed else float("nan")
+    text += f"; {len(posed)} of {len(inputs.frames)} frames have a pose, with a median position sigma of {sigma:.2f} m"
+    whole = accepted == len(groups) and len(posed) == len(inputs.frames)
+    return text + ".", "good" if whole else "partial"
+
+
+# --- map ----------------------------------------------------------------------------------------------------------
+
+
+def map_content(inputs: ReportInputs) -> MapContent:
+    """The top view with aerial cameras, walk and truth."""
+    axes = drawings.horizontal_axes(inputs.scaffold.up)
+    raster, extent = drawings.top_view(inputs.points, inputs.point_colors, inputs.scaffold.up)
+    cameras = [(view.name, axes @ rigid.centre_in_world(view.cam_from_world)) for view in inputs.scaffold.views]
+    truth = [axes @ rigid.centre_in_world(inputs.truth[name]) for name in inputs.names if name in inputs.truth]
+    return MapContent(
+        drawings.data_uri(raster),
+        (extent[0], extent[1], extent[2], extent[3]),
+        tuple(MapCamera(name, float(xy[0]), float(xy[1])) for name, xy in cameras),
+        tuple(_map_frame(frame, inputs.names, axes) for frame in _frames(inputs)),
+        tuple((float(xy[0]), float(xy[1])) for xy in truth),
+    )
+
+
+def _frames(inputs: ReportInputs) -> tuple[PosedFrame, ...]:
+    """The trajectory, or before there is one the anchors alone."""
+    if inputs.frames:
+        return inputs.frames
+    found = [pose for group in inputs.anchors.groups for pose in group.poses]
+    return tuple(
+        PosedFrame(pose.frame, Support.ANCHORED, pose.cam_from_world, 0, _largest_sigma(pose.covariance))
+        for pose in sorted(found, key=lambda pose: pose.frame)
+    )
+
+
+def _largest_sigma(covariance: Floats) -> float:
+    """Standard deviation of the translation along its worst axis, metres."""
+    return float(np.sqrt(np.linalg.eigvalsh(covariance[3:, 3:])[-1]))
+
+
+def _map_frame(frame: PosedFrame, names: Sequence[str], axes: Floats) -> MapFrame:
+    xy = np.full(2, np.nan) if frame.cam_from_world is None else axes @ rigid.centre_in_world(frame.cam_from_world)
+    reason = "" if frame.refusal is None else frame.refusal.detail
+    support = frame.support.value
+    return MapFrame(frame.frame, names[frame.frame], float(xy[0]), float(xy[1]), support, frame.sigma_m, reason)
+
+
+def group_row(group: LocalisedGroup, inputs: ReportInputs) -> GroupRow:
+    """The group's verdict; a refused group is put where the trajectory says its frames are, if it says so."""
+    axes = drawings.horizontal_axes(inputs.scaffold.up)
+    poses = [pose.cam_from_world for pose in group.poses]
+    if not poses:
+        inside = [frame for frame in inputs.frames if frame.frame in group.group.frames]
+        poses = [frame.cam_from_world for frame in inside if frame.cam_from_world is not None]
+    xy = axes @ rigid.centres_in_world(poses).mean(axis=0) if poses else np.full(2, np.nan)
+    refusal = group.refusal
+    return GroupRow(
+        index=group.group.index,
+        first_frame=group.group.frames[0],
+        last_frame=group.group.frames[-1],
+        accepted=group.accepted,
+        reason="" if refusal is None else refusal.reason,
+        detail="" if refusal is None else refusal.detail,
+        x=float(xy[0]),
+        y=float(xy[1]),
+        figures=dict(group.figures),
+        attempts=tuple(f"{attempt.reason.replace('-', ' ')}: {attempt.detail}" for attempt in group.attempts),
+    )
+
+
+# --- pictures and scene -------------------------------------------------------------------------------------------
+
+
+def comparison(view: RenderedView, scores: Mapping[str, tuple[float, float]]) -> Comparison:
+    """The view's four pictures and its two scores."""
+    before, after = scores.get(view.name, (float("nan"), float("nan")))
+    pictures = (view.photo, view.before, view.after, drawings.error_map(view.photo, view.after))
+    photo, first, second, error = (drawings.data_uri(pixels) for pixels in pictures)
+    return Comparison(view.name, view.kind, photo, first, second, error, before, after)
+
+
+def scene_content(inputs: ReportInputs) -> Scene3d | None:
+    """The interactive scene, thinned to the most visible splats."""
+    if inputs.splats is None:
+        return None
+    shown = thinned(inputs.splats, MOST_SPLATS)
+    return Scene3d(
+        base64.b64encode(splat_bytes(shown)).decode(),
+        len(shown),
+        len(inputs.splats),
+        (float(inputs.scaffold.up[0]), float(inputs.scaffold.up[1]), float(inputs.scaffold.up[2])),
+        tuple(_ray(view.cam_from_world) for view in inputs.street),
+        tuple(_ray(view.cam_from_world) for view in inputs.scaffold.views),
+    )
+
+
+def thinned(splats: Splats, most: int) -> Splats:
+    """At most `most` splats: those with the largest opacity times area, in their order."""
+    if len(splats) <= most:
+        return splats
+    opacity = 1.0 / (1.0 + np.exp(-splats.logit_opacities.astype(np.float64)))
+    largest = np.sort(splats.log_scales.astype(np.float64), axis=1)[:, 1:].sum(axis=1)
+    rows = np.argsort(-opacity * np.exp(largest), kind="stable")[:most]
+    return select(splats, np.sort(rows))
+
+
+def _ray(cam_from_world: Pose) -> tuple[float, ...]:
+    """Centre and forward direction, six numbers."""
+    centre = rigid.centre_in_world(cam_from_world)
+    return tuple(float(value) for value in (*centre, *cam_from_world.rotation[2]))

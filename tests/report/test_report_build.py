@@ -1,0 +1,96 @@
+"""From stage results to content: verdicts, refused groups, thinning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from skyanchor.gaussians.seeding import splats_from_points
+from skyanchor.geometry import cameras, rigid
+from skyanchor.report.build import ReportInputs, build_report, thinned
+from skyanchor.report.page import render_page
+from skyanchor.types import (
+    AnchorGroup,
+    AnchorPose,
+    Anchors,
+    Georeference,
+    LocalisedGroup,
+    Plane,
+    Pose,
+    PosedFrame,
+    Refusal,
+    Scaffold,
+    Support,
+    Tracks,
+    View,
+)
+
+UP = np.array([0.0, 0.0, 1.0])
+CAMERA = cameras.pinhole(64, 48, 60.0)
+
+
+def standing_at(x: float, y: float) -> Pose:
+    return rigid.look_at(np.array([x, y, 1.7]), np.array([x, y + 5.0, 1.7]), UP)
+
+
+def inputs(accepted: bool) -> ReportInputs:
+    rng = np.random.default_rng(0)
+    above = rigid.look_at(np.array([3.0, 4.0, 40.0]), np.array([3.0, 4.0, 0.0]), np.array([0.0, 1.0, 0.0]))
+    tracks = Tracks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
+    scaffold = Scaffold(
+        Path("aerial"), (View("a.jpg", Path("a.jpg"), CAMERA, above),), np.zeros((0, 3)), np.zeros((0, 3), np.uint8),
+        np.zeros(0, np.int64), tracks, UP, Plane(UP, 0.0), Georeference(np.zeros(3)),
+    )  # fmt: skip
+    groups = (AnchorGroup(0, (0, 1), (0,)), AnchorGroup(1, (2, 3), (0,)))
+    covariance = np.diag([1e-6] * 3 + [1e-4, 4e-4, 1e-4])
+    poses = tuple(AnchorPose(k, standing_at(float(k), 2.0), covariance) for k in (0, 1))
+    refusal = Refusal("look-alike", "two places fit equally well", {"inliers": 40.0})
+    first = LocalisedGroup(groups[0], poses if accepted else (), None if accepted else refusal, {"inliers": 700.0})
+    second = LocalisedGroup(groups[1], (), refusal, {}, (refusal,))
+    points = np.c_[rng.uniform(-10, 10, (500, 2)), np.zeros(500)]
+    return ReportInputs(
+        "walk",
+        scaffold,
+        ("f0", "f1", "f2", "f3"),
+        points,
+        np.full((500, 3), 99, np.uint8),
+        Anchors((first, second), CAMERA),
+    )
+
+
+def test_nothing_placed_is_said_and_shown() -> None:
+    report = build_report(inputs(accepted=False))
+    assert report.status == "refused"
+    assert "None of the 2 anchor groups" in report.verdict and "look alike" in report.verdict
+    assert all(np.isnan(row.x) for row in report.groups)
+    assert "two places fit equally well" in render_page(report)
+
+
+def test_anchors_alone_are_on_the_map_with_their_sigma() -> None:
+    report = build_report(inputs(accepted=True))
+    assert report.status == "partial"
+    assert [(f.x, f.y, f.support) for f in report.map.frames] == [(0.0, 2.0, "anchored"), (1.0, 2.0, "anchored")]
+    np.testing.assert_allclose(report.map.frames[0].sigma_m, 0.02)
+    assert (report.map.cameras[0].x, report.map.cameras[0].y) == (3.0, 4.0)
+
+
+def test_a_refused_group_stands_where_the_trajectory_puts_its_frames() -> None:
+    frames = tuple(PosedFrame(k, Support.KEYFRAME, standing_at(2.0 * k, 1.0), 50, 0.1) for k in range(3))
+    lost = PosedFrame(3, Support.MISSING, None, 0, float("nan"), Refusal("no-matches", "nothing in common", {}))
+    report = build_report(replace(inputs(accepted=True), frames=(*frames, lost)))
+    assert (report.groups[1].x, report.groups[1].y) == (4.0, 1.0)
+    assert report.groups[1].attempts == ("look alike: two places fit equally well",)
+    assert "3 of 4 frames" in report.verdict and "0.10 m" in report.verdict
+    assert np.isnan(report.map.frames[3].x) and report.map.frames[3].reason == "nothing in common"
+
+
+def test_thinning_keeps_the_most_visible() -> None:
+    rng = np.random.default_rng(1)
+    splats = splats_from_points(rng.normal(size=(50, 3)), np.zeros((50, 3), np.uint8), sh_degree=0)
+    splats.log_scales[:] = -4.0
+    splats.log_scales[[7, 31]] = 0.0
+    kept = thinned(splats, 2)
+    np.testing.assert_array_equal(kept.means, splats.means[[7, 31]])
+    assert thinned(splats, 99) is splats
