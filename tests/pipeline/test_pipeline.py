@@ -1,0 +1,117 @@
+"""Stages through the run folder on a street of paper: right poses, same bytes from either engine and after a kill."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pycolmap
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import paper_street
+
+from skyanchor import records
+from skyanchor.evaluation.metrics import evaluate_run
+from skyanchor.executor import Executor, InProcess, Processes
+from skyanchor.matching import Sift
+from skyanchor.pipeline import Inputs, PipelineConfig, read_survey, trajectory_stage
+from skyanchor.run_folder import RunFolder, Stage
+from skyanchor.sequence import SequenceConfig
+from skyanchor.trajectory import TrajectoryConfig
+from skyanchor.trajectory.config import AdjustConfig
+from skyanchor.types import AnchorPose, Anchors, LocalisedGroup
+
+FRAMES = 18
+CONFIG = PipelineConfig(
+    sequence=SequenceConfig(camera="PINHOLE,230,230,160,90"),
+    trajectory=TrajectoryConfig(
+        matcher=Sift(keypoints=600),
+        adjust=AdjustConfig(bootstrap_iterations=50, online_iterations=30, final_iterations=50, final_rounds=1),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("paper")
+    paper_street.write_scene(root, FRAMES)
+    return root
+
+
+def recover(scene: Path, root: Path, executor: Executor) -> None:
+    """Anchors from the truth, then the trajectory stage."""
+    with RunFolder(root) as run:
+        survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), CONFIG)
+        true = paper_street.walk(FRAMES)
+        groups = tuple(
+            LocalisedGroup(group, tuple(AnchorPose(f, true[f], np.eye(6) * 1e-6) for f in group.frames), None, {})
+            for group in survey.sequence.groups
+        )
+        anchors = Anchors(groups, survey.sequence.camera)
+        stage = run.stage(records.ANCHORS, "given", {}, {})
+        if not stage.done:
+            _write_anchors(stage, records.AnchorsRecord(survey.names, survey.scaffold.georef, anchors))
+        trajectory_stage(run, survey, stage, anchors, CONFIG, executor)
+
+
+def _write_anchors(stage: Stage, record: records.AnchorsRecord) -> None:
+    stage.save(records.ANCHORS_FILE, record)
+    stage.finish()
+
+
+def _results(root: Path) -> dict[str, bytes]:
+    found = [path for path in root.rglob("*") if path.is_file() and ".state" not in path.parts]
+    return {str(path.relative_to(root)): path.read_bytes() for path in found if path.name != "timings.json"}
+
+
+@pytest.fixture(scope="module")
+def recovered(scene: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("run")
+    recover(scene, root, InProcess())
+    return root
+
+
+def test_the_trajectory_is_right_and_readable(scene: Path, recovered: Path) -> None:
+    metrics = evaluate_run(recovered, scene / "ground/truth")
+    assert metrics.anchors.registered == 12 and metrics.trajectory.registered == FRAMES
+    assert metrics.trajectory.ate_m is not None and 1e-6 < metrics.trajectory.ate_m < 0.05
+    assert metrics.trajectory.rpe_r_deg is not None and metrics.trajectory.rpe_r_deg < 0.5
+    model = pycolmap.Reconstruction(str(recovered / "3-trajectory/model"))
+    assert model.num_images() == FRAMES and model.num_points3D() > 100
+    model.update_point_3d_errors()
+    assert model.compute_mean_reprojection_error() < 1.5
+    assert not (recovered / "3-trajectory/progress").exists()
+
+
+def test_the_stored_trajectory_comes_back_whole(recovered: Path) -> None:
+    record = records.load_trajectory(recovered)
+    assert len(record.frames) == len(record.names) == FRAMES
+    points = recovered / records.TRAJECTORY / records.POINTS_FILE
+    whole = records.joined(record, records.files.load(points, records.PointsRecord))
+    again, again_points = records.split(record.names, record.georef, whole)
+    assert replace(again) is not record and len(again_points.points) == len(whole.points) > 100
+
+
+def test_workers_give_the_same_bytes(scene: Path, recovered: Path, tmp_path: Path) -> None:
+    recover(scene, tmp_path, Processes(workers=2, threads=1))
+    assert _results(tmp_path) == _results(recovered)
+
+
+def test_a_killed_run_ends_with_the_same_bytes(scene: Path, recovered: Path, tmp_path: Path) -> None:
+    script = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from pathlib import Path\nfrom test_pipeline import InProcess, recover\n"
+        f"recover(Path({str(scene)!r}), Path({str(tmp_path)!r}), InProcess())"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script])
+    while process.poll() is None and not list(tmp_path.glob("3-trajectory/progress/sub*")):
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    recover(scene, tmp_path, InProcess())
+    assert _results(tmp_path) == _results(recovered)
