@@ -9,16 +9,22 @@ import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from skyanchor import codec, files, jobs, records
+from skyanchor.events import Note
 from skyanchor.executor import Executor, Job
 from skyanchor.run_folder import STATE, RunFolder, Stage
-from skyanchor.scaffold import ScaffoldConfig, colmap_files, georeference, load_scaffold, write_back
+from skyanchor.scaffold import ScaffoldConfig, georeference, load_scaffold
 from skyanchor.sequence import SequenceConfig, load_sequence
-from skyanchor.trajectory import PhotoFeatures, SubmapJob, SubmapResult, TrajectoryConfig, TrajectoryReport, recover
-from skyanchor.types import Anchors, Ints, Scaffold, Sequence, Tracks, Trajectory
-from skyanchor.update.views import ground_views
+from skyanchor.trajectory import (
+    PhotoFeatures,
+    SubmapJob,
+    SubmapResult,
+    TrajectoryConfig,
+    TrajectoryReport,
+    export,
+    recover,
+)
+from skyanchor.types import Anchors, Scaffold, Sequence, Trajectory
 
 
 @dataclass(frozen=True)
@@ -98,11 +104,22 @@ def _submaps(
 
 
 def _write_trajectory(stage: Stage, survey: Survey, trajectory: Trajectory, report: TrajectoryReport) -> None:
+    """Our own records, and the same in formats that other programs read."""
     poses, points = records.split(survey.names, survey.scaffold.georef, trajectory)
     stage.save(records.TRAJECTORY_FILE, poses)
     stage.save(records.POINTS_FILE, points)
     stage.save(records.REPORT_FILE, _timeless(report))
-    files.write_through(stage.path(records.MODEL_FOLDER), lambda folder: _write_model(folder, survey, trajectory))
+    stage.path(export.TUM_FILE).write_text(export.tum_text(trajectory, survey.scaffold.georef))
+    track = export.geojson_text(trajectory, survey.sequence, survey.scaffold.georef)
+    if track is not None:
+        stage.path(export.GEOJSON_FILE).write_text(track)
+    parts = (survey.scaffold, survey.sequence, trajectory)
+    export.write_street_model(stage.path(records.MODEL_FOLDER), *parts)
+    aerial_names = {view.name for view in survey.scaffold.views}
+    if aerial_names.isdisjoint(survey.names):
+        export.write_merged_model(stage.path(records.MERGED_FOLDER), *parts)
+    else:
+        stage.run.listen(Note(stage.recipe.stage, "no merged model: aerial and street photos share names"))
     georeference.write_georef(stage.folder, survey.scaffold.georef, survey.scaffold.up)
     stage.finish(report.figures)
 
@@ -111,17 +128,3 @@ def _timeless(report: TrajectoryReport) -> TrajectoryReport:
     """The report without its seconds, which differ from run to run."""
     submaps = tuple(replace(submap, seconds={}) for submap in report.submaps)
     return replace(report, submaps=submaps, seconds={})
-
-
-def _write_model(folder: Path, survey: Survey, trajectory: Trajectory) -> None:
-    """The posed frames and their points as a COLMAP model in the coordinates of the user's aerial files."""
-    views = ground_views(survey.sequence, trajectory)
-    tracks = _renumbered(trajectory.tracks, np.array([view.image_id for view in views], np.int64))
-    model = write_back.street_model(survey.scaffold, views, trajectory.points, trajectory.point_colors, tracks)
-    colmap_files.write_model(folder, model)
-
-
-def _renumbered(tracks: Tracks, frames: Ints) -> Tracks:
-    """The tracks with images counted through the given frames; observations in other frames are left out."""
-    held = np.isin(tracks.image, frames)
-    return Tracks(tracks.point[held], np.searchsorted(frames, tracks.image[held]), tracks.xy[held])

@@ -16,6 +16,7 @@ TRAJECTORY_FILE = "trajectory.json"
 POINTS_FILE = "points.npz"
 REPORT_FILE = "report.json"
 MODEL_FOLDER = "model"
+MERGED_FOLDER = "merged"
 
 
 @dataclass(frozen=True, eq=False)
