@@ -14,7 +14,7 @@ ROOT = Path(skyanchor.__file__).parent
 
 LAYERS = (
     ("types", "errors", "events"),
-    ("codec", "geometry"),
+    ("codec", "geometry", "weights"),
     ("photos", "files"),
     ("matching", "stereo", "gaussians"),
     ("scaffold", "sequence"),
@@ -23,6 +23,7 @@ LAYERS = (
     ("update",),
     ("executor", "records"),
     ("run_folder", "jobs"),
+    ("stages",),
     ("pipeline",),
     ("evaluation", "report", "town"),
     ("doctor",),
