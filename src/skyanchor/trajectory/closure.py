@@ -42,16 +42,18 @@ def measure(
     anchored: Mapping[int, Pose],
     origin: Mapping[int, Pose],
     path_m: float,
+    scale_sigma: float,
     config: ClosureConfig,
 ) -> Closure:
-    """The closure at the anchors `visual` reached, grown from the anchors `origin`."""
+    """The closure at the anchors `visual` reached, grown from `origin`, whose scale is known to `scale_sigma`."""
     frames = sorted(visual)
     grown = rigid.centres_in_world([visual[f] for f in frames])
     given = rigid.centres_in_world([anchored[f] for f in frames])
     start = rigid.centres_in_world(list(origin.values())).mean(axis=0)
     gaps = np.array([gap(visual[f], anchored[f]) for f in frames])
     metres, turn = np.median(gaps, axis=0)
-    sigmas = _sigmas(given.mean(axis=0) - grown.mean(axis=0), grown.mean(axis=0) - start, turn, path_m, config)
+    offset, line = given.mean(axis=0) - grown.mean(axis=0), grown.mean(axis=0) - start
+    sigmas = _sigmas(offset, line, turn, path_m, scale_sigma, config)
     return Closure(
         submap,
         tuple(frames),
@@ -69,11 +71,14 @@ def _spread(centres: Floats) -> float:
     return float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).mean())
 
 
-def _sigmas(offset: Floats, line: Floats, turn: float, path_m: float, config: ClosureConfig) -> float:
+def _sigmas(
+    offset: Floats, line: Floats, turn: float, path_m: float, scale_sigma: float, config: ClosureConfig
+) -> float:
     """The offset along and across the line between the groups, and the turn, each over its expected spread."""
     direction = line / max(float(np.linalg.norm(line)), 1e-9)
     along = abs(float(offset @ direction))
     across = float(np.linalg.norm(offset - (offset @ direction) * direction))
     turned = float(np.degrees(turn)) / (config.turn_deg + config.turn_deg_per_m * path_m)
-    ratios = [along / (config.along * path_m + config.floor_m), across / (config.across * path_m + config.floor_m)]
+    drift = float(np.hypot(config.along, scale_sigma))
+    ratios = [along / (drift * path_m + config.floor_m), across / (config.across * path_m + config.floor_m)]
     return float(np.linalg.norm([*ratios, turned]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from skyanchor.geometry import rigid
+from skyanchor.geometry import cameras, rigid
 from skyanchor.trajectory import tracks as tr
 from skyanchor.trajectory.adjustment import Problem, Solution, Solver, adjust
 from skyanchor.trajectory.closure import Closure, measure
@@ -95,6 +95,8 @@ class _State:
     anchors: dict[int, Pose]
     error_px: float
     """Reprojection error of online tracks."""
+    scale_sigma: float = 0.0
+    """Relative standard deviation of the scale that the seeding anchors give."""
     constant: set[int] = field(default_factory=set)
     references: dict[int, tuple[int, ...]] = field(default_factory=dict)
     pending: dict[int, Refusal] = field(default_factory=dict)
@@ -197,8 +199,11 @@ def _tolerate_anchor_noise(state: _State, segment: tuple[int, ...]) -> None:
     if not len(points):
         return
     sight = tr.look(table, state.local.poses, state.local.camera, state.local.xy)
-    error, _ = tr.errors_px(table, sight, points, state.local.camera)
+    error, depth = tr.errors_px(table, sight, points, state.local.camera)
     median = float(np.median(error))
+    baseline = float(np.linalg.norm(np.ptp(tr.centres_of(state.local.poses, list(segment)), axis=0)))
+    shaken_m = median * float(np.median(depth)) / cameras.focal_px(state.local.camera)
+    state.scale_sigma = shaken_m / max(baseline, 1e-3)
     state.figures["anchor_error_px"] = median
     state.error_px = float(np.clip(3.0 * median, state.error_px, 4.0 * state.error_px))
 
@@ -357,7 +362,9 @@ def _close(state: _State, segment: tuple[int, ...]) -> None:
         origin = {f: local.poses[f] for f in state.constant}
         nearest = min(state.constant, key=lambda f: abs(f - segment[0]))
         path = local.path_m(min(nearest, segment[0]), max(nearest, segment[-1]))
-        closure = measure(state.job.submap.index, visual, state.anchors, origin, path, config.closure)
+        closure = measure(
+            state.job.submap.index, visual, state.anchors, origin, path, state.scale_sigma, config.closure
+        )
         state.closures.append(closure)
         if closure.contradiction:
             return
