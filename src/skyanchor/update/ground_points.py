@@ -1,0 +1,164 @@
+"""Dense ground points: stereo between street views at the recovered poses, filtered, thinned by distance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skyanchor.geometry import cameras, rigid
+from skyanchor.photos import PhotoCache
+from skyanchor.stereo.consistency import ConsistencyConfig, make_consistent
+from skyanchor.stereo.estimate import StereoConfig, estimate_depth
+from skyanchor.types import Bools, Cloud, DepthMap, Floats, Floats32, Ints, View
+
+
+@dataclass(frozen=True)
+class GroundPointConfig:
+    """How the street is measured."""
+
+    stereo: StereoConfig = field(default_factory=lambda: StereoConfig(width=640))
+    baselines: tuple[float, ...] = (0.6, 1.2, 2.4)
+    """Distances walked at which source views are taken, one before and one after each, metres."""
+    most_turn_deg: float = 35.0
+    """Sources look at most this much elsewhere, degrees."""
+    consistency: ConsistencyConfig = field(default_factory=lambda: ConsistencyConfig(tolerance_px=8.0, fewest_layers=2))
+    """A walk looks ahead, where depth is several times less sure than a pixel's footprint."""
+    least_motion: float = 0.8
+    """Distance walked between two views whose depth is measured, metres ..."""
+    least_turn_deg: float = 20.0
+    """... unless the camera turned by this much."""
+    farthest: float = 60.0
+    """Depth beyond which a street view is not trusted, metres."""
+    least_angle_deg: float = 1.5
+    """Triangulation angle with the best source below which depth is dropped, degrees."""
+    least_confidence: float = 0.4
+    """0..1."""
+    stride: int = 2
+    """Pixels between two points of one view."""
+    finest: float = 0.02
+    """Smallest spacing of the points, metres."""
+
+
+def depth_views(views: Sequence[View], config: GroundPointConfig) -> tuple[int, ...]:
+    """Views whose depth is measured: the first, and each that moved or turned enough since the last chosen."""
+    chosen: list[int] = []
+    for k, view in enumerate(views):
+        if not chosen or _far_enough(views[chosen[-1]], view, config):
+            chosen.append(k)
+    return tuple(chosen)
+
+
+def _far_enough(last: View, view: View, config: GroundPointConfig) -> bool:
+    here, there = (rigid.centre_in_world(one.cam_from_world) for one in (last, view))
+    turn = rigid.angle_between(last.cam_from_world.rotation, view.cam_from_world.rotation)
+    return bool(np.linalg.norm(here - there) >= config.least_motion or np.rad2deg(turn) >= config.least_turn_deg)
+
+
+def source_views(views: Sequence[View], index: int, config: GroundPointConfig) -> tuple[int, ...]:
+    """Views that help to measure one: about a baseline away, before and after it, looking the same way."""
+    centres = rigid.centres_in_world([view.cam_from_world for view in views])
+    forward = np.array([view.cam_from_world.rotation[2] for view in views])
+    apart = np.linalg.norm(centres - centres[index], axis=1)
+    alike = forward @ forward[index] >= np.cos(np.deg2rad(config.most_turn_deg))
+    place = np.arange(len(views))
+    chosen: list[int] = []
+    for baseline in config.baselines:
+        for side in (place < index, place > index):
+            fits = np.flatnonzero(side & alike & (apart > 0.4 * baseline) & (apart < 1.8 * baseline))
+            fits = fits[~np.isin(fits, chosen)]
+            if len(fits):
+                chosen.append(int(fits[np.argmin(np.abs(apart[fits] - baseline))]))
+    return tuple(chosen)
+
+
+def ground_depth(
+    view: View, sources: list[View], points: Floats, photos: PhotoCache, config: GroundPointConfig
+) -> DepthMap:
+    """Measured depth of one street view; `points` are the adjustment's points, which bound the search."""
+    in_cam = rigid.apply(view.cam_from_world, points)
+    hints = points[(in_cam[:, 2] > 0.3) & (in_cam[:, 2] < config.farthest)]
+    return estimate_depth(view, sources, hints, photos, config.stereo)
+
+
+def consistent_ground_depth(depth_map: DepthMap, neighbours: list[DepthMap], config: GroundPointConfig) -> DepthMap:
+    """The map with the depths that its neighbours confirm."""
+    return make_consistent(depth_map, neighbours, config.consistency)
+
+
+def ground_cloud(maps: Sequence[DepthMap], views: Sequence[View], config: GroundPointConfig) -> Cloud:
+    """Coloured points of all maps, the nearest view first, no two closer than the finer one's spacing."""
+    by_name = {view.name: view for view in views}
+    centres = rigid.centres_in_world([view.cam_from_world for view in views])
+    photos = PhotoCache(1 << 26)
+    parts = [_points_of(one, by_name[one.name], centres, photos, config) for one in maps]
+    if not parts:
+        nothing = np.zeros((0, 3), np.float32)
+        return Cloud(nothing, nothing, np.zeros((0, 3), np.uint8), np.zeros(0, np.float32))
+    whole = Cloud(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("points", "normals", "colors", "spacing")
+        )
+    )
+    kept = thinned_by_spacing(whole.points, whole.spacing, config.finest)
+    return Cloud(whole.points[kept], whole.normals[kept], whole.colors[kept], whole.spacing[kept])
+
+
+def _points_of(one: DepthMap, view: View, centres: Floats, photos: PhotoCache, config: GroundPointConfig) -> Cloud:
+    """The trusted pixels of one map as points."""
+    photo, _ = photos.photo(view.name, view.path, view.camera, one.depth.shape[1], view.mask_path)
+    rows, columns = (
+        axis.ravel() for axis in np.mgrid[: one.depth.shape[0] : config.stride, : one.depth.shape[1] : config.stride]
+    )
+    depth = one.depth[rows, columns]
+    good = (depth > 0) & (depth < config.farthest) & (one.confidence[rows, columns] >= config.least_confidence)
+    if photo.mask is not None:
+        good &= photo.mask[rows, columns]
+    rows, columns, depth = rows[good], columns[good], depth[good].astype(np.float64)
+    rays = cameras.unproject(one.camera, np.stack([columns + 0.5, rows + 0.5], axis=1))
+    points = rigid.apply(rigid.inverse(one.cam_from_world), rays * depth[:, None])
+    wide = _seen_wide(points, rigid.centre_in_world(one.cam_from_world), centres, config.least_angle_deg)
+    spacing = config.stride * depth / cameras.focal_px(one.camera)
+    normals = one.normal[rows, columns]
+    colors = photo.pixels[rows, columns]
+    return Cloud(points[wide].astype(np.float32), normals[wide], colors[wide], spacing[wide].astype(np.float32))
+
+
+def _seen_wide(points: Floats, centre: Floats, centres: Floats, least_angle_deg: float) -> Bools:
+    """(N,), whether another camera within 10 m sees the point from a direction at least this much different."""
+    near = centres[np.linalg.norm(centres - centre, axis=1) < 10.0]
+    mine = points - centre
+    mine /= np.linalg.norm(mine, axis=1, keepdims=True)
+    widest = np.zeros(len(points))
+    for other in near[:: max(1, len(near) // 6)]:
+        theirs = points - other
+        theirs /= np.maximum(np.linalg.norm(theirs, axis=1, keepdims=True), 1e-9)
+        widest = np.maximum(widest, np.linalg.norm(mine - theirs, axis=1))
+    return np.asarray(widest > 2.0 * np.sin(np.deg2rad(least_angle_deg) / 2.0))
+
+
+def thinned_by_spacing(points: Floats32, spacing: Floats32, finest: float) -> Ints:
+    """Rows that stay: one per voxel, where the voxel's side grows with the spacing in powers of two.
+
+    Going from fine to coarse, a point is dropped where a finer one lies in its voxel already.
+    """
+    level = np.maximum(0, np.round(np.log2(np.maximum(spacing, 1e-9) / finest))).astype(np.int64)
+    kept = np.zeros(0, np.int64)
+    for one in np.unique(level):
+        rows = np.flatnonzero(level == one)
+        rows = rows[np.argsort(spacing[rows], kind="stable")]
+        keys = _voxel_keys(points, finest * 2.0**one)
+        _, first = np.unique(keys[rows], return_index=True)
+        rows = rows[np.sort(first)]
+        kept = np.concatenate([kept, rows[~np.isin(keys[rows], keys[kept])]])
+    return np.sort(kept)
+
+
+def _voxel_keys(points: Floats32, side: float) -> Ints:
+    """(N,), one integer per voxel of the given side."""
+    index = np.floor(points.astype(np.float64) / side).astype(np.int64)
+    index -= index.min(axis=0)
+    size = index.max(axis=0) + 1
+    return (index[:, 0] * size[1] + index[:, 1]) * size[2] + index[:, 2]

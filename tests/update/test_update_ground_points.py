@@ -1,0 +1,69 @@
+"""Dense ground points: which views are measured with which sources, and thinning by distance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from skyanchor.geometry import cameras, rigid
+from skyanchor.types import DepthMap, View
+from skyanchor.update.ground_points import (
+    GroundPointConfig,
+    depth_views,
+    ground_cloud,
+    source_views,
+    thinned_by_spacing,
+)
+
+UP = np.array([0.0, 0.0, 1.0])
+CAMERA = cameras.pinhole(32, 24, 30.0)
+
+
+def walk(steps: list[tuple[float, float]]) -> tuple[View, ...]:
+    """Views at (0, y, 0) that look along the heading given in degrees from +y."""
+    views = []
+    for k, (y, heading) in enumerate(steps):
+        eye = np.array([0.0, y, 0.0])
+        ahead = np.array([np.sin(np.deg2rad(heading)), np.cos(np.deg2rad(heading)), 0.0])
+        views.append(View(f"{k}.png", Path(f"{k}.png"), CAMERA, rigid.look_at(eye, eye + ahead, UP), image_id=k))
+    return tuple(views)
+
+
+def test_depth_is_measured_after_each_stretch_or_turn_and_not_in_a_pause() -> None:
+    views = walk([(0, 0), (0.4, 0), (0.9, 0), (0.9, 0), (0.9, 30), (1.0, 30), (1.8, 30)])
+    assert depth_views(views, GroundPointConfig()) == (0, 2, 4, 6)
+
+
+def test_sources_lie_before_and_after_and_look_the_same_way() -> None:
+    views = walk([(0.6 * k, 0.0 if k != 4 else 90.0) for k in range(9)])
+    chosen = source_views(views, 5, GroundPointConfig())
+    assert 4 not in chosen and 5 not in chosen
+    assert {3, 6, 7} <= set(chosen)
+    assert all(abs(k - 5) <= 7 for k in chosen)
+
+
+def test_thinning_prefers_the_finer_point_and_keeps_one_per_voxel() -> None:
+    points = np.array([[0.001, 0, 0], [0.002, 0, 0], [0.03, 0, 0], [5, 5, 5], [0.011, 0.011, 0.011]], np.float32)
+    spacing = np.array([0.02, 0.019, 0.02, 0.16, 0.16], np.float32)
+    assert thinned_by_spacing(points, spacing, finest=0.02).tolist() == [1, 2, 3]
+
+
+def test_cloud_lies_on_the_wall_in_the_photo_colour(tmp_path: Path) -> None:
+    views, maps = [], []
+    for k, x in enumerate((-0.4, 0.0, 0.4)):
+        path = tmp_path / f"{k}.png"
+        cv2.imwrite(str(path), np.full((24, 32, 3), (10, 100, 200), np.uint8))
+        pose = rigid.look_at(np.array([x, 0.0, 0.0]), np.array([x, 5.0, 0.0]), UP)
+        views.append(View(path.name, path, CAMERA, pose, image_id=k))
+        depth = np.full((24, 32), 5.0, np.float32)
+        depth[:4] = 200.0  # too far to be trusted
+        normal = np.tile(np.array([0, -1, 0], np.float32), (24, 32, 1))
+        maps.append(DepthMap(path.name, CAMERA, pose, depth, np.ones_like(depth), depth < 0, normal))
+    cloud = ground_cloud(maps, views, GroundPointConfig())
+    np.testing.assert_allclose(cloud.points[:, 1], 5.0, atol=1e-4)
+    assert (cloud.colors == [200, 100, 10]).all()
+    np.testing.assert_allclose(cloud.spacing, 2 * 5.0 / 30.0, rtol=1e-5)
+    per_map = 10 * 16
+    assert per_map <= len(cloud.points) < 2 * per_map
