@@ -7,10 +7,11 @@ import logging
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
+from PIL import Image
 
 from skyanchor import files
 from skyanchor.errors import InputError
@@ -19,7 +20,7 @@ from skyanchor.geometry import cameras
 from skyanchor.town import routes, sensor
 from skyanchor.town.presets import TownPreset, WalkPlan
 from skyanchor.town.routes import Shot
-from skyanchor.types import Camera, Floats
+from skyanchor.types import Bytes, Camera, Floats
 
 if TYPE_CHECKING:
     from skyanchor.town.town import Epoch, Town
@@ -99,12 +100,12 @@ def _photograph(
     for k, shot in enumerate(shots):
         light = render_colour(town, camera, shot.cam_from_world, epoch)
         pixels = sensor.develop(light, eye, np.random.default_rng([seed, int(epoch), k]))
-        _write_image(folder / shot.name, pixels[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, eye.quality])
+        _write_jpeg(folder / shot.name, pixels, eye.quality)
         listen(Progress("town", f"{epoch.name.lower() if epoch.name else ''} photos", k + 1, len(shots)))
 
 
-def _write_image(path: Path, pixels: np.ndarray[Any, Any], options: list[int]) -> None:
-    done, data = cv2.imencode(path.suffix, pixels, options)
+def _write_jpeg(path: Path, pixels: Bytes, quality: int) -> None:
+    done, data = cv2.imencode(".jpg", pixels[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
     if not done:
         raise OSError(f"{path}: the image could not be encoded")
     path.write_bytes(data.tobytes())
@@ -159,7 +160,8 @@ def _write_depths(folder: Path, scene: _Scene, camera: Camera, count: int, liste
         depth = render_depth(scene.town, half_camera(camera), shot.cam_from_world, Epoch.AERIAL)
         counts = np.round(depth / DEPTH_UNIT)
         counts = np.where(counts > 65535, 0, counts).astype(np.uint16)
-        _write_image(folder / Path(shot.name).with_suffix(".png").name, counts, [])
+        # Pillow, because OpenCV's PNG writer aborts the process when pycolmap was imported before it
+        Image.fromarray(counts).save(folder / Path(shot.name).with_suffix(".png").name)
         listen(Progress("town", "aerial depth", done + 1, len(chosen)))
 
 

@@ -66,7 +66,7 @@ class Coat:
 
 @dataclass(frozen=True)
 class Facade:
-    """The layout of one wall: a regular grid of openings. Lengths in metres, u from the left corner, v from the base."""
+    """A wall with a regular grid of openings. Lengths in metres, u from the left corner, v from the base."""
 
     finish: Finish
     window_width: float

@@ -30,7 +30,7 @@ def car(place: Place, rng: np.random.Generator, epochs: int) -> Iterator[Solid]:
     body, side = Coat(Material.BODYWORK, paint), Coat(Material.CAR_SIDE, paint)
     seed, length, estate = int(rng.integers(1 << 20)), float(rng.uniform(1.9, 2.3)), bool(rng.random() < 0.4)
     half = 0.86
-    yield tapered(place, (-length, -half, 0.2), (length, half, 0.62), (0.06, 0.05, -0.02, -0.02), body, seed=seed,
+    yield tapered(place, (-length, -half, 0.2), (length, half, 0.62), (0.06, 0.05, -0.01, -0.01), body, seed=seed,
                   epochs=epochs)  # fmt: skip
     yield tapered(place, (-length + 0.05, -half - 0.02, 0.6), (length - 0.02, half + 0.02, 0.9),
                   (0.10, 0.18, 0.08, 0.08), side, body, side, body, body, body, seed=seed, epochs=epochs)  # fmt: skip
@@ -41,7 +41,7 @@ def car(place: Place, rng: np.random.Generator, epochs: int) -> Iterator[Solid]:
     yield tapered(place, (roof[0], -half + 0.21, 1.37), (roof[1], half - 0.21, 1.47), (0.1, 0.15, 0.08, 0.08), body,
                   seed=seed, epochs=epochs)  # fmt: skip
     for x in (-length + 0.75, length - 0.8):
-        for y, out in ((-half - 0.01, 0.2), (half + 0.01, -0.2)):
+        for y, out in ((-half - 0.035, 0.2), (half + 0.035, -0.2)):
             ends = place.world(np.array([[x, y, 0.31], [x, y + out, 0.31], [x, y - 0.015 * np.sign(out), 0.31]]))
             yield Cylinder(ends[0], ends[1], 0.31, RUBBER, seed, epochs)
             yield Cylinder(ends[2], ends[1], 0.18, RIM, seed, epochs)

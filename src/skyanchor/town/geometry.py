@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ class Geometry(NamedTuple):
     coats: Floats
     """(C, COLUMNS)."""
     streets: Floats
-    """(S, 6): unit normal x y, offset, half width, surface (0 asphalt, 1 setts), family (0 north-south, 1 east-west)."""
+    """(S, 6): unit normal x y, offset, half width, surface (0 asphalt, 1 setts), family (0 columns, 1 rows)."""
     ground: Floats
     """(4,): slope dz/dx, dz/dy, kerb height, pavement width."""
 
@@ -89,7 +90,8 @@ def _face(part: Hull, k: int, index: dict[Coat, int]) -> Floats:
 # --- the tree ---------------------------------------------------------------------------------------------------
 
 
-class _Node(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Node:
     box: Floats
     axis: int
     children: tuple[_Node, _Node] | None

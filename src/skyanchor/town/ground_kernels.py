@@ -7,13 +7,14 @@ import math
 from numba import njit
 
 from skyanchor.town.noise_kernels import cell, grain, smooth, stripe, wrap
+from skyanchor.types import Floats
 
 KERB_STONE = 0.16
 """Width of the kerb's top, metres."""
 
 
 @njit(cache=True, fastmath=True)
-def ground_colour(x, y, streets, ground, foot):  # type: ignore[no-untyped-def]
+def ground_colour(x: float, y: float, streets: Floats, ground: Floats, foot: float) -> tuple[float, float, float]:
     """Colour of the ground at (x, y): the nearest road decides between road, pavement and block."""
     near, other, k_near, i, j = 1e9, 1e9, 0, 0, 0
     for k in range(streets.shape[0]):
@@ -37,7 +38,9 @@ def ground_colour(x, y, streets, ground, foot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _road(x, y, across, along, crossing, s, seed, foot):  # type: ignore[no-untyped-def]
+def _road(
+    x: float, y: float, across: float, along: float, crossing: float, s: Floats, seed: int, foot: float
+) -> tuple[float, float, float]:
     """Asphalt or setts, with markings; `crossing` is the distance to the edge of the crossing road."""
     wear = grain(x, y, 301, 5.0, 7, foot)
     r, g, b = _setts(across, along, seed, foot) if s[4] > 0.0 else _asphalt(x, y, across, along, wear, seed, foot)
@@ -70,7 +73,9 @@ def _road(x, y, across, along, crossing, s, seed, foot):  # type: ignore[no-unty
 
 
 @njit(cache=True, fastmath=True)
-def _asphalt(x, y, across, along, wear, seed, foot):  # type: ignore[no-untyped-def]
+def _asphalt(
+    x: float, y: float, across: float, along: float, wear: float, seed: int, foot: float
+) -> tuple[float, float, float]:
     """Asphalt with wheel tracks, repaired trenches and cracks."""
     k = 0.115 * (1.0 + 0.6 * wear + 0.5 * grain(x, y, 340, 0.05, 2, foot))
     k *= 1.0 - 0.12 * stripe(abs(across) - 0.8, 0.3, 0.4)
@@ -86,13 +91,14 @@ def _asphalt(x, y, across, along, wear, seed, foot):  # type: ignore[no-untyped-
         if du < 0.0 and dv < 0.0:
             k *= 0.62 + 0.7 * cell(bay, seed, 45)
             k *= 0.55 if max(du, dv) > -0.05 else 1.0
-    crack = abs(smooth(x * 0.7, y * 0.7, 360) + 0.5 * smooth(x * 2.3, y * 2.3, 361) - 0.75)
-    k *= 1.0 - 0.6 * stripe(crack, 0.012, max(0.012, foot * 0.7))
+    if smooth(x * 0.3, y * 0.3, 362) > 0.55:
+        crack = abs(smooth(x * 0.5, y * 0.5, 360) + 0.35 * smooth(x * 3.1, y * 3.1, 361) - 0.67)
+        k *= 1.0 - 0.5 * stripe(crack, 0.008, max(0.008, foot * 0.7))
     return k * 1.02, k, k * 0.99
 
 
 @njit(cache=True, fastmath=True)
-def _setts(across, along, seed, foot):  # type: ignore[no-untyped-def]
+def _setts(across: float, along: float, seed: int, foot: float) -> tuple[float, float, float]:
     """Granite setts 14 x 20 cm in running bond."""
     row = math.floor(along / 0.14)
     shift = 0.1 if row & 1 else 0.0
@@ -106,7 +112,9 @@ def _setts(across, along, seed, foot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _pavement(x, y, across, along, near, s, seed, foot):  # type: ignore[no-untyped-def]
+def _pavement(
+    x: float, y: float, across: float, along: float, near: float, s: Floats, seed: int, foot: float
+) -> tuple[float, float, float]:
     """Kerb stones, then slabs with a band of small stones along the houses."""
     dirt = grain(x, y, 380, 1.8, 6, foot)
     if near < KERB_STONE:
@@ -127,7 +135,7 @@ def _pavement(x, y, across, along, near, s, seed, foot):  # type: ignore[no-unty
 
 
 @njit(cache=True, fastmath=True)
-def _block(x, y, i, j, foot):  # type: ignore[no-untyped-def]
+def _block(x: float, y: float, i: int, j: int, foot: float) -> tuple[float, float, float]:
     """Inside a block: lawn, gravel or paved yard; each block its own mix."""
     n = grain(x, y, 400, 3.0, 6, foot)
     seed = i * 13 + j * 29

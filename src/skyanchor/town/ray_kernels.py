@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from numba import njit
 
 from skyanchor.town.geometry import CYLINDER, HULL, Geometry
 from skyanchor.town.noise_kernels import smooth3
+from skyanchor.types import Floats
 
 SKY, GROUND, KERB = -1, -2, -3
 """What `nearest` returns in place of a solid's number."""
-LEAF_CORE = 0.8
+LEAF_CORE = 0.84
 """Radius of a lobe's closed core over that of its shell."""
+LEAF = 8.5
+"""Leaves and gaps per metre on a lobe's shell."""
 NEAR = 1e-4
 
 
+class Ray(NamedTuple):
+    """Origin and unit direction; world, metres."""
+
+    ox: float
+    oy: float
+    oz: float
+    dx: float
+    dy: float
+    dz: float
+
+
+class Moment(NamedTuple):
+    """The town at one epoch, in its light."""
+
+    town: Geometry
+    epoch: int
+    """Bit of the epoch."""
+    light: Floats
+    """(5,): direction to the sun, strength of sky and of sun."""
+
+
 @njit(cache=True, fastmath=True)
-def _hull(first, count, faces, ox, oy, oz, dx, dy, dz, far):  # type: ignore[no-untyped-def]
+def _hull(first: int, count: int, faces: Floats, ray: Ray, far: float) -> tuple[float, int]:
     """Entry distance and face of a convex solid; (-1, -1) for a miss and for a start inside."""
+    ox, oy, oz, dx, dy, dz = ray
     near, face = NEAR, -1
     for k in range(first, first + count):
         nx, ny, nz = faces[k, 0], faces[k, 1], faces[k, 2]
@@ -42,8 +68,9 @@ def _hull(first, count, faces, ox, oy, oz, dx, dy, dz, far):  # type: ignore[no-
 
 
 @njit(cache=True, fastmath=True)
-def _cylinder(s, ox, oy, oz, dx, dy, dz, far):  # type: ignore[no-untyped-def]
+def _cylinder(s: Floats, ray: Ray, far: float) -> tuple[float, int]:
     """Entry distance into a capped cylinder and 0 = side, 1 = cap: |w - (w.a) a| = r with w = o + t d - start."""
+    ox, oy, oz, dx, dy, dz = ray
     wx, wy, wz = ox - s[0], oy - s[1], oz - s[2]
     da, wa = dx * s[3] + dy * s[4] + dz * s[5], wx * s[3] + wy * s[4] + wz * s[5]
     a = 1.0 - da * da
@@ -67,8 +94,9 @@ def _cylinder(s, ox, oy, oz, dx, dy, dz, far):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _lobe(s, seed, ox, oy, oz, dx, dy, dz, far):  # type: ignore[no-untyped-def]
+def _lobe(s: Floats, seed: int, ray: Ray, far: float) -> tuple[float, int]:
     """Entry distance into a leaf clump: its ragged shell where there are leaves, else its core."""
+    ox, oy, oz, dx, dy, dz = ray
     px, py, pz = ox - s[0], oy - s[1], oz - s[2]
     b = px * dx + py * dy + pz * dz
     c = px * px + py * py + pz * pz
@@ -81,7 +109,7 @@ def _lobe(s, seed, ox, oy, oz, dx, dy, dz, far):  # type: ignore[no-untyped-def]
         return -1.0, -1
     if t > NEAR:
         x, y, z = ox + t * dx, oy + t * dy, oz + t * dz
-        if smooth3(x * 5.5, y * 5.5, z * 5.5, seed) > 0.5:
+        if smooth3(x * LEAF, y * LEAF, z * LEAF, seed) > 0.5:
             return t, 0
     radius *= LEAF_CORE
     disc = b * b - c + radius * radius
@@ -94,7 +122,7 @@ def _lobe(s, seed, ox, oy, oz, dx, dy, dz, far):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def raised(x: float, y: float, streets) -> bool:  # type: ignore[no-untyped-def]
+def raised(x: float, y: float, streets: Floats) -> bool:
     """Whether a ground point lies on a pavement or inside a block, not on a road."""
     for k in range(streets.shape[0]):
         if abs(streets[k, 0] * x + streets[k, 1] * y - streets[k, 2]) < streets[k, 3]:
@@ -103,8 +131,9 @@ def raised(x: float, y: float, streets) -> bool:  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _ground(ox, oy, oz, dx, dy, dz, far, streets, ground):  # type: ignore[no-untyped-def]
+def _ground(ray: Ray, far: float, streets: Floats, ground: Floats) -> tuple[float, int]:
     """Distance and GROUND or KERB where a ray meets pavement top, road or kerb face; (far, SKY) for none."""
+    ox, oy, oz, dx, dy, dz = ray
     above = oz - ground[0] * ox - ground[1] * oy
     sink = dz - ground[0] * dx - ground[1] * dy
     if sink >= -1e-9:
@@ -129,15 +158,18 @@ def _ground(ox, oy, oz, dx, dy, dz, far, streets, ground):  # type: ignore[no-un
 
 
 @njit(cache=True, fastmath=True)
-def nearest(ox, oy, oz, dx, dy, dz, far, town: Geometry, epoch, any_hit):  # type: ignore[no-untyped-def]
+def nearest(ray: Ray, far: float, moment: Moment, any_hit: bool) -> tuple[float, int, int]:
     """Distance, solid (or SKY, GROUND, KERB) and face of the first hit before `far`.
 
     With `any_hit` the ground is left out and the first solid found ends the search (shadow rays).
     """
+    town, epoch, _ = moment
+    ox, oy, oz, dx, dy, dz = ray
     best, solid, face = far, SKY, 0
     if not any_hit:
-        best, solid = _ground(ox, oy, oz, dx, dy, dz, far, town.streets, town.ground)
+        best, solid = _ground(ray, far, town.streets, town.ground)
     dx, dy, dz = _nonzero(dx), _nonzero(dy), _nonzero(dz)
+    ray = Ray(ox, oy, oz, dx, dy, dz)
     ix, iy, iz = 1.0 / dx, 1.0 / dy, 1.0 / dz
     octant = (1 if dx < 0.0 else 0) + (2 if dy < 0.0 else 0) + (4 if dz < 0.0 else 0)
     nodes, links = town.nodes[octant], town.links[octant]
@@ -153,11 +185,11 @@ def nearest(ox, oy, oz, dx, dy, dz, far, town: Geometry, epoch, any_hit):  # typ
                 continue
             kind, shape = town.labels[q, 0], town.shapes[q]
             if kind == HULL:
-                t, f = _hull(int(shape[0]), int(shape[1]), town.faces, ox, oy, oz, dx, dy, dz, best)
+                t, f = _hull(int(shape[0]), int(shape[1]), town.faces, ray, best)
             elif kind == CYLINDER:
-                t, f = _cylinder(shape, ox, oy, oz, dx, dy, dz, best)
+                t, f = _cylinder(shape, ray, best)
             else:
-                t, f = _lobe(shape, town.labels[q, 2], ox, oy, oz, dx, dy, dz, best)
+                t, f = _lobe(shape, town.labels[q, 2], ray, best)
             if f >= 0 and t < best:
                 best, solid, face = t, q, f
                 if any_hit:

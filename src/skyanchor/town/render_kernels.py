@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
-import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from skyanchor.town import noise_kernels as noise
 from skyanchor.town import texture_kernels as texture
 from skyanchor.town.coats import Material
-from skyanchor.town.geometry import CYLINDER, HULL, Geometry
+from skyanchor.town.geometry import CYLINDER, HULL
 from skyanchor.town.ground_kernels import ground_colour
-from skyanchor.town.ray_kernels import GROUND, KERB, SKY, nearest
+from skyanchor.town.ray_kernels import GROUND, KERB, SKY, Moment, Ray, nearest
+from skyanchor.types import Floats, Floats32
 
+Vector: TypeAlias = tuple[float, float, float]
 FACADE, TILES, FLAT_ROOF, METAL = (
     int(Material.FACADE),
     int(Material.TILES),
@@ -40,9 +42,14 @@ CALM = 0.05
 
 
 @njit(cache=True, fastmath=True)
-def sky(dx, dy, dz):  # type: ignore[no-untyped-def]
-    """Radiance of the sky: paler towards the horizon, with thin clouds."""
+def sky(dx: float, dy: float, dz: float) -> Vector:
+    """Radiance of the sky: paler towards the horizon, with thin clouds above far, wooded hills."""
     k = max(0.0, dz)
+    bearing = math.atan2(dy, dx)
+    ridge = 0.035 + 0.07 * noise.grain(bearing, 0.0, 901, 0.9, 5, 0.004)
+    if dz < ridge:
+        wood = 1.0 + 0.5 * noise.grain(bearing * 8.0, dz * 14.0, 902, 0.4, 3, 0.01)
+        return 0.30 * wood, 0.37 * wood, 0.40 * wood
     cloud = 0.0
     if k > 0.02:
         cloud = min(1.0, max(0.0, 1.6 * (noise.grain(dx / (k + 0.15), dy / (k + 0.15), 900, 1.3, 4, 0.02) + 0.12)))
@@ -52,7 +59,9 @@ def sky(dx, dy, dz):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _coat(material, x, y, z, u, v, part, c, seed, foot):  # type: ignore[no-untyped-def]
+def _coat(
+    material: int, x: float, y: float, z: float, u: float, v: float, part: int, c: Floats, seed: int, foot: float
+) -> tuple[float, float, float, float]:
     """Colour and share of mirror of every coat but facades; `part` tells a leaf's shell from its core."""
     r, g, b, mirror = c[1], c[2], c[3], 0.0
     if material == TILES:
@@ -96,7 +105,9 @@ def _coat(material, x, y, z, u, v, part, c, seed, foot):  # type: ignore[no-unty
 
 
 @njit(cache=True, fastmath=True)
-def _recess(u, v, du, dv, dn, u0, v0, u1, v1, depth):  # type: ignore[no-untyped-def]
+def _recess(
+    u: float, v: float, du: float, dv: float, dn: float, u0: float, v0: float, u1: float, v1: float, depth: float
+) -> tuple[float, int]:
     """Distance from a facade's plane to the pane or a reveal, and which: 0 pane, 1 side, 2 sill or lintel."""
     back = depth / max(-dn, 1e-9)
     side = ((u1 if du > 0.0 else u0) - u) / (du if abs(du) > 1e-9 else 1e-9)
@@ -107,12 +118,15 @@ def _recess(u, v, du, dv, dn, u0, v0, u1, v1, depth):  # type: ignore[no-untyped
 
 
 @njit(cache=True, fastmath=True)
-def _lit(x, y, z, nx, ny, nz, r, g, b, openness, shaded, sx, sy, sz, town, epoch, light):  # type: ignore[no-untyped-def]
-    """Light leaving a surface: sky from above, and the sun where (sx, sy, sz), the start of the shadow ray, sees it."""
+def _lit(normal: Vector, colour: Vector, start: Vector, openness: float, shaded: bool, moment: Moment) -> Vector:
+    """Light leaving a surface: sky from above, and the sun where `start` sees it."""
+    light = moment.light
+    (nx, ny, nz), (r, g, b) = normal, colour
     cosine = nx * light[0] + ny * light[1] + nz * light[2]
     sun = 0.0
     if cosine > 0.0 and not shaded:
-        _, solid, _ = nearest(sx, sy, sz, light[0], light[1], light[2], 80.0, town, epoch, True)
+        shadow = Ray(start[0], start[1], start[2], light[0], light[1], light[2])
+        _, solid, _ = nearest(shadow, 80.0, moment, True)
         if solid == SKY:
             sun = cosine * light[4]
     dome = light[3] * openness * (0.72 + 0.28 * nz)
@@ -120,8 +134,12 @@ def _lit(x, y, z, nx, ny, nz, r, g, b, openness, shaded, sx, sy, sz, town, epoch
 
 
 @njit(cache=True, fastmath=True)
-def _facade_light(ox, oy, oz, dx, dy, dz, t, face, seed, town, epoch, light, angle):  # type: ignore[no-untyped-def]
+def _facade_light(
+    ray: Ray, t: float, face: int, seed: int, moment: Moment, angle: float
+) -> tuple[float, float, float, float]:
     """Radiance and distance of a hit on a facade, through to the pane or reveal of an opening."""
+    town, light = moment.town, moment.light
+    ox, oy, oz, dx, dy, dz = ray
     f = town.faces[face]
     c = town.coats[int(f[9])]
     nx, ny, nz, ux, uy, uz = f[0], f[1], f[2], f[4], f[5], f[6]
@@ -134,7 +152,7 @@ def _facade_light(ox, oy, oz, dx, dy, dz, t, face, seed, town, epoch, light, ang
     if kind == texture.NO_OPENING:
         r, g, b = texture.facade(u, v, u0, v0, u1, v1, floor, c, seed, foot)
         ex, ey, ez = x + 1e-3 * nx, y + 1e-3 * ny, z + 1e-3 * nz
-        r, g, b = _lit(x, y, z, nx, ny, nz, r, g, b, 0.9, False, ex, ey, ez, town, epoch, light)
+        r, g, b = _lit((nx, ny, nz), (r, g, b), (ex, ey, ez), 0.9, False, moment)
         return r, g, b, t
     du, dv = ux * dx + uy * dy + uz * dz, vx * dx + vy * dy + vz * dz
     step, which = _recess(u, v, du, dv, dn, u0, v0, u1, v1, c[texture.RECESS])
@@ -160,7 +178,7 @@ def _facade_light(ox, oy, oz, dx, dy, dz, t, face, seed, town, epoch, light, ang
         a, e = u + su * out, v + sv * out
         shaded = a < u0 or a > u1 or e < v0 or e > v1
     ex, ey, ez = x + light[0] * out + 1e-3 * nx, y + light[1] * out + 1e-3 * ny, z + light[2] * out + 1e-3 * nz
-    r, g, b = _lit(x, y, z, mx, my, mz, r, g, b, openness, shaded, ex, ey, ez, town, epoch, light)
+    r, g, b = _lit((mx, my, mz), (r, g, b), (ex, ey, ez), openness, shaded, moment)
     if mirror > 0.0:
         a, e, h = sky(dx - 2.0 * dn * nx, dy - 2.0 * dn * ny, dz - 2.0 * dn * nz)
         r, g, b = r + mirror * a, g + mirror * e, b + mirror * h
@@ -168,8 +186,10 @@ def _facade_light(ox, oy, oz, dx, dy, dz, t, face, seed, town, epoch, light, ang
 
 
 @njit(cache=True, fastmath=True)
-def _solid_light(ox, oy, oz, dx, dy, dz, t, solid, part, town, epoch, light, angle):  # type: ignore[no-untyped-def]
+def _solid_light(ray: Ray, t: float, solid: int, part: int, moment: Moment, angle: float) -> Vector:
     """Radiance of a hit on a hull's plain face, a cylinder or a lobe."""
+    town = moment.town
+    ox, oy, oz, dx, dy, dz = ray
     x, y, z = ox + t * dx, oy + t * dy, oz + t * dz
     kind, coat, seed = town.labels[solid, 0], town.labels[solid, 1], town.labels[solid, 2]
     s = town.shapes[solid]
@@ -202,9 +222,8 @@ def _solid_light(ox, oy, oz, dx, dy, dz, t, solid, part, town, epoch, light, ang
     foot = t * angle / math.sqrt(max(abs(dn), 0.08))
     r, g, b, mirror = _coat(int(c[0]), x, y, z, u, v, code, c, seed, foot)
     lift = 0.02 if kind > CYLINDER else 1e-3
-    r, g, b = _lit(
-        x, y, z, nx, ny, nz, r, g, b, openness, False, x + lift * nx, y + lift * ny, z + lift * nz, town, epoch, light
-    )
+    start = (x + lift * nx, y + lift * ny, z + lift * nz)
+    r, g, b = _lit((nx, ny, nz), (r, g, b), start, openness, False, moment)
     if mirror > 0.0:
         a, e, h = sky(dx - 2.0 * dn * nx, dy - 2.0 * dn * ny, dz - 2.0 * dn * nz)
         r, g, b = r + mirror * a, g + mirror * e, b + mirror * h
@@ -212,8 +231,10 @@ def _solid_light(ox, oy, oz, dx, dy, dz, t, solid, part, town, epoch, light, ang
 
 
 @njit(cache=True, fastmath=True)
-def _ground_light(ox, oy, oz, dx, dy, dz, t, solid, town, epoch, light, angle):  # type: ignore[no-untyped-def]
+def _ground_light(ray: Ray, t: float, solid: int, moment: Moment, angle: float) -> Vector:
     """Radiance of a hit on road, pavement, yard or kerb face."""
+    town = moment.town
+    ox, oy, oz, dx, dy, dz = ray
     x, y, z = ox + t * dx, oy + t * dy, oz + t * dz
     if solid == KERB:
         k = 0.3 * (1.0 + 0.6 * noise.grain(x + y, z * 4.0, 70, 0.5, 5, t * angle))
@@ -225,51 +246,65 @@ def _ground_light(ox, oy, oz, dx, dy, dz, t, solid, town, epoch, light, angle): 
         nx, ny, nz = -town.ground[0] * length, -town.ground[1] * length, length
         foot = t * angle / math.sqrt(max(abs(nx * dx + ny * dy + nz * dz), 0.02))
         r, g, b = ground_colour(x, y, town.streets, town.ground, foot)
-    return _lit(x, y, z, nx, ny, nz, r, g, b, 0.9, False, x, y, z + 1e-3, town, epoch, light)
+    return _lit((nx, ny, nz), (r, g, b), (x, y, z + 1e-3), 0.9, False, moment)
 
 
 @njit(cache=True, fastmath=True)
-def radiance(ox, oy, oz, dx, dy, dz, town: Geometry, epoch, light, angle):  # type: ignore[no-untyped-def]
+def radiance(ray: Ray, moment: Moment, angle: float) -> tuple[float, float, float, float]:
     """Linear colour seen along a ray, and the distance to what it sees (-1 for the sky)."""
-    t, solid, part = nearest(ox, oy, oz, dx, dy, dz, FAR, town, epoch, False)
+    town = moment.town
+    t, solid, part = nearest(ray, FAR, moment, False)
     if solid == SKY:
-        r, g, b = sky(dx, dy, dz)
+        r, g, b = sky(ray.dx, ray.dy, ray.dz)
         return r, g, b, -1.0
     if solid in (GROUND, KERB):
-        r, g, b = _ground_light(ox, oy, oz, dx, dy, dz, t, solid, town, epoch, light, angle)
+        r, g, b = _ground_light(ray, t, solid, moment, angle)
     elif town.labels[solid, 0] == HULL and int(town.coats[int(town.faces[part, 9]), 0]) == FACADE:
         seed = town.labels[solid, 2]
-        r, g, b, t = _facade_light(ox, oy, oz, dx, dy, dz, t, part, seed, town, epoch, light, angle)
+        r, g, b, t = _facade_light(ray, t, part, seed, moment, angle)
     else:
-        r, g, b = _solid_light(ox, oy, oz, dx, dy, dz, t, solid, part, town, epoch, light, angle)
+        r, g, b = _solid_light(ray, t, solid, part, moment, angle)
     haze = 1.0 - math.exp(-t / 1200.0)
     return r + (0.62 - r) * haze, g + (0.70 - g) * haze, b + (0.82 - b) * haze, t
 
 
-@njit(cache=True, fastmath=True, parallel=True)
-def image(width, height, k, rotation, centre, town: Geometry, epoch, light, want_colour):  # type: ignore[no-untyped-def]
-    """(H, W, 3) linear colour, or (H, W) depth along the optical axis (0 = sky); the other one comes out as zeros.
+@njit(cache=True, fastmath=True, nogil=True)
+def draw(
+    first: int,
+    last: int,
+    k: Floats,
+    rotation: Floats,
+    centre: Floats,
+    moment: Moment,
+    pixels: Floats32,
+    depth: Floats32,
+) -> None:
+    """Fill the rows first..last-1 of `pixels` (H, W, 3), linear colour, or where that is empty of `depth` (H, W).
 
     `k` is fx, fy, cx, cy. Colour is the mean of two samples on a diagonal, of four where those two differ; depth is
-    that of the pixel's centre. One entry point for both: the compiler optimises everything below it anew for each.
+    along the optical axis at the pixel's centre, 0 = sky. One entry point for both: the compiler would optimise
+    everything below it anew for a second one.
     """
-    pixels, depth = np.zeros((height, width, 3), np.float32), np.zeros((height, width), np.float32)
-    angle = (0.5 if want_colour else 1.0) / k[0]
-    for row in prange(height):
-        for col in range(width):
-            r, g, b, differ, q = 0.0, 0.0, 0.0, 0.0, 0
-            while q < (4 if want_colour else 1):
-                x = (col + (0.25 + 0.5 * (q & 1) if want_colour else 0.5) - k[2]) / k[0]
-                y = (row + (0.25 + 0.5 * ((q ^ (q >> 1)) & 1) if want_colour else 0.5) - k[3]) / k[1]
+    colour = pixels.shape[0] > 0
+    angle = (0.5 if colour else 1.0) / k[0]
+    for row in range(first, last):
+        for col in range(pixels.shape[1] if colour else depth.shape[1]):
+            r, g, b, q = 0.0, 0.0, 0.0, 0
+            while q < 4:
+                x = (col + (0.25 + 0.5 * (q & 1) if colour else 0.5) - k[2]) / k[0]
+                y = (row + (0.25 + 0.5 * ((q ^ (q >> 1)) & 1) if colour else 0.5) - k[3]) / k[1]
                 length = 1.0 / math.sqrt(x * x + y * y + 1.0)
                 dx = (rotation[0, 0] * x + rotation[1, 0] * y + rotation[2, 0]) * length
                 dy = (rotation[0, 1] * x + rotation[1, 1] * y + rotation[2, 1]) * length
                 dz = (rotation[0, 2] * x + rotation[1, 2] * y + rotation[2, 2]) * length
-                red, green, blue, t = radiance(centre[0], centre[1], centre[2], dx, dy, dz, town, epoch, light, angle)
-                depth[row, col] = max(t, 0.0) * length
+                ray = Ray(centre[0], centre[1], centre[2], dx, dy, dz)
+                red, green, blue, t = radiance(ray, moment, angle)
+                if not colour:
+                    depth[row, col] = max(t, 0.0) * length
+                    break
                 differ = abs(red - r) + abs(green - g) + abs(blue - b)
                 r, g, b, q = r + red, g + green, b + blue, q + 1
                 if q == 2 and differ < CALM * (r + g + b):
                     break
-            pixels[row, col, 0], pixels[row, col, 1], pixels[row, col, 2] = r / q, g / q, b / q
-    return pixels, depth
+            if colour:
+                pixels[row, col, 0], pixels[row, col, 1], pixels[row, col, 2] = r / q, g / q, b / q

@@ -7,6 +7,7 @@ import math
 from numba import njit
 
 from skyanchor.town.noise_kernels import cell, grain, smooth, smooth3, stripe, wrap
+from skyanchor.types import Floats
 
 # columns of the coat table of a facade
 FINISH, WINDOW_W, WINDOW_H, SILL, BAY, BAYS, BAY_0, FLOOR_H, FLOORS, GROUND_H = 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
@@ -16,7 +17,7 @@ REVEAL = 4
 
 
 @njit(cache=True, fastmath=True)
-def opening(u: float, v: float, c):  # type: ignore[no-untyped-def]
+def opening(u: float, v: float, c: Floats) -> tuple[int, float, float, float, float, int, int]:
     """Kind of the opening at (u, v) of a facade, its rectangle u0 v0 u1 v1, and its bay and floor."""
     bays, floors = int(c[BAYS]), int(c[FLOORS])
     bay = math.floor((u - c[BAY_0]) / c[BAY])
@@ -41,7 +42,9 @@ def opening(u: float, v: float, c):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def facade(u, v, u0, v0, u1, v1, floor, c, seed, foot):  # type: ignore[no-untyped-def]
+def facade(
+    u: float, v: float, u0: float, v0: float, u1: float, v1: float, floor: int, c: Floats, seed: int, foot: float
+) -> tuple[float, float, float]:
     """The wall around the openings: finish, plinth, trim, quoins, shutters, shop sign, dirt."""
     r, g, b = c[1], c[2], c[3]
     tone = 1.0 + 0.5 * grain(u, v, seed, 2.6, 6, foot) + 0.35 * grain(u * 3.0, v * 0.35, seed + 50, 1.1, 3, foot)
@@ -69,7 +72,9 @@ def facade(u, v, u0, v0, u1, v1, floor, c, seed, foot):  # type: ignore[no-untyp
 
 
 @njit(cache=True, fastmath=True)
-def _finish(u, v, c, seed, foot, r, g, b):  # type: ignore[no-untyped-def]
+def _finish(
+    u: float, v: float, c: Floats, seed: int, foot: float, r: float, g: float, b: float
+) -> tuple[float, float, float]:
     """Wall colour with bricks, blocks or timber; plaster stays as it is."""
     if c[FINISH] == 1.0:  # bricks 24 x 7.5 cm with light joints
         row = math.floor(v / 0.075)
@@ -103,7 +108,20 @@ def _finish(u, v, c, seed, foot, r, g, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def pane(kind, u, v, u0, v0, u1, v1, bay, floor, c, seed, foot):  # type: ignore[no-untyped-def]
+def pane(
+    kind: int,
+    u: float,
+    v: float,
+    u0: float,
+    v0: float,
+    u1: float,
+    v1: float,
+    bay: int,
+    floor: int,
+    c: Floats,
+    seed: int,
+    foot: float,
+) -> tuple[float, float, float, float]:
     """The back of an opening: frame, glass with what is behind it, or a door; colour and share of mirror."""
     s = seed * 31 + bay * 7 + floor * 113
     edge = min(u - u0, u1 - u, v - v0, v1 - v)
@@ -121,7 +139,9 @@ def pane(kind, u, v, u0, v0, u1, v1, bay, floor, c, seed, foot):  # type: ignore
 
 
 @njit(cache=True, fastmath=True)
-def _room(u, v, u0, v0, u1, v1, s, foot):  # type: ignore[no-untyped-def]
+def _room(
+    u: float, v: float, u0: float, v0: float, u1: float, v1: float, s: Floats, foot: float
+) -> tuple[float, float, float]:
     """Behind a window: blind from above, curtains at the sides, dark room."""
     if v > v1 - (v1 - v0) * max(0.0, 1.5 * cell(s, 1, 1) - 0.75):
         k = 0.55 * (0.6 + 0.5 * cell(s, 1, 2)) * (1.0 - 0.3 * stripe(wrap(v, 0.06), 0.012, foot))
@@ -135,7 +155,7 @@ def _room(u, v, u0, v0, u1, v1, s, foot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _shop_window(u, v, v0, s, foot):  # type: ignore[no-untyped-def]
+def _shop_window(u: float, v: float, v0: float, s: Floats, foot: float) -> tuple[float, float, float]:
     """Goods on display: stacked coloured boxes against a dim shop."""
     col, row = math.floor(u / 0.34), math.floor((v - v0) / 0.3)
     if cell(col, row, s) > 0.25 + 0.22 * row:
@@ -147,7 +167,9 @@ def _shop_window(u, v, v0, s, foot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _door(u, v, u0, v0, u1, v1, s, foot):  # type: ignore[no-untyped-def]
+def _door(
+    u: float, v: float, u0: float, v0: float, u1: float, v1: float, s: Floats, foot: float
+) -> tuple[float, float, float, float]:
     """A panelled wooden door with a light above."""
     k = 0.1 + 0.14 * cell(s, 2, 1)
     if v > v1 - 0.38:
@@ -160,7 +182,9 @@ def _door(u, v, u0, v0, u1, v1, s, foot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def letters(u, v, width, r, g, b, seed, foot):  # type: ignore[no-untyped-def]
+def letters(
+    u: float, v: float, width: int, r: float, g: float, b: float, seed: int, foot: float
+) -> tuple[float, float, float]:
     """A painted board with a line of made-up letters, 5 x 6 dots each, about 40 cm high."""
     dot = 0.068
     count = max(2, min(int(width / (6.0 * dot)), 4 + int(7.0 * cell(seed, 5, 0))))
@@ -177,7 +201,7 @@ def letters(u, v, width, r, g, b, seed, foot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def tiles(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
+def tiles(u: float, v: float, c: Floats, seed: int, foot: float) -> tuple[float, float, float]:
     """Roof tiles in courses, weathered, with a few replaced ones."""
     row = math.floor(v / 0.32)
     shift = 0.11 if row & 1 else 0.0
@@ -192,7 +216,7 @@ def tiles(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def flat_roof(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
+def flat_roof(u: float, v: float, c: Floats, seed: int, foot: float) -> tuple[float, float, float]:
     """Felt sheets with seams, gravel and puddle rims."""
     sheet = math.floor(u / 1.05)
     k = 1.0 + 0.22 * (cell(sheet, 0, seed) - 0.5) - 0.4 * stripe(wrap(u, 1.05), 0.025, foot)
@@ -203,7 +227,7 @@ def flat_roof(u, v, c, seed, foot):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def leaves(x, y, z, core, c, seed, foot):  # type: ignore[no-untyped-def]
+def leaves(x: float, y: float, z: float, core: bool, c: Floats, seed: int, foot: float) -> tuple[float, float, float]:
     """Foliage: clumps of leaves, light and dark, yellow-green to blue-green."""
     clump = smooth3(x * 2.1, y * 2.1, z * 2.1, seed + 11) - 0.5
     leaf = smooth3(x * 9.0, y * 9.0, z * 9.0, seed + 23) - 0.5

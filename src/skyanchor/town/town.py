@@ -47,7 +47,7 @@ def make_town(plan: StreetPlan, seed: int) -> Town:
 
 
 def sun(epoch: Epoch) -> Floats:
-    """(5,): direction to the sun, strength of sky and of sun; flight and walk share an hour, the later day is hazier."""
+    """(5,): direction to the sun, strength of sky and sun; flight and walk share an hour, the later day is hazier."""
     azimuth, elevation, dome, strength = (215.0, 48.0, 0.36, 0.95)
     if epoch == Epoch.LATER:
         azimuth, elevation, dome, strength = (195.0, 42.0, 0.55, 0.6)

@@ -89,7 +89,7 @@ def _colmap_pose(pose: Pose) -> Any:
 def _detect(pixels: Bytes, count: int) -> _Features:
     """RootSIFT features in an order of their own, so that threads inside OpenCV cannot change it."""
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
-    points, descriptors = cv2.SIFT_create(count, contrastThreshold=0.02).detectAndCompute(grey, None)
+    points, descriptors = cv2.SIFT.create(count, contrastThreshold=0.02).detectAndCompute(grey, None)
     keys = np.array([(p.pt[0], p.pt[1], p.size, p.angle) for p in points]).reshape(-1, 4)
     order = np.lexsort(keys.T)
     root = np.sqrt(descriptors[order] / np.maximum(descriptors[order].sum(axis=1, keepdims=True), 1e-9))
