@@ -19,9 +19,13 @@ from skyanchor import records
 from skyanchor.evaluation.metrics import evaluate_run
 from skyanchor.executor import Executor, InProcess, Processes
 from skyanchor.matching import Sift
-from skyanchor.pipeline import Inputs, PipelineConfig, read_survey, trajectory_stage
+from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
 from skyanchor.run_folder import RunFolder, Stage
 from skyanchor.sequence import SequenceConfig
+from skyanchor.stages import GeometryConfig, geometry_stage, trajectory_stage
+from skyanchor.stereo.estimate import StereoConfig
+from skyanchor.stereo.sources import SourceConfig
+from skyanchor.stereo.storage import depth_path, load_depth
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig
 from skyanchor.types import AnchorPose, Anchors, LocalisedGroup
@@ -56,7 +60,7 @@ def recover(scene: Path, root: Path, executor: Executor) -> None:
         stage = run.stage(records.ANCHORS, "given", {}, {})
         if not stage.done:
             _write_anchors(stage, records.AnchorsRecord(survey.names, survey.scaffold.georef, anchors))
-        trajectory_stage(run, survey, stage, anchors, CONFIG, executor)
+        trajectory_stage(run, survey, stage, anchors, CONFIG.trajectory, executor)
 
 
 def _write_anchors(stage: Stage, record: records.AnchorsRecord) -> None:
@@ -115,3 +119,15 @@ def test_a_killed_run_ends_with_the_same_bytes(scene: Path, recovered: Path, tmp
     process.wait()
     recover(scene, tmp_path, InProcess())
     assert _results(tmp_path) == _results(recovered)
+
+
+def test_the_geometry_stage_leaves_depth_near_the_truth(scene: Path, tmp_path: Path) -> None:
+    config = GeometryConfig(SourceConfig(count=4), StereoConfig(width=160, sweep_scale=1))
+    with RunFolder(tmp_path) as run:
+        survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), CONFIG)
+        stage = geometry_stage(run, survey, config, InProcess())
+        assert stage.done and not stage.path("progress").exists()
+    depth = load_depth(depth_path(stage.path("depth"), "a010.png"))
+    middle = depth.depth[50:70, 60:100]
+    assert (middle > 0).mean() > 0.8
+    assert abs(float(np.median(middle[middle > 0])) - 22.0) < 0.3
