@@ -6,15 +6,16 @@ pixel knows its 3D point and the aerial photo it was painted from.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
 
 from skyanchor.anchors import surface_kernels as kernels
-from skyanchor.anchors.surface import Ground, Surface, intrinsics, render_depth
+from skyanchor.anchors.surface import Ground, Surface, intrinsics, render_depth, render_front
 from skyanchor.geometry import cameras, rigid
-from skyanchor.photos import PhotoCache
+from skyanchor.photos import load_photo
 from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints, Photo, Pose, View
 
 
@@ -28,7 +29,7 @@ class BridgeConfig:
     """Surfaces farther than this are not drawn, metres."""
     paint_width: int = 1600
     """Aerial photos are used at most this wide, pixels."""
-    front_width: int = 800
+    front_width: int = 640
     """Width of the depth of aerial views that visibility is tested on, pixels."""
     tolerance: float = 0.35
     """A point counts as seen by an aerial view up to this far behind its nearest surface, metres."""
@@ -57,33 +58,72 @@ class Bridge:
 
 @dataclass
 class AerialAtlas:
-    """The scaffold's photos with the surface each of them sees, made when first asked for."""
+    """The scaffold's photos with the surface each of them sees, made when first asked for and kept while room lasts."""
 
     surface: Surface
     views: tuple[View, ...]
     config: BridgeConfig
-    cache: PhotoCache = field(default_factory=lambda: PhotoCache(limit_bytes=2 << 30))
-    _front: dict[int, Floats32] = field(default_factory=dict)
+    limit_bytes: int = 2 << 30
+    _photos: Bytes = field(init=False)
+    _fronts: Floats32 = field(init=False)
+    _slots: OrderedDict[int, int] = field(default_factory=OrderedDict)
 
-    def photo(self, index: int) -> tuple[Photo, Camera]:
-        """The undistorted photo and its PINHOLE camera."""
-        view = self.views[index]
-        return self.cache.photo(view.name, view.path, view.camera, self.config.paint_width, view.mask_path)
+    def __post_init__(self) -> None:
+        """Make room for the photos; memory is taken as they come."""
+        sizes = [(camera.height, camera.width) for camera in map(self.photo_camera, range(len(self.views)))]
+        front_sizes = [(camera.height, camera.width) for camera in map(self.front_camera, range(len(self.views)))]
+        size, front_size = np.max(sizes, axis=0), np.max(front_sizes, axis=0)
+        each = int(np.prod(size)) * 3 + int(np.prod(front_size)) * 4
+        room = min(len(self.views), max(self.config.sources + 8, self.limit_bytes // each))
+        self._photos = np.zeros((room, *size, 3), np.uint8)
+        self._fronts = np.zeros((room, *front_size), np.float32)
+
+    def photo_camera(self, index: int) -> Camera:
+        """The PINHOLE camera of the photo as it is used."""
+        camera = self.views[index].camera
+        return cameras.undistorted(cameras.scaled(camera, min(self.config.paint_width, camera.width)))
 
     def front_camera(self, index: int) -> Camera:
-        """The camera of `front`."""
+        """The PINHOLE camera of `front`."""
         camera = cameras.undistorted(self.views[index].camera)
         return cameras.scaled(camera, min(self.config.front_width, camera.width))
 
+    def pixels(self, index: int) -> Bytes:
+        """(H, W, 3), the undistorted photo."""
+        camera = self.photo_camera(index)
+        return np.asarray(self._photos[self._slot(index), : camera.height, : camera.width])
+
     def front(self, index: int) -> Floats32:
-        """(H, W), the nearest surface in a 3x3 window round each pixel of the view, metres; 0 = none."""
-        if index not in self._front:
-            camera = self.front_camera(index)
-            depth, _ = render_depth(self.surface, camera, self.views[index].cam_from_world, 1.0, 1e4)
-            filled = np.where(depth > 0, depth, np.float32(1e9))
-            nearest = cv2.erode(filled, np.ones((3, 3), np.uint8))
-            self._front[index] = np.where(nearest < 1e8, nearest, np.float32(0.0)).astype(np.float32)
-        return self._front[index]
+        """(H, W), the nearest surface in a 3x3 window of the view, metres; 0 = none or masked."""
+        camera = self.front_camera(index)
+        return np.asarray(self._fronts[self._slot(index), : camera.height, : camera.width])
+
+    def stacks(self, indices: Ints) -> tuple[Bytes, Floats32, Ints]:
+        """(photos, fronts, slot of each index), as the kernels take them; at most as many indices as there is room."""
+        slots = np.array([self._slot(int(j)) for j in indices], dtype=np.int64)
+        return self._photos, self._fronts, slots
+
+    def _slot(self, index: int) -> int:
+        if index in self._slots:
+            self._slots.move_to_end(index)
+            return self._slots[index]
+        full = len(self._slots) >= len(self._photos)
+        slot = self._slots.popitem(last=False)[1] if full else len(self._slots)
+        self._fill(index, slot)
+        self._slots[index] = slot
+        return slot
+
+    def _fill(self, index: int, slot: int) -> None:
+        view, camera = self.views[index], self.front_camera(index)
+        photo, target = load_photo(view.name, view.path, view.camera, self.config.paint_width, view.mask_path)
+        front = render_front(self.surface, camera, view.cam_from_world)
+        if photo.mask is not None:
+            size = (camera.width, camera.height)
+            front = front * (cv2.resize(photo.mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0)
+        self._photos[slot] = 0
+        self._fronts[slot] = 0.0
+        self._photos[slot, : target.height, : target.width] = photo.pixels
+        self._fronts[slot, : camera.height, : camera.width] = front
 
 
 def _sources(atlas: AerialAtlas, points: Floats, normals: Floats, count: int) -> Ints:
@@ -99,25 +139,6 @@ def _sources(atlas: AerialAtlas, points: Floats, normals: Floats, count: int) ->
         gains[j] = np.where(inside & (facing > 0.08), facing / length, 0.0).sum()
     order = np.argsort(-gains, kind="stable")[:count]
     return order[gains[order] > 0]
-
-
-def _stacked(atlas: AerialAtlas, chosen: Ints) -> tuple[Bytes, Bools, Floats32, Floats, Floats]:
-    """Photos, masks, fronts and their intrinsics, padded to one size."""
-    photos = [atlas.photo(int(j)) for j in chosen]
-    fronts = [atlas.front(int(j)) for j in chosen]
-    size = np.max([p.pixels.shape[:2] for p, _ in photos], axis=0)
-    front_size = np.max([f.shape for f in fronts], axis=0)
-    pixels = np.zeros((len(chosen), *size, 3), np.uint8)
-    masks = np.zeros((len(chosen), *size), bool)
-    front = np.zeros((len(chosen), *front_size), np.float32)
-    for i, ((photo, _), one) in enumerate(zip(photos, fronts, strict=True)):
-        height, width = photo.pixels.shape[:2]
-        pixels[i, :height, :width] = photo.pixels
-        masks[i, :height, :width] = True if photo.mask is None else photo.mask
-        front[i, : one.shape[0], : one.shape[1]] = one
-    photo_k = np.stack([intrinsics(camera) for _, camera in photos])
-    front_k = np.stack([intrinsics(atlas.front_camera(int(j))) for j in chosen])
-    return pixels, masks, front, photo_k, front_k
 
 
 def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, normal: Floats32) -> tuple[Floats, Floats]:
@@ -139,7 +160,7 @@ def render_bridge(atlas: AerialAtlas, camera: Camera, cam_from_world: Pose, name
     if not len(chosen):
         blank = Photo(name, np.zeros((*depth.shape, 3), np.uint8), np.zeros(depth.shape, bool))
         return Bridge(camera, cam_from_world, blank, depth, normal, np.full(depth.shape, -1, np.int64))
-    pixels, masks, front, photo_k, front_k = _stacked(atlas, chosen)
+    photos, fronts, slots = atlas.stacks(chosen)
     poses = [atlas.views[int(j)].cam_from_world for j in chosen]
     painted, source = kernels.colour(
         depth,
@@ -147,11 +168,12 @@ def render_bridge(atlas: AerialAtlas, camera: Camera, cam_from_world: Pose, name
         intrinsics(camera),
         cam_from_world.rotation,
         cam_from_world.translation,
-        pixels,
-        masks,
-        front,
-        photo_k,
-        front_k,
+        photos,
+        fronts,
+        slots,
+        np.stack([intrinsics(atlas.photo_camera(int(j))) for j in chosen]),
+        np.array([[c.width, c.height] for c in (atlas.photo_camera(int(j)) for j in chosen)]),
+        np.stack([intrinsics(atlas.front_camera(int(j))) for j in chosen]),
         np.stack([pose.rotation for pose in poses]),
         np.stack([pose.translation for pose in poses]),
         config.tolerance,
@@ -193,11 +215,11 @@ def lift(bridge: Bridge, xy: Floats) -> tuple[Floats, Ints]:
 class NodeConfig:
     """Where bridge views for place finding stand."""
 
-    spacing: float = 6.0
+    spacing: float = 8.0
     """Distance between nodes, metres."""
     eye: float = 1.7
     """Height of the views above the ground, metres."""
-    headings: int = 8
+    headings: int = 6
     """Directions per node."""
     pitch_deg: float = 3.0
     """Elevation of the optical axis, degrees."""

@@ -201,7 +201,7 @@ def adjust(bundle: Bundle, config: AdjustConfig) -> Adjusted:
         before = cost
         for _attempt in range(6):
             matrix, gradient, held = _reduced(bundle, flat, config, damping)
-            step = -np.linalg.solve(matrix, gradient)
+            step = np.asarray(-np.linalg.solve(matrix, gradient), dtype=np.float64)
             candidate = _moved(bundle, flat, held, step, config)
             trial = _cost(candidate, config.loss_scale)
             if trial < cost:

@@ -191,22 +191,40 @@ def render_depth(
 ) -> tuple[Floats32, Floats32]:
     """(depth (H, W), normal in camera axes (H, W, 3)) of the surface from a PINHOLE camera; 0 where there is none."""
     cells = _cells_in_view(surface, camera, cam_from_world, far)
-    depth, normal = kernels.splat(
+    k = intrinsics(camera)
+    discs = kernels.discs_in_view(
         surface.points,
         surface.normals,
         surface.spacing,
         surface.cell_starts[cells],
         surface.cell_starts[cells + 1],
-        intrinsics(camera),
+        k,
         cam_from_world.rotation,
         cam_from_world.translation,
         camera.width,
         camera.height,
         near,
         far,
-        8,
     )
+    depth, normal = kernels.splat(discs, k, camera.width, camera.height, near, 4)
     return depth, normal
+
+
+def render_front(surface: Surface, camera: Camera, cam_from_world: Pose) -> Floats32:
+    """(H, W), the nearest surface in a 3x3 window round each pixel of an aerial view, metres; 0 = none."""
+    cells = _cells_in_view(surface, camera, cam_from_world, 1e5)
+    return np.asarray(
+        kernels.nearest_depth(
+            surface.points,
+            surface.cell_starts[cells],
+            surface.cell_starts[cells + 1],
+            intrinsics(camera),
+            cam_from_world.rotation,
+            cam_from_world.translation,
+            camera.width,
+            camera.height,
+        )
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +333,7 @@ def find_ground(surface: Surface, cell: float = 0.5, clearance: float = 0.6, lea
 def ground_cell(ground: Ground, points: Floats) -> tuple[Ints, Bools]:
     """((N, 2) grid cells of world points (N, 3), (N,) whether they lie on the grid)."""
     index = np.floor((points @ ground.across.T - ground.origin) / ground.cell).astype(np.int64)
-    inside = ((index >= 0) & (index < np.array(ground.height.shape))).all(axis=1)
+    inside = np.asarray(((index >= 0) & (index < np.array(ground.height.shape))).all(axis=1), dtype=bool)
     return np.clip(index, 0, np.array(ground.height.shape) - 1), inside
 
 

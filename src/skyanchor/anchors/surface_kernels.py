@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from skyanchor.types import Bools, Bytes, Floats, Floats32, Ints
+from skyanchor.types import Bytes, Floats, Floats32, Ints
 
 
 @njit(cache=True, parallel=True, fastmath=True)
@@ -100,8 +100,8 @@ def _ray_hit(
     return z, (dx * dx + dy * dy + dz * dz) / (radius * radius)
 
 
-@njit(cache=True, parallel=True, fastmath=True)
-def splat(
+@njit(cache=True, fastmath=True)
+def discs_in_view(
     points: Floats32,
     normals: Floats32,
     spacing: Floats32,
@@ -114,13 +114,44 @@ def splat(
     height: int,
     near: float,
     far: float,
-    bands: int,
-) -> tuple[Floats32, Floats32]:
+) -> Floats32:
+    """(M, 9), discs of the index ranges that touch the image: centre and normal in camera axes, radius, u, v."""
+    total = 0
+    for r in range(len(starts)):
+        total += ends[r] - starts[r]
+    out = np.empty((total, 9), np.float32)
+    count = 0
+    for r in range(len(starts)):
+        for i in range(starts[r], ends[r]):
+            x, y, w = points[i, 0], points[i, 1], points[i, 2]
+            Z = R[2, 0] * x + R[2, 1] * y + R[2, 2] * w + t[2]
+            if not near < Z < far:
+                continue
+            size = spacing[i]
+            X = R[0, 0] * x + R[0, 1] * y + R[0, 2] * w + t[0]
+            Y = R[1, 0] * x + R[1, 1] * y + R[1, 2] * w + t[1]
+            u, v = X / Z * K[0] + K[2], Y / Z * K[1] + K[3]
+            px, py = size * K[0] / Z, size * K[1] / Z
+            if u + px < 0 or u - px > width or v + py < 0 or v - py > height:
+                continue
+            p, q, s = normals[i, 0], normals[i, 1], normals[i, 2]
+            row = out[count]
+            row[0], row[1], row[2] = X, Y, Z
+            row[3] = R[0, 0] * p + R[0, 1] * q + R[0, 2] * s
+            row[4] = R[1, 0] * p + R[1, 1] * q + R[1, 2] * s
+            row[5] = R[2, 0] * p + R[2, 1] * q + R[2, 2] * s
+            row[6], row[7], row[8] = size, u, v
+            count += 1
+    return out[:count]
+
+
+@njit(cache=True, parallel=True, fastmath=True)
+def splat(discs: Floats32, K: Floats, width: int, height: int, near: float, bands: int) -> tuple[Floats32, Floats32]:
     """(depth (H, W), normal in camera axes (H, W, 3)) of oriented discs; the nearest layer's discs are blended.
 
-    Discs in the index ranges starts..ends are drawn twice: first the nearest depth, then the mean, weighted by the
-    distance from the disc's centre, of everything within a few spacings behind it. Normals point as stored: z > 0 means
-    that the camera sees the back of the surface.
+    The discs are drawn twice: first the nearest depth, then the mean, weighted by the distance from the disc's centre,
+    of everything within a few spacings behind it. Normals point as stored: z > 0 means that the camera sees the back of
+    the surface.
     """
     nearest = np.full((height, width), 1e9, np.float32)
     depth = np.zeros((height, width), np.float32)
@@ -129,56 +160,69 @@ def splat(
     for band in prange(bands):
         low, high = height * band // bands, height * (band + 1) // bands
         for again in range(2):
-            for r in range(len(starts)):
-                for i in range(starts[r], ends[r]):
-                    x, y, w = points[i, 0], points[i, 1], points[i, 2]
-                    Z = R[2, 0] * x + R[2, 1] * y + R[2, 2] * w + t[2]
-                    if not near < Z < far:
-                        continue
-                    size = spacing[i]
-                    py = size * K[1] / Z
-                    Y = R[1, 0] * x + R[1, 1] * y + R[1, 2] * w + t[1]
-                    v = Y / Z * K[1] + K[3]
-                    if v + py < low or v - py > high:
-                        continue
-                    X = R[0, 0] * x + R[0, 1] * y + R[0, 2] * w + t[0]
-                    u = X / Z * K[0] + K[2]
-                    px = size * K[0] / Z
-                    if u + px < 0 or u - px > width:
-                        continue
-                    p, q, s = normals[i, 0], normals[i, 1], normals[i, 2]
-                    nx = R[0, 0] * p + R[0, 1] * q + R[0, 2] * s
-                    ny = R[1, 0] * p + R[1, 1] * q + R[1, 2] * s
-                    nz = R[2, 0] * p + R[2, 1] * q + R[2, 2] * s
-                    x0, x1 = max(0, math.floor(u - px)), min(width - 1, math.floor(u + px))
-                    y0, y1 = max(low, math.floor(v - py)), min(high - 1, math.floor(v + py))
-                    for row in range(y0, y1 + 1):
-                        ry = (row + 0.5 - K[3]) / K[1]
-                        for column in range(x0, x1 + 1):
-                            rx = (column + 0.5 - K[2]) / K[0]
-                            z, off = _ray_hit(rx, ry, X, Y, Z, nx, ny, nz, size)
-                            if off > 1.0 or z < near:
-                                continue
-                            if again == 0:
-                                if z < nearest[row, column]:
-                                    nearest[row, column] = z
-                            elif z < nearest[row, column] + 2.0 * size:
-                                share = math.exp(-3.0 * off)
-                                total[row, column] += share
-                                depth[row, column] += share * z
-                                normal[row, column, 0] += share * nx
-                                normal[row, column, 1] += share * ny
-                                normal[row, column, 2] += share * nz
+            for i in range(len(discs)):
+                X, Y, Z, nx, ny, nz, size, u, v = discs[i]
+                px, py = size * K[0] / Z, size * K[1] / Z
+                x0, x1 = max(0, math.floor(u - px)), min(width - 1, math.floor(u + px))
+                y0, y1 = max(low, math.floor(v - py)), min(high - 1, math.floor(v + py))
+                for row in range(y0, y1 + 1):
+                    ry = (row + 0.5 - K[3]) / K[1]
+                    for column in range(x0, x1 + 1):
+                        rx = (column + 0.5 - K[2]) / K[0]
+                        z, off = _ray_hit(rx, ry, X, Y, Z, nx, ny, nz, size)
+                        if off > 1.0 or z < near:
+                            continue
+                        if again == 0:
+                            if z < nearest[row, column]:
+                                nearest[row, column] = z
+                        elif z < nearest[row, column] + 2.0 * size:
+                            share = math.exp(-3.0 * off)
+                            total[row, column] += share
+                            depth[row, column] += share * z
+                            normal[row, column, 0] += share * nx
+                            normal[row, column, 1] += share * ny
+                            normal[row, column, 2] += share * nz
         for row in range(low, high):
             for column in range(width):
                 if total[row, column] > 0:
                     depth[row, column] /= total[row, column]
-                    size = math.sqrt(
-                        normal[row, column, 0] ** 2 + normal[row, column, 1] ** 2 + normal[row, column, 2] ** 2
-                    )
+                    n = normal[row, column]
+                    size = math.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]) + 1e-9
                     for k in range(3):
-                        normal[row, column, k] /= size + 1e-9
+                        normal[row, column, k] /= size
     return depth, normal
+
+
+@njit(cache=True, fastmath=True)
+def nearest_depth(
+    points: Floats32,
+    starts: Ints,
+    ends: Ints,
+    K: Floats,
+    R: Floats,
+    t: Floats,
+    width: int,
+    height: int,
+) -> Floats32:
+    """(H, W), depth of the nearest point over each pixel and its neighbours, for far views; 0 = none."""
+    out = np.full((height, width), 1e9, np.float32)
+    for r in range(len(starts)):
+        for i in range(starts[r], ends[r]):
+            x, y, w = points[i, 0], points[i, 1], points[i, 2]
+            z = R[2, 0] * x + R[2, 1] * y + R[2, 2] * w + t[2]
+            if z < 0.1:
+                continue
+            u = math.floor((R[0, 0] * x + R[0, 1] * y + R[0, 2] * w + t[0]) / z * K[0] + K[2])
+            v = math.floor((R[1, 0] * x + R[1, 1] * y + R[1, 2] * w + t[1]) / z * K[1] + K[3])
+            for row in range(max(0, v - 1), min(height, v + 2)):
+                for column in range(max(0, u - 1), min(width, u + 2)):
+                    if z < out[row, column]:
+                        out[row, column] = z
+    for row in range(height):
+        for column in range(width):
+            if out[row, column] > 1e8:
+                out[row, column] = 0.0
+    return out
 
 
 @njit(cache=True, parallel=True, fastmath=True)
@@ -189,9 +233,10 @@ def colour(
     R: Floats,
     t: Floats,
     photos: Bytes,
-    masks: Bools,
     front: Floats32,
+    slots: Ints,
     photo_K: Floats,
+    sizes: Ints,
     front_K: Floats,
     Rs: Floats,
     ts: Floats,
@@ -220,7 +265,7 @@ def colour(
             ny = R[0, 1] * n0 + R[1, 1] * n1 + R[2, 1] * n2
             nz = R[0, 2] * n0 + R[1, 2] * n1 + R[2, 2] * n2
             best, which, bu, bv = 0.0, -1, 0.0, 0.0
-            for j in range(len(photos)):
+            for j in range(len(slots)):
                 q, s = Rs[j], ts[j]
                 X = q[0, 0] * x + q[0, 1] * y + q[0, 2] * w + s[0]
                 Y = q[1, 0] * x + q[1, 1] * y + q[1, 2] * w + s[1]
@@ -240,13 +285,13 @@ def colour(
                 if facing < 0.08 or score <= best:
                     continue
                 u, v = X / Z * photo_K[j, 0] + photo_K[j, 2], Y / Z * photo_K[j, 1] + photo_K[j, 3]
-                if u < 1 or v < 1 or u >= photos.shape[2] - 1 or v >= photos.shape[1] - 1:
+                if u < 1 or v < 1 or u >= sizes[j, 0] - 1 or v >= sizes[j, 1] - 1:
                     continue
                 fu, fv = X / Z * front_K[j, 0] + front_K[j, 2], Y / Z * front_K[j, 1] + front_K[j, 3]
                 if fu < 0 or fv < 0 or fu >= front.shape[2] or fv >= front.shape[1]:
                     continue
-                ahead = front[j, int(fv), int(fu)]
-                if ahead <= 0 or Z - ahead > tolerance or not masks[j, int(v), int(u)]:
+                ahead = front[slots[j], int(fv), int(fu)]
+                if ahead <= 0 or Z - ahead > tolerance:
                     continue
                 best, which, bu, bv = score, j, u, v
             if which < 0:
@@ -256,8 +301,9 @@ def colour(
             bv -= 0.5
             iu, iv = int(bu), int(bv)
             au, av = bu - iu, bv - iv
+            slot = slots[which]
             for k in range(3):
-                top = photos[which, iv, iu, k] * (1.0 - au) + photos[which, iv, iu + 1, k] * au
-                low = photos[which, iv + 1, iu, k] * (1.0 - au) + photos[which, iv + 1, iu + 1, k] * au
+                top = photos[slot, iv, iu, k] * (1.0 - au) + photos[slot, iv, iu + 1, k] * au
+                low = photos[slot, iv + 1, iu, k] * (1.0 - au) + photos[slot, iv + 1, iu + 1, k] * au
                 out[row, column, k] = np.uint8(top * (1.0 - av) + low * av + 0.5)
     return out, source

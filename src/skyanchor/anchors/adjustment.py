@@ -1,0 +1,186 @@
+"""Fixed-aerial bundle adjustment: ground poses and points move, aerial cameras do not, down to the last bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from skyanchor.anchors import bundle as ba
+from skyanchor.anchors.bridges import AerialAtlas
+from skyanchor.anchors.carry import AerialSightings, CarryConfig, carry
+from skyanchor.anchors.evidence import CrossMatches
+from skyanchor.anchors.local import LocalGroup
+from skyanchor.anchors.surface import intrinsics
+from skyanchor.geometry import similarity
+from skyanchor.types import Bools, Camera, Floats, Ints, Pose, Similarity
+
+
+@dataclass(frozen=True)
+class AdjustmentConfig:
+    """The two rounds of the fixed-aerial adjustment."""
+
+    carry: CarryConfig = field(default_factory=CarryConfig)
+    wide: float = 6.0
+    """Observations beyond this many sigmas are dropped after the first round."""
+    tight: float = 3.5
+    """And after the second."""
+    surface_sigma: float = 2.0
+    """Error of the aerial surface, in ground sample distances; what holds a point that one aerial photo shows."""
+    ground_points: int = 1500
+    """Points of the group's own reconstruction that keep its shape, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class FixedAerial:
+    """The group after the adjustment."""
+
+    cams_from_world: tuple[Pose, ...]
+    covariances: Floats
+    """(F, 6, 6) of (rotation rad, translation m), in the camera frame, scaled by the residuals."""
+    cross: Ints
+    """(M,), indices of the cross-view matches that agree."""
+    views_per_match: Ints
+    """(M,), aerial photos that show each of them."""
+    aerial_views: Ints
+    """(M,), aerial view each of them was painted from."""
+    reprojection: float
+    """Median residual of the cross-view observations in ground frames, in sigmas."""
+    aerial_reprojection: float
+    """Median residual in aerial photos, in sigmas."""
+    points: Floats
+    """(M, 3), adjusted positions of those matches, metres."""
+    focal_scale: float
+    """Estimated focal length over the given one; 1 when it was not refined."""
+
+
+def _ground_tracks(local: LocalGroup, world_from_local: Similarity, most: int) -> ba.Bundle:
+    """The group's own points in the world, the longest tracks first."""
+    seen = np.bincount(local.bundle.point, minlength=len(local.bundle.points))
+    chosen = np.argsort(-seen, kind="stable")[:most]
+    keep = np.zeros(len(seen), bool)
+    keep[chosen] = True
+    part, _ = ba.selected(local.bundle, keep[local.bundle.point])
+    return replace(part, points=similarity.apply(world_from_local, part.points))
+
+
+def _assembled(
+    atlas: AerialAtlas,
+    poses: tuple[Pose, ...],
+    camera: Camera,
+    matches: CrossMatches,
+    aerial: AerialSightings,
+    tracks: ba.Bundle,
+    config: AdjustmentConfig,
+) -> ba.Bundle:
+    """Cameras: the group's frames, then aerial views; points: the matches, then the group's own tracks."""
+    views = np.unique(aerial.view)
+    fixed = tuple(atlas.views[int(j)].cam_from_world for j in views)
+    k_aerial = [intrinsics(atlas.photo_camera(int(j))) for j in views]
+    frames, count = len(poses), len(matches)
+    information = np.zeros((count + len(tracks.points), 3, 3))
+    sigma = config.surface_sigma * atlas.surface.gsd
+    several = np.bincount(aerial.point, minlength=count) >= 2
+    information[:count] = np.eye(3) / np.where(several, 5.0 * sigma, sigma)[:, None, None] ** 2
+    points = np.concatenate([matches.points, tracks.points])
+    return ba.Bundle(
+        cams_from_world=(*poses, *fixed),
+        calibrations=np.array([intrinsics(camera)] * frames + k_aerial),
+        constant=np.arange(frames + len(views)) >= frames,
+        points=points,
+        camera=np.concatenate([matches.frame, frames + np.searchsorted(views, aerial.view), tracks.camera]),
+        point=np.concatenate([np.arange(count), aerial.point, count + tracks.point]),
+        xy=np.concatenate([matches.xy, aerial.xy, tracks.xy]),
+        sigma=np.concatenate([matches.sigma_px, np.full(len(aerial.view), config.carry.sigma_px), tracks.sigma]),
+        prior=points,
+        prior_information=information,
+    )
+
+
+def _pruned(bundle: ba.Bundle, tags: Ints, cross: Ints, most: float) -> tuple[ba.Bundle, Ints, Ints]:
+    """Drop far observations; a match stays only while its ground frame and an aerial photo still see it.
+
+    `tags` (K,) tells cross-view ground (0), aerial (1) and ground-track (2) observations apart, `cross` (P,) is the
+    match number of each point or -1.
+    """
+    near = ba.residual_lengths(bundle) < most
+    count = len(bundle.points)
+    ground = np.bincount(bundle.point[near & (tags == 0)], minlength=count) > 0
+    aerial = np.bincount(bundle.point[near & (tags == 1)], minlength=count) > 0
+    shape = np.bincount(bundle.point[near & (tags == 2)], minlength=count) >= 2
+    whole = np.where(cross >= 0, ground & aerial, shape)
+    keep = near & whole[bundle.point]
+    part, used = ba.selected(bundle, keep)
+    return part, tags[keep], cross[used]
+
+
+def adjust_fixed_aerial(
+    atlas: AerialAtlas,
+    camera: Camera,
+    local: LocalGroup | None,
+    poses: tuple[Pose, ...],
+    world_from_local: Similarity | None,
+    matches: CrossMatches,
+    config: AdjustmentConfig,
+    refine_focal: bool = False,
+) -> FixedAerial | None:
+    """The group's poses against the real aerial photos, or None when nothing is left to hold them.
+
+    Without `local` (the single-frame and not-ground-first ablations) only cross-view matches hold the frames.
+    """
+    aerial = carry(atlas, matches.points, matches.normals, matches.source, config.carry)
+    none = ba.Bundle((), np.empty((0, 4)), np.empty(0, bool), np.empty((0, 3)), *_no_observations())
+    tracks = none
+    if local is not None and world_from_local is not None:
+        tracks = _ground_tracks(local, world_from_local, config.ground_points)
+    whole = _assembled(atlas, poses, camera, matches, aerial, tracks, config)
+    tags = np.repeat([0, 1, 2], [len(matches), len(aerial.view), len(tracks.point)])
+    cross = np.concatenate([np.arange(len(matches)), np.full(len(tracks.points), -1)])
+    before = whole.cams_from_world[len(poses) :]
+    done = None
+    for loss, most in ((3.0, config.wide), (2.0, config.tight)):
+        if len(whole.points) < 12 or not _every_frame_held(whole, len(poses)):
+            return None
+        done = ba.adjust(whole, ba.AdjustConfig(loss_scale=loss, refine_focal=refine_focal))
+        whole, tags, cross = _pruned(done.bundle, tags, cross, most)
+    assert done is not None
+    _assert_untouched(before, whole.cams_from_world[len(poses) :])
+    return _summary(whole, done, tags, cross, matches, len(poses))
+
+
+def _no_observations() -> tuple[Ints, Ints, Floats, Floats]:
+    return np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2)), np.empty(0)
+
+
+def _every_frame_held(bundle: ba.Bundle, frames: int) -> bool:
+    return bool((np.bincount(bundle.camera, minlength=frames)[:frames] >= 6).all())
+
+
+def _assert_untouched(before: tuple[Pose, ...], after: tuple[Pose, ...]) -> None:
+    """Aerial poses are the reference: the adjustment must hand back the very same bits."""
+    for a, b in zip(before, after, strict=True):
+        assert np.array_equal(a.rotation, b.rotation) and np.array_equal(a.translation, b.translation)
+
+
+def _median(values: Floats, chosen: Bools) -> float:
+    return float(np.median(values[chosen])) if chosen.any() else float("inf")
+
+
+def _summary(
+    whole: ba.Bundle, done: ba.Adjusted, tags: Ints, cross: Ints, matches: CrossMatches, frames: int
+) -> FixedAerial:
+    lengths = ba.residual_lengths(whole)
+    views = np.bincount(whole.point[tags == 1], minlength=len(whole.points))
+    kept = np.flatnonzero(cross >= 0)
+    factor = max(1.0, _median(lengths, tags < 2) ** 2 / 1.386)
+    return FixedAerial(
+        cams_from_world=whole.cams_from_world[:frames],
+        covariances=done.covariances[:frames] * factor,
+        cross=cross[kept],
+        views_per_match=views[kept].astype(np.int64),
+        aerial_views=matches.source[cross[kept]],
+        reprojection=_median(lengths, tags == 0),
+        aerial_reprojection=_median(lengths, tags == 1),
+        points=whole.points[kept],
+        focal_scale=done.focal_scale,
+    )

@@ -1,0 +1,156 @@
+"""Numba kernel that finds a small surface patch of one photo in another photo of known pose."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from skyanchor.types import Floats, Floats32, Ints
+
+HALF = 5
+"""Patches are (2 HALF + 1)² samples."""
+SAMPLES = (2 * HALF + 1) ** 2
+
+
+@njit(cache=True, fastmath=True, inline="always")
+def _project(R: Floats, t: Floats, K: Floats, x: float, y: float, w: float) -> tuple[float, float, float]:
+    z = R[2, 0] * x + R[2, 1] * y + R[2, 2] * w + t[2]
+    if z < 0.05:
+        return -1e9, -1e9, z
+    u = (R[0, 0] * x + R[0, 1] * y + R[0, 2] * w + t[0]) / z * K[0] + K[2]
+    v = (R[1, 0] * x + R[1, 1] * y + R[1, 2] * w + t[1]) / z * K[1] + K[3]
+    return u, v, z
+
+
+@njit(cache=True, fastmath=True, inline="always")
+def _sample(image: Floats32, height: int, width: int, u: float, v: float) -> float:
+    """Bilinear grey value at a pixel position; negative outside."""
+    a, b = u - 0.5, v - 0.5
+    i, j = math.floor(b), math.floor(a)
+    if i < 0 or j < 0 or i + 1 >= height or j + 1 >= width:
+        return -1.0
+    fa, fb = a - j, b - i
+    top = image[i, j] * (1.0 - fa) + image[i, j + 1] * fa
+    low = image[i + 1, j] * (1.0 - fa) + image[i + 1, j + 1] * fa
+    return top * (1.0 - fb) + low * fb
+
+
+@njit(cache=True, fastmath=True)
+def _likeness(
+    image: Floats32, height: int, width: int, us: Floats, vs: Floats, du: float, dv: float, wanted: Floats
+) -> float:
+    """Normalised cross-correlation of `wanted` (zero mean, unit length) with the image at shifted positions."""
+    total, square, cross = 0.0, 0.0, 0.0
+    for n in range(SAMPLES):
+        value = _sample(image, height, width, us[n] + du, vs[n] + dv)
+        if value < 0:
+            return -1.0
+        total += value
+        square += value * value
+        cross += value * wanted[n]
+    spread = square - total * total / SAMPLES
+    if spread < 1.0 * SAMPLES:
+        return -1.0
+    return cross / math.sqrt(spread)
+
+
+@njit(cache=True, fastmath=True)
+def _patch(point: Floats, normal: Floats, step: float, R: Floats, t: Floats, K: Floats, us: Floats, vs: Floats) -> None:
+    """Fill us, vs with the pixels of a square patch of surface round the point."""
+    nx, ny, nz = normal[0], normal[1], normal[2]
+    if abs(nz) < 0.8:
+        ax, ay, az = -ny, nx, 0.0
+    else:
+        ax, ay, az = 0.0, -nz, ny
+    length = math.sqrt(ax * ax + ay * ay + az * az) + 1e-12
+    ax, ay, az = ax / length, ay / length, az / length
+    bx, by, bz = ny * az - nz * ay, nz * ax - nx * az, nx * ay - ny * ax
+    n = 0
+    for i in range(-HALF, HALF + 1):
+        for j in range(-HALF, HALF + 1):
+            x = point[0] + step * (i * ax + j * bx)
+            y = point[1] + step * (i * ay + j * by)
+            w = point[2] + step * (i * az + j * bz)
+            us[n], vs[n], _ = _project(R, t, K, x, y, w)
+            n += 1
+
+
+@njit(cache=True, fastmath=True)
+def _vertex(before: float, here: float, after: float) -> float:
+    """Offset of the top of the parabola through three values, -0.5 .. 0.5."""
+    bend = before - 2.0 * here + after
+    if bend > -1e-6:
+        return 0.0
+    return min(0.5, max(-0.5, 0.5 * (before - after) / bend))
+
+
+@njit(cache=True, parallel=True, fastmath=True)
+def relocate(
+    points: Floats,
+    normals: Floats,
+    reference: Ints,
+    targets: Ints,
+    images: Floats32,
+    sizes: Ints,
+    Ks: Floats,
+    Rs: Floats,
+    ts: Floats,
+    reach: int,
+) -> tuple[Floats, Floats, Floats]:
+    """(xy (N, T, 2), likeness (N, T), sharpness (N, T)): where target photos show what the reference shows.
+
+    The patch of surface round each point is read from its reference photo and searched for in each target photo, at
+    whole pixels up to `reach` from where the point would project, then at fractions. Likeness -1 = not found; sharpness
+    is how much likeness falls one pixel aside, in the direction where it falls least.
+    """
+    count, wide = targets.shape
+    xy = np.zeros((count, wide, 2))
+    likeness = np.full((count, wide), -1.0)
+    sharpness = np.zeros((count, wide))
+    side = 2 * reach + 1
+    for n in prange(count):
+        us, vs, wanted = np.empty(SAMPLES), np.empty(SAMPLES), np.empty(SAMPLES)
+        scores = np.empty((side, side))
+        r = reference[n]
+        if r < 0:
+            continue
+        _, _, z = _project(Rs[r], ts[r], Ks[r], points[n, 0], points[n, 1], points[n, 2])
+        step = z / Ks[r, 0]
+        _patch(points[n], normals[n], step, Rs[r], ts[r], Ks[r], us, vs)
+        total, square, fine = 0.0, 0.0, True
+        for i in range(SAMPLES):
+            value = _sample(images[r], sizes[r, 0], sizes[r, 1], us[i], vs[i])
+            fine = fine and value >= 0
+            wanted[i] = value
+            total += value
+            square += value * value
+        spread = square - total * total / SAMPLES
+        if not fine or spread < 9.0 * SAMPLES:
+            continue
+        for i in range(SAMPLES):
+            wanted[i] = (wanted[i] - total / SAMPLES) / math.sqrt(spread)
+        for k in range(wide):
+            j = targets[n, k]
+            if j < 0:
+                continue
+            u, v, _ = _project(Rs[j], ts[j], Ks[j], points[n, 0], points[n, 1], points[n, 2])
+            _patch(points[n], normals[n], step, Rs[j], ts[j], Ks[j], us, vs)
+            best, bi, bj = -1.0, 0, 0
+            for a in range(side):
+                for b in range(side):
+                    s = _likeness(images[j], sizes[j, 0], sizes[j, 1], us, vs, b - reach, a - reach, wanted)
+                    scores[a, b] = s
+                    if s > best:
+                        best, bi, bj = s, a, b
+            if best < 0 or bi == 0 or bj == 0 or bi == side - 1 or bj == side - 1:
+                continue
+            aside = max(scores[bi - 1, bj], scores[bi + 1, bj], scores[bi, bj - 1], scores[bi, bj + 1])
+            aside = max(aside, scores[bi - 1, bj - 1], scores[bi + 1, bj + 1])
+            aside = max(aside, scores[bi - 1, bj + 1], scores[bi + 1, bj - 1])
+            likeness[n, k] = best
+            sharpness[n, k] = best - aside
+            xy[n, k, 0] = u + bj - reach + _vertex(scores[bi, bj - 1], best, scores[bi, bj + 1])
+            xy[n, k, 1] = v + bi - reach + _vertex(scores[bi - 1, bj], best, scores[bi + 1, bj])
+    return xy, likeness, sharpness

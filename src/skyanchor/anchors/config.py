@@ -1,0 +1,111 @@
+"""Settings of the anchor stage, composed from those of its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from skyanchor.anchors.adjustment import AdjustmentConfig
+from skyanchor.anchors.bridges import BridgeConfig
+from skyanchor.anchors.local import LocalConfig
+from skyanchor.anchors.places import Near, PlacesConfig
+from skyanchor.anchors.solve import SolveConfig
+from skyanchor.anchors.surface import SurfaceConfig
+from skyanchor.anchors.verdict import VerdictConfig
+from skyanchor.matching import Sift, XFeatStar
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The paper's switches and ours; all on is the method."""
+
+    bridges: bool = True
+    """Bridge views; off, the frames are matched with aerial photos directly (retrieval, seed, graph neighbours)."""
+    visibility_graph: bool = True
+    """Graph neighbours of the seed support a group (without bridges only)."""
+    ground_first: bool = True
+    """The group's own shape is reconstructed first; off, every frame finds its own pose."""
+    metric_alignment: bool = True
+    """Re-rendered bridges and the fixed-aerial adjustment; off, poses are those of place finding."""
+    single_frame: bool = False
+    """Only the middle frame of a group is localised."""
+
+
+@dataclass(frozen=True)
+class RefineConfig:
+    """Bridges re-rendered at the estimate."""
+
+    width: int = 640
+    """Of the bridges, pixels; ground photos are matched at this width too."""
+    matcher: XFeatStar = field(default_factory=lambda: XFeatStar(keypoints=4000, longest=640))
+    """Ground frames with bridges."""
+    rounds: int = 2
+    """Render, match, solve."""
+    frames: tuple[int, int] = (3, 8)
+    """Frames of the group that are matched in the first round and in the later ones, at most."""
+    solve: SolveConfig = field(default_factory=lambda: SolveConfig(threshold=4.0, trials=(200, 2000)))
+    """Group pose from those matches."""
+    least_support: int = 20
+    """Distinct agreeing matches below which a place is dropped after the first round."""
+
+
+@dataclass(frozen=True)
+class LadderConfig:
+    """What is tried before a group is given up."""
+
+    places: int = 3
+    """Places per attempt that are refined, best supported first."""
+    ambiguous: float = 0.6
+    """A second place with more than this share of the support makes the group ambiguous."""
+    apart: float = 4.0
+    """Places nearer than this are one place, metres."""
+    wider_search: int = 3
+    """Factor on the shortlist and the seeds of the second attempt."""
+    enlarge: int = 12
+    """Frames of the enlarged group."""
+    shift: int = 6
+    """Frames by which a group is shifted into its submap."""
+
+
+@dataclass(frozen=True)
+class PriorConfig:
+    """What narrows the search."""
+
+    near: tuple[Near, ...] = ()
+    """Given by the user: the sequence stays within one of these."""
+    gps_radius: float = 25.0
+    """Error of EXIF positions, metres."""
+    walk_factor: float = 2.0
+    """Groups lie no farther apart than this many times the steps between them."""
+    walk_slack: float = 6.0
+    """Plus this, metres."""
+
+
+@dataclass(frozen=True)
+class PaperSupportConfig:
+    """Support from aerial photos, the paper's way; used when bridges are off."""
+
+    retrieved: int = 20
+    """N_ret, aerial candidates per frame."""
+    near: int = 3
+    """N_near, graph neighbours per seed."""
+    width: int = 1024
+    """Aerial photos are matched at this width, pixels."""
+
+
+@dataclass(frozen=True)
+class AnchorConfig:
+    """Stage 1: cross-view anchor localisation."""
+
+    surface: SurfaceConfig = field(default_factory=SurfaceConfig)
+    bridge: BridgeConfig = field(default_factory=BridgeConfig)
+    places: PlacesConfig = field(default_factory=PlacesConfig)
+    ground_matcher: Sift = field(default_factory=lambda: Sift(keypoints=4000))
+    """Frames of a group with each other."""
+    local: LocalConfig = field(default_factory=LocalConfig)
+    refine: RefineConfig = field(default_factory=RefineConfig)
+    adjustment: AdjustmentConfig = field(default_factory=AdjustmentConfig)
+    verdict: VerdictConfig = field(default_factory=VerdictConfig)
+    ladder: LadderConfig = field(default_factory=LadderConfig)
+    prior: PriorConfig = field(default_factory=PriorConfig)
+    paper: PaperSupportConfig = field(default_factory=PaperSupportConfig)
+    ablation: Ablation = field(default_factory=Ablation)

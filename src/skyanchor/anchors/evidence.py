@@ -1,0 +1,96 @@
+"""Cross-view matches: what the frames of a group and bridge views of the scaffold have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyanchor.anchors.bridges import Bridge, lift
+from skyanchor.anchors.solve import Sightings
+from skyanchor.geometry import cameras
+from skyanchor.matching import Features, Matcher
+from skyanchor.types import Bools, Camera, Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class CrossMatches:
+    """Surface points of the scaffold recognised in ground frames, flat arrays of one length."""
+
+    frame: Ints
+    """(N,), position in the group."""
+    xy: Floats
+    """(N, 2), pixels of the ground camera."""
+    sigma_px: Floats
+    """(N,), localisation error in those pixels."""
+    points: Floats
+    """(N, 3), on the surface, metres."""
+    normals: Floats
+    """(N, 3), unit."""
+    source: Ints
+    """(N,), aerial view the bridge pixel was painted from."""
+    bridge: Ints
+    """(N,), number of the bridge."""
+
+    def __len__(self) -> int:
+        """Number of matches."""
+        return len(self.frame)
+
+
+def joined(parts: list[CrossMatches]) -> CrossMatches:
+    """All of them, in order."""
+    if not parts:
+        none, empty = np.empty((0, 3)), np.empty(0, np.int64)
+        return CrossMatches(empty, np.empty((0, 2)), np.empty(0), none, none, empty, empty)
+    return CrossMatches(
+        np.concatenate([p.frame for p in parts]),
+        np.concatenate([p.xy for p in parts]),
+        np.concatenate([p.sigma_px for p in parts]),
+        np.concatenate([p.points for p in parts]),
+        np.concatenate([p.normals for p in parts]),
+        np.concatenate([p.source for p in parts]),
+        np.concatenate([p.bridge for p in parts]),
+    )
+
+
+def subset(matches: CrossMatches, keep: Bools | Ints) -> CrossMatches:
+    """Only some of the matches."""
+    return CrossMatches(
+        matches.frame[keep],
+        matches.xy[keep],
+        matches.sigma_px[keep],
+        matches.points[keep],
+        matches.normals[keep],
+        matches.source[keep],
+        matches.bridge[keep],
+    )
+
+
+def match_bridge(
+    matcher: Matcher, frame: int, ground: Features, number: int, bridge: Bridge, seen: Features
+) -> CrossMatches:
+    """What one ground frame and one bridge have in common; bridge pixels without surface are left out."""
+    found = matcher.match_extracted(ground, seen)
+    points, source = lift(bridge, found.xy_b)
+    last = np.array([bridge.camera.width - 1, bridge.camera.height - 1])
+    column, row = np.clip(np.floor(found.xy_b).astype(np.int64), 0, last).T
+    normals = bridge.normal[row, column].astype(np.float64) @ bridge.cam_from_world.rotation
+    good = np.isfinite(points[:, 0]) & (source >= 0)
+    count = int(good.sum())
+    # one pixel of the coarser of the two images, in ground pixels
+    coarse = max(ground.sigma_px, seen.sigma_px * ground.width / bridge.camera.width)
+    return CrossMatches(
+        np.full(count, frame, np.int64),
+        found.xy_a[good],
+        np.full(count, coarse),
+        points[good],
+        normals[good],
+        source[good],
+        np.full(count, number, np.int64),
+    )
+
+
+def sightings(matches: CrossMatches, camera: Camera) -> Sightings:
+    """The matches as the group solver takes them; `camera` is PINHOLE."""
+    rays = cameras.unproject(camera, matches.xy)
+    return Sightings(matches.frame, rays[:, :2], matches.points, matches.sigma_px / cameras.focal_px(camera))

@@ -1,0 +1,57 @@
+"""Ground frames as the anchor stage uses them: photos and features, read and extracted once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.geometry import cameras
+from skyanchor.matching import FeatureCache, Features
+from skyanchor.photos import PhotoCache
+from skyanchor.types import Camera, Photo, Sequence
+
+
+@dataclass
+class GroundFrames:
+    """The frames of one sequence; photos and features are kept while memory lasts."""
+
+    sequence: Sequence
+    config: AnchorConfig
+    _photos: PhotoCache = field(default_factory=lambda: PhotoCache(limit_bytes=256 << 20))
+    _ground: FeatureCache = field(init=False)
+    _cross: FeatureCache = field(init=False)
+    _place: FeatureCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Load the matchers."""
+        self._ground = FeatureCache(self.config.ground_matcher.load(), limit_bytes=128 << 20)
+        self._cross = FeatureCache(self.config.refine.matcher.load(), limit_bytes=256 << 20)
+        self._place = FeatureCache(self.config.places.features.load(), limit_bytes=64 << 20)
+
+    @property
+    def camera(self) -> Camera:
+        """PINHOLE camera of the undistorted photos at full resolution."""
+        return cameras.undistorted(self.sequence.camera)
+
+    def photo(self, index: int) -> Photo:
+        """The undistorted photo at full resolution."""
+        frame, camera = self.sequence.frames[index], self.sequence.camera
+        return self._photos.photo(frame.name, frame.path, camera, camera.width, frame.mask_path)[0]
+
+    def ground(self, index: int) -> Features:
+        """Keypoints for matches between frames, full-resolution pixels."""
+        return self._ground.features(self.photo(index))
+
+    def cross(self, index: int) -> Features:
+        """Features for matches with bridges, full-resolution pixels."""
+        return self._cross.features(self.photo(index))
+
+    def place(self, index: int) -> Features:
+        """Features that vote for places, full-resolution pixels."""
+        return self._place.features(self.photo(index))
+
+
+def with_focal(camera: Camera, factor: float) -> Camera:
+    """A PINHOLE camera with both focal lengths multiplied."""
+    fx, fy, cx, cy = camera.params
+    return replace(camera, params=(fx * factor, fy * factor, cx, cy))

@@ -1,0 +1,324 @@
+"""Cross-view anchor localisation: groups of street frames into the aerial frame, or an honest refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
+from skyanchor.anchors.bridges import AerialAtlas, render_bridge
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.evidence import CrossMatches, joined, match_bridge, sightings, subset
+from skyanchor.anchors.frames import GroundFrames, with_focal
+from skyanchor.anchors.local import LocalGroup, reconstruct_local
+from skyanchor.anchors.places import (
+    Near,
+    PlaceHypothesis,
+    PlaceIndex,
+    build_places,
+    distinct_support,
+    find_places,
+    spread_voters,
+)
+from skyanchor.anchors.solve import GroupSolution, solve_group
+from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
+from skyanchor.anchors.verdict import centre_sigmas, compare_halves, judge, measure
+from skyanchor.events import Listener, Note, silent
+from skyanchor.geometry import cameras, rigid
+from skyanchor.matching import Matcher
+from skyanchor.types import (
+    AnchorGroup,
+    AnchorPose,
+    Camera,
+    DepthMap,
+    Floats,
+    LocalisedGroup,
+    Pose,
+    Refusal,
+    Scaffold,
+)
+
+
+@dataclass
+class PreparedScaffold:
+    """What all groups share: the surface, its ground, painted views and described places."""
+
+    scaffold: Scaffold
+    surface: Surface
+    ground: Ground
+    atlas: AerialAtlas
+    index: PlaceIndex
+
+
+def prepare(
+    scaffold: Scaffold,
+    depth_maps: tuple[DepthMap, ...],
+    camera: Camera,
+    config: AnchorConfig,
+    near: tuple[Near, ...] = (),
+    listen: Listener = silent,
+) -> PreparedScaffold:
+    """The scaffold made ready for a ground camera; with priors only the places they allow are described."""
+    surface = fuse_surface(depth_maps, scaffold.up, config.surface)
+    ground = find_ground(surface)
+    listen(
+        Note("anchors", f"{len(surface.points)} surfels, {ground.free.sum() * ground.cell**2:.0f} m² of free ground")
+    )
+    coarse = AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
+    matcher = config.places.features.load()
+    index = build_places(coarse, ground, camera, matcher, config.places, near, listen)
+    return PreparedScaffold(scaffold, surface, ground, AerialAtlas(surface, scaffold.views, config.bridge), index)
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """A place after refinement: the group's poses and what they rest on, or why it was dropped."""
+
+    done: FixedAerial | None
+    figures: dict[str, float]
+    refusal: Refusal | None
+    support: float
+
+
+# --- one place ---------------------------------------------------------------------------------------------------
+
+
+def _rendered_matches(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    indices: tuple[int, ...],
+    chosen: list[int],
+    poses: tuple[Pose, ...],
+    camera: Camera,
+    matcher: Matcher,
+    config: AnchorConfig,
+) -> CrossMatches:
+    """Each chosen frame matched with a bridge rendered at its estimated pose."""
+    bridge_camera = cameras.scaled(camera, min(config.refine.width, camera.width))
+    parts: list[CrossMatches] = []
+    for k in chosen:
+        bridge = render_bridge(prepared.atlas, bridge_camera, poses[k])
+        if bridge.photo.mask is not None and bridge.photo.mask.any():
+            seen = matcher.extract(bridge.photo)
+            parts.append(match_bridge(matcher, k, frames.cross(indices[k]), k, bridge, seen))
+    return joined(parts)
+
+
+def _refined(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    local: LocalGroup,
+    start: GroupSolution,
+    camera: Camera,
+    matcher: Matcher,
+    config: AnchorConfig,
+) -> tuple[GroupSolution, CrossMatches, int] | Refusal:
+    """(solution, its agreeing matches, matches in all) after rounds of rendering at the estimate."""
+    solution = start
+    found: tuple[GroupSolution, CrossMatches, int] | None = None
+    for turn in range(config.refine.rounds):
+        most = config.refine.frames[0] if turn == 0 else config.refine.frames[1]
+        chosen = [int(k) for k in spread_voters(len(local.frames), most)]
+        poses = solution.cams_from_world
+        matches = _rendered_matches(prepared, frames, local.frames, chosen, poses, camera, matcher, config)
+        better = solve_group(sightings(matches, camera), local.cams_from_local, prepared.ground.up, config.refine.solve)
+        support = 0 if better is None else distinct_support(matches, better.inliers, camera.width / 100.0)
+        if better is None or support < config.refine.least_support:
+            figures = {"support": float(support), "round": float(turn)}
+            return Refusal("place-not-confirmed", f"Only {support} matches agree with a view from there.", figures)
+        solution = better
+        found = (solution, subset(matches, solution.inliers), len(matches))
+    assert found is not None
+    return found
+
+
+def _settle(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    local: LocalGroup,
+    start: GroupSolution,
+    camera: Camera,
+    matcher: Matcher,
+    config: AnchorConfig,
+) -> Settled:
+    """One place refined, adjusted against the real aerial photos and judged."""
+    result = _refined(prepared, frames, local, start, camera, matcher, config)
+    if isinstance(result, Refusal):
+        return Settled(None, result.figures, result, result.figures.get("support", 0.0))
+    solution, matches, total = result
+    guessed = frames.sequence.camera_is_guess
+    done = adjust_fixed_aerial(
+        prepared.atlas,
+        camera,
+        local,
+        solution.cams_from_world,
+        solution.world_from_local,
+        matches,
+        config.adjustment,
+        guessed,
+    )
+    if done is None:
+        gone = Refusal("nothing-left", "The aerial photos confirm too few of the matches.")
+        return Settled(None, {}, gone, 0.0)
+    halves = compare_halves(matches, local, camera, solution.world_from_local)
+    matched = len(np.unique(matches.frame))
+    figures = measure(done, matches, total, matched, local, prepared.ground, camera, halves)
+    return Settled(done, figures, judge(figures, config.verdict), figures["support"])
+
+
+# --- one group ---------------------------------------------------------------------------------------------------
+
+
+def _ambiguous(best: Settled, others: list[Settled], config: AnchorConfig) -> Refusal | None:
+    """A refusal when another place, apart from the best, has nearly as much support."""
+    assert best.done is not None
+    centre = rigid.centres_in_world(best.done.cams_from_world).mean(axis=0)
+    for other in others:
+        if other.done is None or other is best:
+            continue
+        apart = float(np.linalg.norm(rigid.centres_in_world(other.done.cams_from_world).mean(axis=0) - centre))
+        if apart > config.ladder.apart and other.support > config.ladder.ambiguous * best.support:
+            figures = {"apart": apart, "support": best.support, "other_support": other.support}
+            return Refusal("ambiguous-place", f"A place {apart:.0f} m away fits nearly as well.", figures)
+    return None
+
+
+def _try_places(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    local: LocalGroup,
+    places: tuple[PlaceHypothesis, ...],
+    camera: Camera,
+    matcher: Matcher,
+    config: AnchorConfig,
+) -> Settled:
+    """The accepted place with the most support, or the refusal of the best one."""
+    settled: list[Settled] = []
+    accepted: Settled | None = None
+    for place in places[: config.ladder.places]:
+        if accepted is not None and place.support < config.ladder.ambiguous * places[0].support:
+            break
+        one = _settle(prepared, frames, local, place.solution, camera, matcher, config)
+        settled.append(one)
+        if one.refusal is None and (accepted is None or one.support > accepted.support):
+            accepted = one
+    if accepted is not None:
+        doubt = _ambiguous(accepted, settled, config)
+        return accepted if doubt is None else replace(accepted, refusal=doubt)
+    if not settled:
+        return Settled(None, {}, Refusal("no-place", "No place of the scaffold looks like these frames."), 0.0)
+    return max(settled, key=lambda s: s.support)
+
+
+def _local_group(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | Refusal:
+    features = tuple(frames.ground(i) for i in indices)
+    matcher = config.ground_matcher.load()
+    guessed = frames.sequence.camera_is_guess
+    return reconstruct_local(indices, features, frames.camera, matcher, config.local, guessed)
+
+
+def _widened(frames: GroundFrames, indices: tuple[int, ...], by: int) -> tuple[int, ...]:
+    """The frames with up to `by` more on either side, inside the sequence."""
+    first, last = max(0, indices[0] - by), min(len(frames.sequence.frames) - 1, indices[-1] + by)
+    return tuple(range(first, last + 1))
+
+
+def _attempt(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    indices: tuple[int, ...],
+    near: tuple[Near, ...],
+    matcher: Matcher,
+    config: AnchorConfig,
+) -> tuple[Settled, LocalGroup | None, Camera]:
+    """One rung of the ladder: shape, places, refinement, verdict."""
+    local = _local_group(frames, indices, config)
+    if isinstance(local, LocalGroup) and local.parallax_deg < config.local.low_parallax_deg:
+        wider = _local_group(frames, _widened(frames, indices, 6), config)
+        local = wider if isinstance(wider, LocalGroup) else local
+    if isinstance(local, Refusal):
+        return Settled(None, local.figures, local, 0.0), None, frames.camera
+    camera = with_focal(frames.camera, local.focal_scale)
+    features = tuple(frames.place(i) for i in local.frames)
+    places = find_places(prepared.index, prepared.ground, local, features, camera, config.places, near)
+    return _try_places(prepared, frames, local, places, camera, matcher, config), local, camera
+
+
+def _rungs(
+    frames: GroundFrames, group: AnchorGroup, config: AnchorConfig
+) -> list[tuple[tuple[int, ...], AnchorConfig]]:
+    """What is tried in turn: as it is, a wider search, the group shifted into its submap, twelve frames."""
+    factor = config.ladder.wider_search
+    wide = replace(
+        config,
+        places=replace(
+            config.places,
+            shortlist=config.places.shortlist * factor,
+            seeds=config.places.seeds * factor,
+            voters=config.places.voters * 2,
+        ),
+        ladder=replace(config.ladder, places=config.ladder.places * 2),
+    )
+    spans = [frames.sequence.submaps[m].frames for m in group.submaps] or [tuple(range(len(frames.sequence.frames)))]
+    inside = [f for span in spans for f in span]
+    middle = (min(inside) + max(inside)) / 2.0
+    way = 1 if np.mean(group.frames) < middle else -1
+    shifted = tuple(f + way * config.ladder.shift for f in group.frames)
+    missing = max(0, config.ladder.enlarge - len(group.frames))
+    first = group.frames[0] - (missing if way < 0 else 0)
+    larger = tuple(range(first, first + len(group.frames) + missing))
+    rungs = [(group.frames, config), (group.frames, wide), (shifted, config), (larger, config)]
+    last = len(frames.sequence.frames)
+    seen: set[tuple[tuple[int, ...], bool]] = set()
+    kept = []
+    for indices, settings in rungs:
+        key = (indices, settings is wide)
+        if indices and indices[0] >= 0 and indices[-1] < last and key not in seen:
+            seen.add(key)
+            kept.append((indices, settings))
+    return kept
+
+
+def localise_group(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    group: AnchorGroup,
+    config: AnchorConfig,
+    near: tuple[Near, ...] = (),
+) -> tuple[LocalisedGroup, float]:
+    """(the verdict on one group, focal scale): the first rung of the ladder that is accepted, or the last refusal."""
+    matcher = config.refine.matcher.load()
+    attempts: list[Refusal] = []
+    figures: dict[str, float] = {}
+    for indices, settings in _rungs(frames, group, config):
+        settled, local, _ = _attempt(prepared, frames, indices, near, matcher, settings)
+        figures = settled.figures or figures
+        if settled.refusal is None and settled.done is not None and local is not None:
+            kept = tuple(i for i in indices if i in local.frames)
+            poses = _anchor_poses(settled.done, local, kept, settled.figures)
+            scale = local.focal_scale * settled.done.focal_scale
+            accepted = replace(group, frames=kept)
+            return LocalisedGroup(accepted, poses, None, settled.figures, tuple(attempts)), scale
+        attempts.append(settled.refusal or Refusal("no-place", "No place was found."))
+    last = attempts.pop()
+    return LocalisedGroup(group, (), last, figures, tuple(attempts)), 1.0
+
+
+def _anchor_poses(
+    done: FixedAerial, local: LocalGroup, kept: tuple[int, ...], figures: dict[str, float]
+) -> tuple[AnchorPose, ...]:
+    covariances = honest_covariances(done, figures)
+    slots = [local.frames.index(i) for i in kept]
+    return tuple(AnchorPose(local.frames[k], done.cams_from_world[k], covariances[k]) for k in slots)
+
+
+def honest_covariances(done: FixedAerial, figures: dict[str, float]) -> Floats:
+    """Covariances no smaller than what two halves of the evidence disagree by.
+
+    Errors of the surface are shared by neighbouring matches, so counting matches flatters; each half is off by about
+    1/√2 of the distance between them, the whole by half of it.
+    """
+    formal = float(np.mean(centre_sigmas(done.covariances, done.cams_from_world)))
+    factor = max(1.0, (0.5 * figures.get("halves", 0.0) / max(formal, 1e-9)) ** 2)
+    return done.covariances * factor

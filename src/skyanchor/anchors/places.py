@@ -1,0 +1,280 @@
+"""Place finding: where in the scaffold a group of street frames may stand, with no prior or with one.
+
+Bridge views on a grid over the walkable ground are described once. A group votes with several frames: a global
+descriptor picks a shortlist, mutual feature matches rank it, and the whole group's geometry decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skyanchor.anchors.bridges import (
+    AerialAtlas,
+    BridgeConfig,
+    Node,
+    NodeConfig,
+    lift,
+    nodes,
+    render_bridge,
+)
+from skyanchor.anchors.evidence import CrossMatches, joined, sightings
+from skyanchor.anchors.local import LocalGroup
+from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
+from skyanchor.anchors.surface import Ground
+from skyanchor.events import Listener, Progress, silent
+from skyanchor.geometry import cameras
+from skyanchor.matching import Features, SparseMatcher, XFeat, match_features
+from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, vlad
+from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
+
+
+@dataclass(frozen=True)
+class Near:
+    """A prior: the group stands within a radius of a point."""
+
+    x: float
+    """Metres along the scaffold's first horizontal axis (world x when z is up)."""
+    y: float
+    """Metres along its second."""
+    radius: float
+    """Metres."""
+
+
+@dataclass(frozen=True)
+class PlacesConfig:
+    """How places are described and searched."""
+
+    nodes: NodeConfig = field(default_factory=NodeConfig)
+    bridge: BridgeConfig = field(
+        default_factory=lambda: BridgeConfig(far=80.0, paint_width=800, front_width=400, sources=12)
+    )
+    """Bridge views of the index: cheaper than those of the refinement."""
+    width: int = 416
+    """Of those views, pixels."""
+    features: XFeat = field(default_factory=lambda: XFeat(keypoints=700, longest=416, threshold=0.01))
+    """Local features of places and of the frames that look for them."""
+    centres: int = 64
+    """Words of the vocabulary."""
+    least_painted: float = 0.12
+    """Share of a view that must show the scaffold."""
+    voters: int = 3
+    """Frames of the group that vote."""
+    shortlist: int = 300
+    """Views that the global descriptor leaves for matching."""
+    least_cosine: float = 0.75
+    """Cosine between descriptors of a vote, at least."""
+    seeds: int = 8
+    """Best places that the group's geometry is tried at."""
+    reach: float = 9.0
+    """Views this near to a seed help its geometry, metres."""
+    solve: SolveConfig = field(default_factory=lambda: SolveConfig(threshold=5.0, trials=(200, 2000)))
+    """Geometry of the group at a seed; the residual includes surface errors seen from some metres away."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceView:
+    """One described bridge view: its features and where they lie on the surface."""
+
+    node: Node
+    features: Features
+    points: Floats32
+    """(N, 3), world, metres."""
+    source: Ints
+    """(N,), aerial view each was painted from."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceIndex:
+    """All described views of the walkable scaffold."""
+
+    views: tuple[PlaceView, ...]
+    eyes: Floats
+    """(V, 3), metres."""
+    vocabulary: Vocabulary
+    globals_: Floats32
+    """(V, E), unit."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceHypothesis:
+    """A place where the group's geometry found support."""
+
+    solution: GroupSolution
+    support: int
+    """Ground keypoints that agree, each counted once."""
+    votes: float
+    """Mutual matches of the seed view, summed over the voters."""
+
+
+def view_camera(camera: Camera, width: int) -> Camera:
+    """The ground camera at the index's resolution, without distortion."""
+    return cameras.scaled(cameras.undistorted(camera), min(width, camera.width))
+
+
+def _described(
+    atlas: AerialAtlas, node: Node, camera: Camera, matcher: SparseMatcher, least_painted: float
+) -> PlaceView | None:
+    bridge = render_bridge(atlas, camera, node.cam_from_world)
+    if bridge.photo.mask is None or bridge.photo.mask.mean() < least_painted:
+        return None
+    found = matcher.extract(bridge.photo)
+    points, source = lift(bridge, found.xy)
+    good = np.isfinite(points[:, 0]) & (source >= 0)
+    if good.sum() < 20:
+        return None
+    features = Features(
+        found.xy[good],
+        found.descriptors[good],
+        found.scores[good],
+        found.scales[good],
+        found.width,
+        found.height,
+        found.sigma_px,
+    )
+    return PlaceView(node, features, points[good].astype(np.float32), source[good])
+
+
+def _wanted(all_nodes: tuple[Node, ...], ground: Ground, near: tuple[Near, ...]) -> tuple[Node, ...]:
+    """The nodes that some prior allows; all of them without priors."""
+    if not near:
+        return all_nodes
+    flat = np.array([node.eye for node in all_nodes]).reshape(-1, 3) @ ground.across.T
+    allowed = np.zeros(len(all_nodes), bool)
+    for one in near:
+        allowed |= np.linalg.norm(flat - np.array([one.x, one.y]), axis=1) <= one.radius
+    return tuple(node for node, good in zip(all_nodes, allowed, strict=True) if good)
+
+
+def build_places(
+    atlas: AerialAtlas,
+    ground: Ground,
+    camera: Camera,
+    matcher: SparseMatcher,
+    config: PlacesConfig,
+    near: tuple[Near, ...] = (),
+    listen: Listener = silent,
+) -> PlaceIndex:
+    """Bridge views over the walkable ground, or over the parts that priors allow, with their descriptors."""
+    seen_as = view_camera(camera, config.width)
+    wanted = _wanted(nodes(ground, config.nodes), ground, near)
+    held: list[PlaceView] = []
+    for i, node in enumerate(wanted):
+        view = _described(atlas, node, seen_as, matcher, config.least_painted)
+        if view is not None:
+            held.append(view)
+        if (i + 1) % 50 == 0 or i + 1 == len(wanted):
+            listen(Progress("anchors", "describe places", i + 1, len(wanted)))
+    if not held:
+        return PlaceIndex(
+            (), np.empty((0, 3)), Vocabulary(np.zeros((1, 64), np.float32)), np.empty((0, 64), np.float32)
+        )
+    vocabulary = fit_vocabulary(np.concatenate([v.features.descriptors for v in held]), config.centres)
+    described = np.stack([vlad(v.features.descriptors, vocabulary) for v in held])
+    return PlaceIndex(tuple(held), np.array([v.node.eye for v in held]), vocabulary, described)
+
+
+def _allowed(index: PlaceIndex, ground: Ground, near: tuple[Near, ...]) -> Bools:
+    if not near:
+        return np.ones(len(index.views), bool)
+    flat = index.eyes @ ground.across.T
+    inside = [np.linalg.norm(flat - np.array([one.x, one.y]), axis=1) <= one.radius for one in near]
+    return np.asarray(np.any(inside, axis=0), dtype=bool)
+
+
+def count_votes(
+    index: PlaceIndex, voters: tuple[Features, ...], allowed: Bools, config: PlacesConfig
+) -> tuple[Ints, Floats]:
+    """(views, votes): the shortlist by global descriptor, and mutual matches of all voters with each, most first."""
+    if not allowed.any():
+        return np.empty(0, np.int64), np.empty(0)
+    described = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
+    likeness = np.where(allowed, (described @ index.globals_.T).sum(axis=0), -np.inf)
+    short = np.argsort(-likeness, kind="stable")[: min(config.shortlist, int(allowed.sum()))]
+    votes = np.array(
+        [
+            sum(len(match_features(f, index.views[int(v)].features, 1.0, config.least_cosine)) for f in voters)
+            for v in short
+        ],
+        dtype=np.float64,
+    )
+    order = np.argsort(-votes, kind="stable")
+    return short[order].astype(np.int64), votes[order]
+
+
+def spread_voters(count: int, voters: int) -> Ints:
+    """Positions of `voters` frames spread over a group of `count`, both ends included."""
+    return np.unique(np.round(np.linspace(0, count - 1, min(voters, count))).astype(np.int64))
+
+
+def _matches_at(
+    index: PlaceIndex, chosen: Ints, features: tuple[Features, ...], frames: Ints, camera: Camera, config: PlacesConfig
+) -> CrossMatches:
+    """What the frames see of the chosen views, in pixels of the ground camera."""
+    parts: list[CrossMatches] = []
+    for v in chosen:
+        view = index.views[int(v)]
+        for k in frames:
+            pairs = match_features(features[int(k)], view.features, 1.0, config.least_cosine)
+            count = len(pairs)
+            ratio = camera.width / features[int(k)].width
+            pixel = camera.width / view.features.width
+            parts.append(
+                CrossMatches(
+                    np.full(count, k, np.int64),
+                    features[int(k)].xy[pairs[:, 0]] * ratio,
+                    np.full(count, pixel),
+                    view.points[pairs[:, 1]].astype(np.float64),
+                    np.zeros((count, 3)),
+                    view.source[pairs[:, 1]],
+                    np.full(count, v, np.int64),
+                )
+            )
+    return joined(parts)
+
+
+def _seeds(index: PlaceIndex, views: Ints, votes: Floats, config: PlacesConfig) -> list[tuple[Ints, float]]:
+    """Clusters of ranked views: each seed with the views near it that look about the same way."""
+    taken: set[int] = set()
+    seeds: list[tuple[Ints, float]] = []
+    headings = np.array([index.views[int(v)].node.heading for v in views])
+    for i, v in enumerate(views):
+        if int(v) in taken:
+            continue
+        close = np.linalg.norm(index.eyes[views] - index.eyes[v], axis=1) < config.reach
+        turn = np.abs((headings - headings[i] + np.pi) % (2.0 * np.pi) - np.pi)
+        members = np.flatnonzero(close & (turn < np.radians(70.0)))[:6]
+        taken.update(int(views[m]) for m in members[:3])
+        seeds.append((views[members], float(votes[i])))
+        if len(seeds) == config.seeds:
+            break
+    return seeds
+
+
+def distinct_support(matches: CrossMatches, inliers: Bools, cell_px: float) -> int:
+    """Agreeing matches, those of one frame within one image cell counted once."""
+    cells = np.floor(matches.xy[inliers] / cell_px).astype(np.int64)
+    return len(np.unique(np.column_stack([matches.frame[inliers], cells]), axis=0))
+
+
+def find_places(
+    index: PlaceIndex,
+    ground: Ground,
+    local: LocalGroup,
+    features: tuple[Features, ...],
+    camera: Camera,
+    config: PlacesConfig,
+    near: tuple[Near, ...] = (),
+) -> tuple[PlaceHypothesis, ...]:
+    """Places that the whole group's geometry supports, the best supported first; `features` per frame of the group."""
+    frames = spread_voters(len(features), config.voters)
+    views, votes = count_votes(index, tuple(features[int(k)] for k in frames), _allowed(index, ground, near), config)
+    found: list[PlaceHypothesis] = []
+    for members, vote in _seeds(index, views, votes, config):
+        matches = _matches_at(index, members, features, frames, camera, config)
+        solution = solve_group(sightings(matches, camera), local.cams_from_local, ground.up, config.solve)
+        if solution is not None:
+            support = distinct_support(matches, solution.inliers, camera.width / 100.0)
+            found.append(PlaceHypothesis(solution, support, vote))
+    return tuple(sorted(found, key=lambda h: -h.support))

@@ -1,0 +1,186 @@
+"""Accept or refuse a localised group, with the figures that decided. Precision before recall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyanchor.anchors.adjustment import FixedAerial
+from skyanchor.anchors.evidence import CrossMatches, sightings, subset
+from skyanchor.anchors.local import LocalGroup
+from skyanchor.anchors.places import distinct_support
+from skyanchor.anchors.solve import refine_similarity
+from skyanchor.anchors.surface import Ground, height_above_ground
+from skyanchor.geometry import rigid, similarity
+from skyanchor.types import Bools, Camera, Floats, Pose, Refusal, Similarity
+
+
+@dataclass(frozen=True)
+class VerdictConfig:
+    """What an accepted group must show."""
+
+    least_support: int = 60
+    """Distinct places in the group's images that agree with the aerial photos."""
+    least_ratio: float = 0.30
+    """Agreeing over all cross-view matches of the last round."""
+    least_frame_share: float = 0.6
+    """Share of the matched frames that see enough of the scaffold on their own."""
+    least_frame_support: int = 8
+    """What is enough for one frame."""
+    least_views: int = 4
+    """Aerial photos with real support."""
+    least_view_support: int = 5
+    """Matches that make an aerial photo's support real."""
+    least_spread: float = 0.10
+    """Share of the cells of an 8 x 5 image grid, over all frames together, that hold an agreeing match."""
+    most_reprojection: float = 2.0
+    """Median residual in ground frames, sigmas."""
+    most_aerial_reprojection: float = 2.0
+    """Median residual in aerial photos, sigmas."""
+    most_tilt_deg: float = 25.0
+    """Angle between a camera's up and the scene's, degrees."""
+    height: tuple[float, float] = (0.3, 5.0)
+    """Least and most median height of the cameras above the ground, metres."""
+    most_bend: float = 0.08
+    """Deviation of the adjusted centres from the ground-only shape, over the group's length."""
+    most_turn_deg: float = 1.0
+    """Deviation of the adjusted relative rotations from the ground-only ones, degrees."""
+    most_halves: float = 0.6
+    """Distance between the solutions of two halves of the evidence, metres."""
+    most_scale_halves: float = 0.25
+    """Difference of the scales of the two halves, as a fraction."""
+    most_sigma: float = 0.35
+    """Largest standard deviation of a camera centre, metres."""
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """How far the solutions of two halves of the evidence lie apart, the worst of several splits."""
+
+    metres: float
+    degrees: float
+    scale: float
+    """Fraction."""
+
+
+def _half_solution(
+    matches: CrossMatches, keep: Bools, local: LocalGroup, camera: Camera, start: Similarity
+) -> Similarity | None:
+    if keep.sum() < 20:
+        return None
+    return refine_similarity(sightings(subset(matches, keep), camera), local.cams_from_local, start, 2.0)
+
+
+def _distance(a: Similarity, b: Similarity, local: LocalGroup) -> tuple[float, float, float]:
+    poses_a, poses_b = ([similarity.transform_camera(s, pose) for pose in local.cams_from_local] for s in (a, b))
+    apart = rigid.centres_in_world(poses_a) - rigid.centres_in_world(poses_b)
+    turn = np.degrees(rigid.angle_between(a.rotation, b.rotation))
+    return float(np.linalg.norm(apart, axis=1).mean()), float(turn), float(abs(np.log(a.scale / b.scale)))
+
+
+def compare_halves(matches: CrossMatches, local: LocalGroup, camera: Camera, start: Similarity) -> Halves:
+    """Solve with every other frame, and with the left and the right of the images; nan when a half is too small."""
+    middle = float(np.median(matches.xy[:, 0])) if len(matches) else 0.0
+    splits = [matches.frame % 2 == 0, matches.xy[:, 0] < middle]
+    found: list[tuple[float, float, float]] = []
+    for first in splits:
+        a = _half_solution(matches, first, local, camera, start)
+        b = _half_solution(matches, ~first, local, camera, start)
+        if a is None or b is None:
+            return Halves(float("nan"), float("nan"), float("nan"))
+        found.append(_distance(a, b, local))
+    metres, degrees, scale = np.max(found, axis=0)
+    return Halves(float(metres), float(degrees), float(scale))
+
+
+def _spread(xy: Floats, camera: Camera) -> float:
+    """Share of the cells of an 8 x 5 grid that hold a pixel of xy."""
+    cells = np.floor(xy / np.array([camera.width / 8.0, camera.height / 5.0])).astype(np.int64)
+    return len(np.unique(np.clip(cells, 0, [7, 4]), axis=0)) / 40.0
+
+
+def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, float]:
+    """(centres' rms deviation from the ground-only shape over the group's length, largest relative turn in degrees)."""
+    if len(poses) < 3:
+        return 0.0, 0.0
+    centres, shape = rigid.centres_in_world(poses), rigid.centres_in_world(local.cams_from_local)
+    world_from_local = similarity.align_cameras(local.cams_from_local, poses)
+    off = np.linalg.norm(similarity.apply(world_from_local, shape) - centres, axis=1)
+    length = float(np.linalg.norm(np.diff(centres, axis=0), axis=1).sum())
+    turns = [
+        rigid.angle_between(p.rotation, similarity.transform_camera(world_from_local, q).rotation)
+        for p, q in zip(poses, local.cams_from_local, strict=True)
+    ]
+    return float(np.sqrt((off**2).mean()) / max(length, 1e-9)), float(np.degrees(max(turns)))
+
+
+def centre_sigmas(covariances: Floats, poses: tuple[Pose, ...]) -> Floats:
+    """(F,), largest standard deviation of each camera centre, metres.
+
+    c = -Rᵀ t; under a left perturbation (w, v) the centre moves by -Rᵀ v, so its covariance is that of v, turned.
+    """
+    return np.sqrt(np.array([np.linalg.eigvalsh(c[3:, 3:])[-1] for c in covariances]))
+
+
+def measure(
+    done: FixedAerial,
+    matches: CrossMatches,
+    total: int,
+    matched_frames: int,
+    local: LocalGroup | None,
+    ground: Ground,
+    camera: Camera,
+    halves: Halves,
+) -> dict[str, float]:
+    """Every figure the verdict looks at; `matches` went into the adjustment, `total` were found."""
+    agreeing = subset(matches, done.cross)
+    per_frame = np.bincount(agreeing.frame, minlength=1)
+    per_view = np.bincount(done.aerial_views, minlength=1)
+    centres = rigid.centres_in_world(done.cams_from_world)
+    tilt = [np.degrees(np.arccos(np.clip(-pose.rotation[1] @ ground.up, -1, 1))) for pose in done.cams_from_world]
+    bend, turn = (0.0, 0.0) if local is None else shape_deviation(done.cams_from_world, local)
+    return {
+        "support": float(distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0)),
+        "ratio": len(agreeing) / max(total, 1),
+        "frame_share": float((per_frame >= 8).sum()) / max(matched_frames, 1),
+        "aerial_views": float((per_view >= 5).sum()),
+        "many_view_share": float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,
+        "spread": _spread(agreeing.xy, camera),
+        "reprojection": done.reprojection,
+        "aerial_reprojection": done.aerial_reprojection,
+        "tilt_deg": float(max(tilt)),
+        "height": float(np.nan_to_num(np.nanmedian(height_above_ground(ground, centres)), nan=-1.0)),
+        "bend": bend,
+        "turn_deg": turn,
+        "halves": halves.metres,
+        "halves_deg": halves.degrees,
+        "halves_scale": halves.scale,
+        "sigma": float(centre_sigmas(done.covariances, done.cams_from_world).max()),
+        "step": float(np.linalg.norm(np.diff(centres, axis=0), axis=1).mean()) if len(centres) > 1 else 0.0,
+    }
+
+
+def judge(figures: dict[str, float], config: VerdictConfig) -> Refusal | None:
+    """None to accept, else the first test that failed."""
+    f = figures
+    tests = [
+        ("too-little-support", f["support"] >= config.least_support, "support"),
+        ("too-many-disagree", f["ratio"] >= config.least_ratio, "ratio"),
+        ("frames-without-support", f["frame_share"] >= config.least_frame_share, "frame_share"),
+        ("too-few-aerial-views", f["aerial_views"] >= config.least_views, "aerial_views"),
+        ("support-in-one-spot", f["spread"] >= config.least_spread, "spread"),
+        ("ground-reprojection", f["reprojection"] <= config.most_reprojection, "reprojection"),
+        ("aerial-reprojection", f["aerial_reprojection"] <= config.most_aerial_reprojection, "aerial_reprojection"),
+        ("camera-tilt", f["tilt_deg"] <= config.most_tilt_deg, "tilt_deg"),
+        ("camera-height", config.height[0] <= f["height"] <= config.height[1], "height"),
+        ("shape-bent", f["bend"] <= config.most_bend, "bend"),
+        ("shape-turned", f["turn_deg"] <= config.most_turn_deg, "turn_deg"),
+        ("halves-disagree", f["halves"] <= config.most_halves, "halves"),
+        ("scale-of-halves", f["halves_scale"] <= config.most_scale_halves, "halves_scale"),
+        ("too-uncertain", f["sigma"] <= config.most_sigma, "sigma"),
+    ]
+    for reason, passed, name in tests:
+        if not passed:  # nan fails every comparison
+            return Refusal(reason, f"{name} is {f[name]:.3g}.", figures)
+    return None
