@@ -273,7 +273,7 @@ def _table(splats: Splats, owners: bool) -> Table:
 
 def write_splat(path: Path, splats: Splats) -> None:
     """Write the 32-byte web format (.splat)."""
-    _write_atomically(path, [splat_bytes(splats)])
+    files.write_bytes(path, splat_bytes(splats))
 
 
 def splat_bytes(splats: Splats) -> bytes:
@@ -288,4 +288,4 @@ def splat_bytes(splats: Splats) -> bytes:
     table["position"], table["scale"] = splats.means, scales
     table["rgba"] = np.round(np.clip(color, 0.0, 1.0) * 255.0)
     table["rotation"] = np.clip(np.round(unit * 128.0 + 128.0), 0, 255)
-    files.write_bytes(path, table[order].tobytes())
+    return bytes(table[order].tobytes())

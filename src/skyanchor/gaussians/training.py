@@ -50,6 +50,8 @@ class TrainConfig:
     """Per set of Gaussians; None = frozen. Frozen sets come last."""
     growth: AnyGrowth | None = field(default_factory=SplitGrowth)
     """How the first set grows; None = never."""
+    warmup: int = 0
+    """Iterations over which the learning rates rise from zero: Adam's first steps would shake a trained set."""
     sh_degree: int = 3
     """Highest band that is learnt."""
     sh_every: int = 1_000
@@ -165,9 +167,10 @@ def _updated(
     """After the backward pass: parameters moved, exposure moved, the first set grown."""
     count = state.iteration + 1
     progress = min(count / max(config.iterations, 1), 1.0)
+    eased = min(1.0, count / config.warmup) if config.warmup else 1.0
     for one, rates in zip(state.sets, config.rates, strict=True):
         if rates is not None:
-            adam_step(one, rates, step=count, progress=progress, extent=extent)
+            adam_step(one, rates.scaled(eased), step=count, progress=progress, extent=extent)
     if colour_map is not None and target.exposure is not None and colour_map.grad is not None:
         rate = config.exposure.rate * 0.1**progress
         exposure.update(state.exposures, target.exposure, colour_map.grad, rate)

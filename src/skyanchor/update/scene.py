@@ -42,7 +42,11 @@ class UpdateConfig:
     """Frozen insertion; rates are (ground, aerial)."""
     joint: TrainConfig | None = field(
         default_factory=lambda: TrainConfig(
-            iterations=40_000, rates=(Rates().scaled(0.3), Rates().scaled(0.1), None), growth=None, sh_every=0
+            iterations=40_000,
+            rates=(Rates().scaled(0.3), Rates().scaled(0.1), None),
+            growth=None,
+            sh_every=0,
+            warmup=500,
         )
     )
     """Joint refinement; rates are (ground, aerial that ground views see, the rest). None = leave it out."""
@@ -70,6 +74,29 @@ class UpdateConfig:
     """dB."""
     owner: int = 1
     """Owner of the new Gaussians: the number of this ground sequence."""
+
+
+CPU = UpdateConfig(
+    insertion=TrainConfig(
+        iterations=1_400, width=480, coarse_until=(0.3,), rates=(Rates(), None),
+        growth=SplitGrowth(start=300, stop=900, every=150, reset_every=0, most=120_000), sh_degree=1, sh_every=300,
+        checkpoint_every=200,
+    ),
+    joint=TrainConfig(
+        iterations=800, width=480, rates=(Rates().scaled(0.5), Rates().scaled(0.1), None), growth=None, sh_degree=1,
+        sh_every=0, warmup=100, checkpoint_every=200,
+    ),
+    score_every=200,
+)  # fmt: skip
+"""Minutes on two cores."""
+
+CUDA = UpdateConfig()
+"""The paper's 30K + 40K iterations, ended early when the held-out curves are flat."""
+
+
+def preset(device: str) -> UpdateConfig:
+    """The settings for a device, `cpu` or `cuda`."""
+    return CPU if device == "cpu" else CUDA
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skyanchor.gaussians.views import TrainingView, aerial_pool
+from skyanchor.scaffold import training
 from skyanchor.types import Sequence, Trajectory, View
 
 HELD_OUT_EVERY = 8
@@ -20,10 +21,7 @@ class Split:
 
 def split(views: tuple[View, ...], every: int = HELD_OUT_EVERY) -> Split:
     """Views 0, every, 2 every ... are held out."""
-    return Split(
-        tuple(view for k, view in enumerate(views) if k % every),
-        tuple(view for k, view in enumerate(views) if k % every == 0),
-    )
+    return Split(*training.split(views, every))
 
 
 def ground_views(sequence: Sequence, trajectory: Trajectory) -> tuple[View, ...]:

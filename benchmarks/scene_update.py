@@ -1,0 +1,184 @@
+"""Update a scene's aerial model from its street photos and print PSNR from air and street, before and after.
+
+    python benchmarks/scene_update.py SCENE [--splats aerial.ply] [--run RUN] [--device auto] [--width PX] ...
+
+SCENE holds aerial/ (sparse/, images/) and ground/ (images/, truth/). Poses are the true ones, or those of a finished
+run (--run), so that the two can be compared. Without --splats the aerial model is trained first.
+--ablations adds a row per switch: paper's objective, not frozen, no dense points, no joint refinement, from scratch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pycolmap
+
+from skyanchor import records
+from skyanchor.events import Event, Note, Progress
+from skyanchor.gaussians.devices import Engine, load_engine
+from skyanchor.gaussians.ply import read_splats, write_ply
+from skyanchor.gaussians.splats import Splats
+from skyanchor.geometry import cameras
+from skyanchor.photos import PhotoCache
+from skyanchor.scaffold import load_scaffold, training
+from skyanchor.stereo.backends import NumbaStereo, TorchStereo
+from skyanchor.types import DepthMap, Floats, Pose, Scaffold, View
+from skyanchor.update.ground_points import (
+    GroundPointConfig,
+    consistent_ground_depth,
+    depth_views,
+    ground_cloud,
+    ground_depth,
+    source_views,
+)
+from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene
+from skyanchor.update.views import split
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scene", type=Path)
+    parser.add_argument("--splats", type=Path, help="aerial model; trained when it is not given")
+    parser.add_argument("--aerial-iterations", type=int, help="of that training")
+    parser.add_argument("--run", type=Path, help="take the poses of this run instead of the true ones")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--width", type=int, help="pixels of training and scoring")
+    parser.add_argument("--depth-width", type=int, default=640, help="pixels of the street's depth maps")
+    parser.add_argument("--insertion", type=int, help="iterations")
+    parser.add_argument("--joint", type=int, help="iterations")
+    parser.add_argument("--ablations", action="store_true")
+    parser.add_argument("--out", type=Path, help="write the trained aerial model here")
+    return parser.parse_args()
+
+
+def true_views(scene: Path, scaffold: Scaffold) -> tuple[View, ...]:
+    """The street frames at their true poses."""
+    model = pycolmap.Reconstruction(str(scene / "ground/truth"))
+    views = []
+    for k, image in enumerate(sorted(model.images.values(), key=lambda one: one.name)):
+        pose = image.cam_from_world()
+        rotation = np.array(pose.rotation.matrix())
+        translation = np.array(pose.translation) + rotation @ scaffold.georef.offset
+        camera = cameras.from_colmap(model.cameras[image.camera_id])
+        path = scene / "ground/images" / image.name
+        views.append(View(image.name, path, camera, Pose(rotation, translation), image_id=k))
+    return tuple(views)
+
+
+def recovered_views(scene: Path, run: Path) -> tuple[View, ...]:
+    """The street frames at the poses of a run."""
+    found = records.load_trajectory(run)
+    posed = [frame for frame in found.frames if frame.cam_from_world is not None]
+    names = found.names
+    return tuple(
+        View(names[f.frame], scene / "ground/images" / names[f.frame], found.camera, f.cam_from_world, image_id=f.frame)
+        for f in posed
+        if f.cam_from_world is not None
+    )
+
+
+def street_depth(views: tuple[View, ...], points: Floats, config: GroundPointConfig) -> list[DepthMap]:
+    """Consistent depth maps along the walk."""
+    photos = PhotoCache(1 << 30)
+    chosen = depth_views(views, config)
+    sources = {k: [views[j] for j in source_views(views, k, config)] for k in chosen}
+    raw = [ground_depth(views[k], sources[k], points, photos, config) for k in chosen]
+    near = [[raw[j] for j in range(max(0, i - 3), min(len(raw), i + 4)) if j != i] for i in range(len(raw))]
+    return [consistent_ground_depth(one, others, config) for one, others in zip(raw, near, strict=True)]
+
+
+def aerial_model(scaffold: Scaffold, engine: Engine, options: argparse.Namespace) -> Splats:
+    if options.splats:
+        return read_splats(options.splats)
+    config = training.preset(engine.device)
+    if options.aerial_iterations:
+        config = training.with_iterations(config, options.aerial_iterations)
+    if options.width:
+        config = replace(config, train=replace(config.train, width=options.width))
+    model = training.train_aerial(scaffold, engine, config, listener=spoken())
+    print(f"aerial model: {len(model.splats)} Gaussians, {model.seconds:.0f} s, {model.scores.psnr:.2f} dB held out")
+    if options.out:
+        write_ply(options.out, model.splats)
+    return model.splats
+
+
+def settings(engine: Engine, options: argparse.Namespace) -> UpdateConfig:
+    config = preset(engine.device)
+    insertion, joint = config.insertion, config.joint
+    assert joint is not None
+    if options.width:
+        insertion, joint = replace(insertion, width=options.width), replace(joint, width=options.width)
+    if options.insertion:
+        insertion = replace(insertion, iterations=options.insertion)
+    if options.joint:
+        joint = replace(joint, iterations=options.joint)
+    return replace(config, insertion=insertion, joint=joint)
+
+
+def spoken() -> object:
+    begun = time.perf_counter()
+
+    def listener(event: Event) -> None:
+        if isinstance(event, Progress) and event.done % max(1, event.total // 10) == 0:
+            figures = "  ".join(f"{name} {value:.2f}" for name, value in event.figures.items())
+            done = f"{event.step} {event.done}/{event.total}"
+            print(f"{time.perf_counter() - begun:7.1f} s  {done}  {figures}", flush=True)
+        elif isinstance(event, Note):
+            print(event.text, flush=True)
+
+    return listener
+
+
+def row(name: str, update: SceneUpdate, seconds: float) -> str:
+    a, b = update.before, update.after
+    return (
+        f"{name:24s} aerial {a.aerial_psnr:6.2f} -> {b.aerial_psnr:6.2f}"
+        f"   ground {a.ground_psnr:6.2f} -> {b.ground_psnr:6.2f}"
+        f" (raw {b.ground_psnr_raw:5.2f})   SSIM {b.aerial_ssim:.3f} {b.ground_ssim:.3f}"
+        f"   +{len(update.change.ground)} Gaussians, {int(update.change.hidden.sum())} hidden, {seconds:.0f} s"
+    )
+
+
+def ablations(config: UpdateConfig) -> dict[str, UpdateConfig]:
+    return {
+        "paper's objective": replace(config, guard=False),
+        "not frozen": replace(config, frozen=False),
+        "tracks only": replace(config, seeds="random"),
+        "no joint refinement": replace(config, joint=None),
+        "from scratch": replace(config, from_scratch=True),
+    }
+
+
+def main() -> None:
+    options = arguments()
+    engine = load_engine(options.device)
+    scaffold = load_scaffold(options.scene / "aerial")
+    views = recovered_views(options.scene, options.run) if options.run else true_views(options.scene, scaffold)
+    backend = TorchStereo() if engine.device == "cuda" else NumbaStereo()
+    points = GroundPointConfig()
+    points = replace(points, stereo=replace(points.stereo, width=options.depth_width, backend=backend))
+    begun = time.perf_counter()
+    maps = street_depth(split(views).training, scaffold.points, points)
+    cloud = ground_cloud(maps, views, points)
+    print(f"street: {len(maps)} depth maps, {len(cloud.points)} points, {time.perf_counter() - begun:.0f} s")
+    aerial = aerial_model(scaffold, engine, options)
+    extent = float(np.median(np.concatenate([one.depth[one.depth > 0] for one in maps])))
+    some = cloud.points[:: max(1, len(cloud.points) // 20_000)].astype(np.float64)
+    colors = cloud.colors[:: max(1, len(cloud.points) // 20_000)]
+    inputs = UpdateInputs(
+        aerial, split(scaffold.views), split(views), cloud, some, colors, tuple(maps), scaffold.up, extent
+    )
+    config = settings(engine, options)
+    runs = {"full method": config, **(ablations(config) if options.ablations else {})}
+    for name, one in runs.items():
+        begun = time.perf_counter()
+        result = update_scene(inputs, one, engine, spoken())
+        print(row(name, result, time.perf_counter() - begun), flush=True)
+
+
+if __name__ == "__main__":
+    main()
