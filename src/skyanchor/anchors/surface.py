@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
@@ -80,11 +80,6 @@ def ground_sample_distance(maps: tuple[DepthMap, ...]) -> float:
     return float(np.median(held))
 
 
-def _nearest_maps(maps: tuple[DepthMap, ...], index: int, count: int) -> list[int]:
-    """Maps that look at the same ground as map `index`, nearest first, by the distance of their median points."""
-    return [int(j) for j in np.argsort(_view_distance(maps, index), kind="stable") if j != index][:count]
-
-
 def _median_point(depth_map: DepthMap) -> Floats:
     seen = depth_map.depth[depth_map.depth > 0]
     z = float(np.median(seen)) if seen.size else 1.0
@@ -92,26 +87,54 @@ def _median_point(depth_map: DepthMap) -> Floats:
     return rigid.apply(rigid.inverse(depth_map.cam_from_world), cameras.unproject(depth_map.camera, middle) * z)[0]
 
 
-def _view_distance(maps: tuple[DepthMap, ...], index: int) -> Floats:
-    looked = np.array([_median_point(m) for m in maps])
-    return np.asarray(np.linalg.norm(looked - looked[index], axis=1))
-
-
 def _weights(depth_map: DepthMap, config: SurfaceConfig) -> Floats32:
     factor = np.where(depth_map.completed, np.float32(config.completed_weight), np.float32(1.0))
     return np.where(depth_map.depth > 0, depth_map.confidence * factor, np.float32(0.0)).astype(np.float32)
 
 
-def _fused_points(maps: tuple[DepthMap, ...], config: SurfaceConfig) -> tuple[Floats32, Floats32, Floats32]:
-    """(points, normals, weights) of every map's pixels that the other maps support."""
+@dataclass
+class _Voxels:
+    """Weighted sums per voxel in a hash table that grows."""
+
+    voxel: float
+    keys: Ints = field(default_factory=lambda: np.full(1 << 21, -1, np.int64))
+    sums: Floats = field(default_factory=lambda: np.zeros((1 << 21, 7)))
+    used: int = 0
+
+    def add(self, points: Floats32, normals: Floats32, weights: Floats32, least: float) -> None:
+        """Add pixels (H, W) of weight above `least`."""
+        most = self.used + int((weights > least).sum())
+        size = len(self.keys)
+        while most > 0.6 * size:
+            size *= 2
+        if size != len(self.keys):
+            self.keys, self.sums = kernels.moved_table(self.keys, self.sums, size)
+        self.used += kernels.add_to_voxels(points, normals, weights, least, self.voxel, self.keys, self.sums)
+
+    def means(self) -> tuple[Floats32, Floats32]:
+        """(points, normals), one per voxel, in the order of the voxels' keys."""
+        slots = np.flatnonzero(self.keys >= 0)
+        slots = slots[np.argsort(self.keys[slots], kind="stable")]
+        corner = np.stack([(self.keys[slots] >> shift) & 0x1FFFFF for shift in (42, 21, 0)], axis=1) - 1048576
+        sums = self.sums[slots]
+        points = corner * self.voxel + sums[:, :3] / sums[:, 6:]
+        normals = sums[:, 3:6] / (np.linalg.norm(sums[:, 3:6], axis=1, keepdims=True) + 1e-12)
+        return points.astype(np.float32), normals.astype(np.float32)
+
+
+def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) -> Surface:
+    """The surface that the depth maps agree on."""
+    gsd = ground_sample_distance(maps)
+    voxels = _Voxels(config.voxel * gsd)
     depths = np.stack([m.depth for m in maps])
     weights = np.stack([_weights(m, config) for m in maps])
     ks = np.stack([intrinsics(m.camera) for m in maps])
     rotations = np.stack([m.cam_from_world.rotation for m in maps])
     translations = np.stack([m.cam_from_world.translation for m in maps])
-    kept: list[tuple[Floats32, Floats32, Floats32]] = []
+    looked = np.array([_median_point(m) for m in maps])
     for i, one in enumerate(maps):
-        near = _nearest_maps(maps, i, config.neighbours)
+        order = np.argsort(np.linalg.norm(looked - looked[i], axis=1), kind="stable")
+        near = order[order != i][: config.neighbours]
         points, normals, total = kernels.fuse_map(
             depths[i],
             one.normal,
@@ -119,40 +142,16 @@ def _fused_points(maps: tuple[DepthMap, ...], config: SurfaceConfig) -> tuple[Fl
             ks[i],
             rotations[i],
             translations[i],
-            depths[near],
-            weights[near],
-            ks[near],
-            rotations[near],
-            translations[near],
-            1,
+            depths,
+            weights,
+            near,
+            ks,
+            rotations,
+            translations,
             config.tolerance,
         )
-        good = total > config.least_weight
-        kept.append((points[good], normals[good], total[good]))
-    columns = list(zip(*kept, strict=True))
-    return np.concatenate(columns[0]), np.concatenate(columns[1]), np.concatenate(columns[2])
-
-
-def _thinned(points: Floats32, normals: Floats32, weights: Floats32, voxel: float) -> tuple[Floats32, Floats32]:
-    """One weighted mean point and normal per voxel."""
-    index = np.floor((points - points.min(axis=0)) / voxel).astype(np.int64)
-    size = index.max(axis=0) + 1
-    key = (index[:, 0] * size[1] + index[:, 1]) * size[2] + index[:, 2]
-    order = np.argsort(key, kind="stable")
-    first = np.flatnonzero(np.diff(key[order], prepend=-1))
-    w = weights[order, None].astype(np.float64)
-    total = np.add.reduceat(w, first)
-    mean = np.add.reduceat(points[order] * w, first) / total
-    normal = np.add.reduceat(normals[order] * w, first)
-    normal /= np.linalg.norm(normal, axis=1, keepdims=True) + 1e-12
-    return mean.astype(np.float32), normal.astype(np.float32)
-
-
-def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) -> Surface:
-    """The surface that the depth maps agree on."""
-    gsd = ground_sample_distance(maps)
-    points, normals, weights = _fused_points(maps, config)
-    points, normals = _thinned(points, normals, weights, config.voxel * gsd)
+        voxels.add(points, normals, total, config.least_weight)
+    points, normals = voxels.means()
     return indexed(points, normals, config.voxel * gsd, gsd, up, config.cell)
 
 

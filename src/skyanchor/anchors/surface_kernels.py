@@ -20,10 +20,10 @@ def fuse_map(
     t: Floats,
     depths: Floats32,
     weights: Floats32,
+    others: Ints,
     Ks: Floats,
     Rs: Floats,
     ts: Floats,
-    stride: int,
     tolerance: float,
 ) -> tuple[Floats32, Floats32, Floats32]:
     """(points, normals, weights) of one map's pixels, each moved along its normal to the mean of the maps that agree.
@@ -31,15 +31,14 @@ def fuse_map(
     A point x with normal n that map j sees at x_j moves by n Σ w_j n·(x_j - x) / Σ w_j. The weight is the summed
     confidence of the maps that agree less that of the maps that look through the point; 0 where there is none.
     """
-    height, width = depth.shape
-    rows, columns = (height + stride - 1) // stride, (width + stride - 1) // stride
+    rows, columns = depth.shape
     points = np.zeros((rows, columns, 3), np.float32)
     normals = np.zeros((rows, columns, 3), np.float32)
     total = np.zeros((rows, columns), np.float32)
     for row in prange(rows):
-        v = row * stride
+        v = row
         for column in range(columns):
-            u = column * stride
+            u = column
             z = depth[v, u]
             if z <= 0:
                 continue
@@ -52,7 +51,7 @@ def fuse_map(
             agreed = weight[v, u]
             against = 0.0
             moved = 0.0
-            for j in range(len(depths)):
+            for j in others:
                 q, s, k = Rs[j], ts[j], Ks[j]
                 zj = q[2, 0] * x + q[2, 1] * y + q[2, 2] * w + s[2]
                 if zj < 1e-3:
@@ -85,6 +84,59 @@ def fuse_map(
             normals[row, column, 2] = nz
             total[row, column] = agreed - against
     return points, normals, total
+
+
+@njit(cache=True)
+def _bucket(key: int, keys: Ints) -> int:
+    """Where the key is, or the free slot where it belongs (-1 = free), in an open hash table of 2ⁿ slots."""
+    mask = len(keys) - 1
+    place = (key * 0x9E3779B1 + (key >> 29)) & mask
+    while keys[place] != -1 and keys[place] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@njit(cache=True)
+def add_to_voxels(
+    points: Floats32, normals: Floats32, weights: Floats32, least: float, voxel: float, keys: Ints, sums: Floats
+) -> int:
+    """Add pixels (H, W) of weight above `least` to voxel sums (S, 7) = weighted offset, normal, weight; new voxels.
+
+    Offsets count from the voxel's corner, which keeps the sums small. The table must have room for every pixel.
+    """
+    fresh = 0
+    for row in range(points.shape[0]):
+        for column in range(points.shape[1]):
+            w = weights[row, column]
+            if not w > least:
+                continue
+            p = points[row, column]
+            i, j, k = math.floor(p[0] / voxel), math.floor(p[1] / voxel), math.floor(p[2] / voxel)
+            key = ((i + 1048576) << 42) | ((j + 1048576) << 21) | (k + 1048576)
+            slot = _bucket(key, keys)
+            if keys[slot] == -1:
+                keys[slot] = key
+                fresh += 1
+            total = sums[slot]
+            total[0] += w * (p[0] - i * voxel)
+            total[1] += w * (p[1] - j * voxel)
+            total[2] += w * (p[2] - k * voxel)
+            for c in range(3):
+                total[3 + c] += w * normals[row, column, c]
+            total[6] += w
+    return fresh
+
+
+@njit(cache=True)
+def moved_table(keys: Ints, sums: Floats, size: int) -> tuple[Ints, Floats]:
+    """The same voxels in a table of another size."""
+    new_keys, new_sums = np.full(size, -1, np.int64), np.zeros((size, sums.shape[1]))
+    for slot in range(len(keys)):
+        if keys[slot] != -1:
+            target = _bucket(keys[slot], new_keys)
+            new_keys[target] = keys[slot]
+            new_sums[target] = sums[slot]
+    return new_keys, new_sums
 
 
 @njit(cache=True, fastmath=True)

@@ -1,0 +1,165 @@
+"""The anchor stage over a whole sequence: every group, priors from its neighbours, and agreement along the walk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from skyanchor.anchors.config import AnchorConfig, PriorConfig
+from skyanchor.anchors.frames import GroundFrames, with_focal
+from skyanchor.anchors.localise import PreparedScaffold, localise_group, prepare
+from skyanchor.anchors.places import Near
+from skyanchor.anchors.surface import Ground
+from skyanchor.events import Listener, Note, Progress, silent
+from skyanchor.geometry import cameras, rigid
+from skyanchor.scaffold.georeference import local_from_gps
+from skyanchor.types import (
+    AnchorGroup,
+    Anchors,
+    DepthMap,
+    Floats,
+    LocalisedGroup,
+    Refusal,
+    Scaffold,
+    Sequence,
+    VisibilityGraph,
+)
+
+
+def gps_priors(scaffold: Scaffold, sequence: Sequence, ground: Ground, radius: float) -> dict[int, Near]:
+    """Per frame with an EXIF position inside a georeferenced scaffold, where it must lie."""
+    known = [(i, place) for i, place in enumerate(sequence.gps) if place is not None]
+    if not known:
+        return {}
+    local = local_from_gps(np.array([place for _, place in known]), scaffold.georef)
+    if local is None:
+        return {}
+    flat = local @ ground.across.T
+    return {i: Near(float(xy[0]), float(xy[1]), radius) for (i, _), xy in zip(known, flat, strict=True)}
+
+
+def group_centre(group: LocalisedGroup) -> Floats:
+    """(3,), mean camera centre of an accepted group, metres."""
+    return np.asarray(rigid.centres_in_world([a.cam_from_world for a in group.poses]).mean(axis=0))
+
+
+def _frames_between(a: AnchorGroup, b: AnchorGroup) -> int:
+    return abs(int(np.mean(a.frames)) - int(np.mean(b.frames)))
+
+
+def walking_distance(a: LocalisedGroup, b: AnchorGroup, config: PriorConfig) -> float:
+    """How far group b may lie from the accepted group a, metres, at a's own pace."""
+    return config.walk_factor * a.figures["step"] * _frames_between(a.group, b) + config.walk_slack
+
+
+def disagreeing(groups: list[LocalisedGroup], config: PriorConfig) -> list[int]:
+    """Accepted groups that lie farther from others than the walk between them allows, fewest to drop, weakest first.
+
+    Of every two that contradict each other the one in more contradictions goes, of two alike the less supported.
+    """
+    accepted = [i for i, g in enumerate(groups) if g.accepted]
+    clash = {i: set[int]() for i in accepted}
+    for i, j in combinations(accepted, 2):
+        apart = float(np.linalg.norm(group_centre(groups[i]) - group_centre(groups[j])))
+        reach = [
+            walking_distance(groups[i], groups[j].group, config),
+            walking_distance(groups[j], groups[i].group, config),
+        ]
+        if apart > max(reach):
+            clash[i].add(j)
+            clash[j].add(i)
+    dropped: list[int] = []
+    while any(clash.values()):
+        worst = max(clash, key=lambda i: (len(clash[i]), -groups[i].figures["support"]))
+        dropped.append(worst)
+        for others in clash.values():
+            others.discard(worst)
+        del clash[worst]
+    return dropped
+
+
+def _refused(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:
+    reason = Refusal("off-the-walk", "Other groups lie farther away than the frames between them allow.", group.figures)
+    return LocalisedGroup(original, (), reason, group.figures, group.attempts)
+
+
+def neighbour_prior(groups: list[LocalisedGroup], index: int, ground: Ground, config: PriorConfig) -> tuple[Near, ...]:
+    """Where the nearest accepted group on either side allows this one to be; the smaller of the two circles."""
+    circles: list[Near] = []
+    for side in (range(index - 1, -1, -1), range(index + 1, len(groups))):
+        known = next((groups[i] for i in side if groups[i].accepted), None)
+        if known is not None:
+            flat = ground.across @ group_centre(known)
+            radius = walking_distance(known, groups[index].group, config)
+            circles.append(Near(float(flat[0]), float(flat[1]), radius))
+    return (min(circles, key=lambda c: c.radius),) if circles else ()
+
+
+def _initial_priors(frames: AnchorGroup, config: AnchorConfig, gps: dict[int, Near]) -> tuple[Near, ...]:
+    from_gps = tuple(gps[f] for f in frames.frames if f in gps)
+    return from_gps or config.prior.near
+
+
+def localise_prepared(
+    prepared: PreparedScaffold, sequence: Sequence, config: AnchorConfig, listen: Listener = silent
+) -> Anchors:
+    """Every group of the sequence against a prepared scaffold."""
+    frames = GroundFrames(sequence, config)
+    gps = gps_priors(prepared.scaffold, sequence, prepared.ground, config.prior.gps_radius)
+    groups: list[LocalisedGroup] = []
+    scales: list[float] = []
+    for group in sequence.groups:
+        result, scale = localise_group(prepared, frames, group, config, _initial_priors(group, config, gps))
+        groups.append(result)
+        if result.accepted:
+            scales.append(scale)
+        listen(Progress("anchors", "localise groups", len(groups), len(sequence.groups), result.figures))
+    for i in disagreeing(groups, config.prior):
+        groups[i] = _refused(groups[i], sequence.groups[i])
+    for i, group in enumerate(sequence.groups):
+        if not groups[i].accepted:
+            groups[i] = _retried(prepared, frames, groups, i, group, config, listen)
+    factor = float(np.median(scales)) if scales and sequence.camera_is_guess else 1.0
+    camera = sequence.camera if factor == 1.0 else with_focal(cameras.undistorted(sequence.camera), factor)
+    return Anchors(tuple(groups), camera)
+
+
+def _retried(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    groups: list[LocalisedGroup],
+    index: int,
+    group: AnchorGroup,
+    config: AnchorConfig,
+    listen: Listener,
+) -> LocalisedGroup:
+    """A refused group tried once more where its neighbours allow it to be; it must then lie on the walk."""
+    near = neighbour_prior(groups, index, prepared.ground, config.prior)
+    before = groups[index]
+    if not near:
+        return before
+    again, _ = localise_group(prepared, frames, group, config, near)
+    attempts = (*before.attempts, *((before.refusal,) if before.refusal else ()), *again.attempts)
+    again = replace(again, attempts=attempts)
+    trial = [*groups[:index], again, *groups[index + 1 :]]
+    if again.accepted and disagreeing(trial, config.prior):
+        return _refused(again, group)
+    word = "accepted" if again.accepted else "refused"
+    listen(Note("anchors", f"group {index} {word} on a second look near its neighbours"))
+    return again
+
+
+def localise(
+    scaffold: Scaffold,
+    graph: VisibilityGraph,
+    depth_maps: tuple[DepthMap, ...],
+    sequence: Sequence,
+    config: AnchorConfig | None = None,
+    listen: Listener = silent,
+) -> Anchors:
+    """Stage 1: a verdict on every anchor group of the sequence, poses in the scaffold's frame."""
+    config = config or AnchorConfig()
+    prepared = prepare(scaffold, depth_maps, sequence.camera, config, config.prior.near, listen)
+    return localise_prepared(prepared, sequence, config, listen)
