@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 
@@ -26,6 +28,28 @@ from skyanchor.types import (
     Sequence,
     VisibilityGraph,
 )
+
+
+@dataclass(frozen=True)
+class GroupTask:
+    """One group to be localised, independent of the others."""
+
+    group: AnchorGroup
+    near: tuple[Near, ...]
+    """Where it may stand; anywhere when empty."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupVerdict:
+    """The verdict on one task."""
+
+    localised: LocalisedGroup
+    focal_scale: float
+    """Focal length found over the one assumed."""
+
+
+GroupRunner: TypeAlias = Callable[[tuple[GroupTask, ...]], tuple[GroupVerdict, ...]]
+"""Runs independent tasks, in whatever process, and returns their verdicts in order."""
 
 
 def gps_priors(scaffold: Scaffold, sequence: Sequence, ground: Ground, radius: float) -> dict[int, Near]:
@@ -105,42 +129,57 @@ def _initial_priors(frames: AnchorGroup, config: AnchorConfig, gps: dict[int, Ne
 def localise_prepared(
     prepared: PreparedScaffold, sequence: Sequence, config: AnchorConfig, listen: Listener = silent
 ) -> Anchors:
-    """Every group of the sequence against a prepared scaffold."""
+    """Every group of the sequence against a prepared scaffold, one after the other."""
     frames = GroundFrames(sequence, config)
-    gps = gps_priors(prepared.scaffold, sequence, prepared.ground, config.prior.gps_radius)
-    groups: list[LocalisedGroup] = []
-    scales: list[float] = []
-    for group in sequence.groups:
-        result, scale = localise_group(prepared, frames, group, config, _initial_priors(group, config, gps))
-        groups.append(result)
-        if result.accepted:
-            scales.append(scale)
-        listen(Progress("anchors", "localise groups", len(groups), len(sequence.groups), result.figures))
+
+    def run(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
+        verdicts: list[GroupVerdict] = []
+        for task in tasks:
+            verdicts.append(GroupVerdict(*localise_group(prepared, frames, task.group, config, task.near)))
+            listen(Progress("anchors", "localise groups", len(verdicts), len(tasks), verdicts[-1].localised.figures))
+        return tuple(verdicts)
+
+    return localise_all(prepared.scaffold, prepared.ground, sequence, config, run, listen)
+
+
+def localise_all(
+    scaffold: Scaffold,
+    ground: Ground,
+    sequence: Sequence,
+    config: AnchorConfig,
+    run: GroupRunner,
+    listen: Listener = silent,
+) -> Anchors:
+    """Verdicts on all groups: each on its own, then those that contradict the walk or failed near their neighbours."""
+    gps = gps_priors(scaffold, sequence, ground, config.prior.gps_radius)
+    first = run(tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups))
+    groups = [verdict.localised for verdict in first]
+    scales = [verdict.focal_scale for verdict in first if verdict.localised.accepted]
     for i in disagreeing(groups, config.prior):
         groups[i] = _refused(groups[i], sequence.groups[i])
     for i, group in enumerate(sequence.groups):
         if not groups[i].accepted:
-            groups[i] = _retried(prepared, frames, groups, i, group, config, listen)
+            groups[i] = _retried(ground, groups, i, group, config, run, listen)
     factor = float(np.median(scales)) if scales and sequence.camera_is_guess else 1.0
     camera = sequence.camera if factor == 1.0 else with_focal(cameras.undistorted(sequence.camera), factor)
     return Anchors(tuple(groups), camera)
 
 
 def _retried(
-    prepared: PreparedScaffold,
-    frames: GroundFrames,
+    ground: Ground,
     groups: list[LocalisedGroup],
     index: int,
     group: AnchorGroup,
     config: AnchorConfig,
+    run: GroupRunner,
     listen: Listener,
 ) -> LocalisedGroup:
     """A refused group tried once more where its neighbours allow it to be; it must then lie on the walk."""
-    near = neighbour_prior(groups, index, prepared.ground, config.prior)
+    near = neighbour_prior(groups, index, ground, config.prior)
     before = groups[index]
     if not near:
         return before
-    again, _ = localise_group(prepared, frames, group, config, near)
+    again = run((GroupTask(group, near),))[0].localised
     attempts = (*before.attempts, *((before.refusal,) if before.refusal else ()), *again.attempts)
     again = replace(again, attempts=attempts)
     trial = [*groups[:index], again, *groups[index + 1 :]]
