@@ -1,6 +1,17 @@
 """Features, matchers and retrieval behind one protocol."""
 
-from skyanchor.matching.choices import AnyMatcher, AnySparse, LightGlue, Sift, XFeat, XFeatStar
+from skyanchor.matching.choices import (
+    AnyMatcher,
+    AnySparse,
+    LighterGlue,
+    LightGlue,
+    Mast3r,
+    Roma,
+    Sift,
+    Vismatch,
+    XFeat,
+    XFeatStar,
+)
 from skyanchor.matching.features import FeatureCache, Features
 from skyanchor.matching.neighbours import match_features
 from skyanchor.matching.protocol import Matcher, SparseMatcher
@@ -12,11 +23,15 @@ __all__ = [
     "FeatureCache",
     "Features",
     "LightGlue",
+    "LighterGlue",
+    "Mast3r",
     "Matcher",
+    "Roma",
     "Sift",
     "SparseMatcher",
     "TwoView",
     "VerifyConfig",
+    "Vismatch",
     "XFeat",
     "XFeatStar",
     "match_features",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import Literal, TypeAlias
 
 from skyanchor.matching.protocol import Matcher, SparseMatcher
 
@@ -68,7 +69,7 @@ class XFeatStar:
 
 @dataclass(frozen=True)
 class LightGlue:
-    """ALIKED keypoints matched by LightGlue; needs the `lightglue` extra."""
+    """ALIKED or DISK keypoints matched by LightGlue; needs the `lightglue` extra."""
 
     keypoints: int = 2048
     """Most keypoints kept per image."""
@@ -76,6 +77,8 @@ class LightGlue:
     """Longer side that images are shrunk to, pixels."""
     least_score: float = 0.1
     """Assignment probability of a match, at least, 0..1."""
+    detector: Literal["aliked", "disk"] = "aliked"
+    """Keypoints and descriptors that LightGlue was trained with."""
 
     def load(self, device: str = "cpu") -> SparseMatcher:
         """The matcher, ready to run."""
@@ -84,5 +87,97 @@ class LightGlue:
         return LightGlueMatcher(self, device)
 
 
-AnySparse: TypeAlias = Sift | XFeat | LightGlue
-AnyMatcher: TypeAlias = Sift | XFeat | XFeatStar | LightGlue
+@dataclass(frozen=True)
+class LighterGlue:
+    """XFeat keypoints matched by LighterGlue."""
+
+    keypoints: int = 4096
+    """Most keypoints kept per image."""
+    longest: int = 1600
+    """Longer side that images are shrunk to, pixels."""
+    threshold: float = 0.02
+    """Keypoint probability from which a maximum counts, 0..1."""
+    least_score: float = 0.1
+    """Assignment probability of a match, at least, 0..1."""
+
+    def load(self, device: str = "cpu") -> SparseMatcher:
+        """The matcher, ready to run."""
+        from skyanchor.matching.lighterglue import LighterGlueMatcher
+
+        return LighterGlueMatcher(self, device)
+
+
+@dataclass(frozen=True)
+class Mast3r:
+    """Aerial-MASt3R (the paper's matcher) or MASt3R; code and weights are the user's, for non-commercial use only."""
+
+    keypoints: int = 4000
+    """Most matches kept per pair, spread over the image."""
+    longest: int = 1600
+    """Longer side that images are shrunk to before crops are cut, pixels."""
+    variant: Literal["aerial", "original"] = "aerial"
+    """Fine-tuned on aerial and ground pairs, or as published first."""
+    weights: Path | None = None
+    """Checkpoint or its folder; looked for in the usual places without it."""
+    code: Path | None = None
+    """Clone of MASt3R; the copy inside an installed vismatch without it."""
+    crops: int = 12
+    """Pairs of crops looked at in full resolution, at most; 0 matches the shrunk images alone."""
+    stride: int = 4
+    """Pixels between the seeds of reciprocal matching, at the network's resolution."""
+    side: int = 512
+    """Longer side at which the network works, pixels; a multiple of 16."""
+
+    def load(self, device: str = "cpu") -> Matcher:
+        """The matcher, ready to run."""
+        from skyanchor.matching.mast3r import load
+
+        return load(self, device)
+
+
+@dataclass(frozen=True)
+class Roma:
+    """RoMa or RoMa v2, dense; needs the `roma` extra and its weights."""
+
+    keypoints: int = 4000
+    """Most matches kept per pair, spread over the image."""
+    longest: int = 1600
+    """Longer side that images are shrunk to, pixels."""
+    version: Literal[1, 2] = 1
+    """RoMa (romatch) or RoMa v2 (romav2)."""
+    weights: Path | None = None
+    """Checkpoint or its folder; looked for in the usual places without it."""
+    encoder: Path | None = None
+    """DINOv2 ViT-L/14 checkpoint that version 1 needs as well."""
+    crops: int = 0
+    """Pairs of crops looked at in full resolution, at most; 0 matches the shrunk images alone."""
+
+    def load(self, device: str = "cpu") -> Matcher:
+        """The matcher, ready to run."""
+        from skyanchor.matching.roma import load
+
+        return load(self, device)
+
+
+@dataclass(frozen=True)
+class Vismatch:
+    """Any matcher of the vismatch package by its name there."""
+
+    keypoints: int = 4000
+    """Most keypoints or matches."""
+    longest: int = 1024
+    """Longer side that images are shrunk to, pixels."""
+    name: str = "eloftr"
+    """Name of the matcher in vismatch."""
+    sigma: float = 1.0
+    """Localisation error of its matches, pixels of the shrunk image."""
+
+    def load(self, device: str = "cpu") -> Matcher:
+        """The matcher, ready to run."""
+        from skyanchor.matching.vismatch_adapter import load
+
+        return load(self, device)
+
+
+AnySparse: TypeAlias = Sift | XFeat | LightGlue | LighterGlue
+AnyMatcher: TypeAlias = Sift | XFeat | XFeatStar | LightGlue | LighterGlue | Mast3r | Roma | Vismatch

