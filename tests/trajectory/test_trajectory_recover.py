@@ -8,7 +8,7 @@ from trajectory_world import anchors_of, centre_errors, posed, scaffold, sequenc
 
 from skyanchor.events import Note
 from skyanchor.geometry import rigid
-from skyanchor.trajectory import TrajectoryConfig, recover
+from skyanchor.trajectory import Ablation, TrajectoryConfig, recover
 from skyanchor.types import Pose, Support
 
 
@@ -99,3 +99,21 @@ def test_no_anchors_no_poses():
     anchors = anchors_of(world, sequence, refused=frozenset({0, 1}))
     trajectory, _ = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
     assert all(f.support is Support.MISSING and f.refusal.reason == "no-anchors" for f in trajectory.frames)
+
+
+def ate(world, sequence, anchors, ablation: Ablation) -> float:
+    trajectory, _ = recover(scaffold(), sequence, anchors, TrajectoryConfig(ablation=ablation), source=world)
+    return float(np.sqrt(np.mean(np.square(list(centre_errors(world, posed(trajectory)).values())))))
+
+
+def test_ablations_cost_what_the_paper_says():
+    world = street(44, noise_px=0.6)
+    sequence = sequence_of(world)
+    anchors = anchors_of(world, sequence)
+    full = ate(world, sequence, anchors, Ablation())
+    no_start = ate(world, sequence, anchors, Ablation(anchor_initialisation=False))
+    loose = ate(world, sequence, anchors, Ablation(fixed_anchors=False))
+    unadjusted = ate(world, sequence, anchors, Ablation(anchored_adjustment=False))
+    assert no_start > 10 * max(loose, unadjusted)
+    assert min(loose, unadjusted) > 1.3 * full
+    assert full < 0.02

@@ -209,7 +209,7 @@ def _tolerate_anchor_noise(state: _State, segment: tuple[int, ...]) -> None:
 
 
 def _seed_without_anchors(state: _State, keyframes: list[int]) -> bool:
-    """Ablation: the first anchor's pose, and a second keyframe one unit away in the direction that the images show."""
+    """Ablation: the first anchor's pose and a second keyframe as the images show it, at a scale of their own."""
     from skyanchor.matching import TwoView, verify
 
     local, first = state.local, min(state.anchors)
@@ -224,6 +224,10 @@ def _seed_without_anchors(state: _State, keyframes: list[int]) -> bool:
         local.insert(first, state.anchors[first])
         local.insert(frame, rigid.compose(seen.b_from_a, state.anchors[first]))
         state.constant = {first}
+        _refresh(state, [first, frame])
+        depth = np.nanmedian(rigid.apply(state.anchors[first], local.xyz[first])[:, 2])
+        shorter = Pose(seen.b_from_a.rotation, seen.b_from_a.translation / depth)  # the median depth becomes one unit
+        local.insert(frame, rigid.compose(shorter, state.anchors[first]))
         if _refresh(state, [first, frame]) >= LEAST_POINTS:
             state.anchors = {first: state.anchors[first]}
             return True
