@@ -126,18 +126,25 @@ def chosen_problem(whole: WholeMap, table: tr.TrackTable, points: Floats) -> Pro
 
 def resect(whole: WholeMap, frames: Iterable[int]) -> tuple[dict[int, Located], dict[int, Refusal]]:
     """(poses, refusals) of frames that are no keyframes of the map, against the map as it is."""
-    config, local = whole.config.register, whole.local
     found: dict[int, Located] = {}
     refused: dict[int, Refusal] = {}
     for frame in frames:
-        candidates = local.nearest(frame, config.window)
-        references = choose_references(local, frame, candidates, config.references, config)
-        located = register(local, frame, references, config)
+        located = _resect_one(whole, frame)
         if isinstance(located, Located):
             found[frame] = located
         else:
             refused[frame] = located
     return found, refused
+
+
+def _resect_one(whole: WholeMap, frame: int) -> Located | Refusal:
+    """The frame's pose from the keyframes next to it, or from the best of a wider window when they do not do."""
+    config, local = whole.config.register, whole.local
+    located = register(local, frame, local.nearest(frame, config.resect_references), config)
+    if isinstance(located, Located):
+        return located
+    candidates = local.nearest(frame, 2 * config.window)
+    return register(local, frame, choose_references(local, frame, candidates, config.retry_references, config), config)
 
 
 # --- output -----------------------------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ class RegisterConfig:
     """References a frame is matched with."""
     retry_references: int = 6
     """References on a second attempt, from a window twice as wide."""
+    resect_references: int = 3
+    """References of a frame that is no keyframe, the nearest in time."""
     cheap_keypoints: int = 1500
     """Strongest keypoints used to rank candidates."""
     pnp_threshold: float = 3.0

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from skyanchor.events import Listener, Note, Progress, silent
+from skyanchor.geometry import cameras, rigid
 from skyanchor.trajectory.assembly import adjust_all, assemble, resect, trajectory_of
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import TrajectoryConfig
@@ -67,7 +68,7 @@ class TrajectoryReport:
     """Accepted anchor groups that were left out because the trajectory contradicts them."""
     warnings: tuple[str, ...]
     figures: dict[str, float]
-    """Frames by support, focal length, mean reprojection error."""
+    """Frames by support, points, focal length in pixels, median height of the cameras above the ground plane."""
     seconds: dict[str, float]
     """Time per step, after the submaps and in all."""
 
@@ -104,7 +105,7 @@ def recover(
         trajectory = trajectory_of(whole, len(sequence.frames), used, resected, reasons)
         _assert_anchored(trajectory, used, config)
     clock.add("total", perf_counter() - started)
-    report = _report(results, rejected, trajectory, clock)
+    report = _report(results, rejected, trajectory, clock, scaffold)
     for text in report.warnings:
         listen(Note(STAGE, text, warning=True))
     return trajectory, report
@@ -170,7 +171,11 @@ def _assert_anchored(trajectory: Trajectory, used: Mapping[int, AnchorPose], con
 
 
 def _report(
-    results: tuple[SubmapResult, ...], rejected: tuple[RejectedGroup, ...], trajectory: Trajectory, clock: Clock
+    results: tuple[SubmapResult, ...],
+    rejected: tuple[RejectedGroup, ...],
+    trajectory: Trajectory,
+    clock: Clock,
+    scaffold: Scaffold,
 ) -> TrajectoryReport:
     submaps = tuple(
         SubmapReport(
@@ -188,8 +193,16 @@ def _report(
     closures = tuple(c for r in results for c in r.closures)
     counts = {s.value: float(sum(f.support is s for f in trajectory.frames)) for s in Support}
     figures = {**counts, "frames": float(len(trajectory.frames)), "points": float(len(trajectory.points))}
+    figures |= {"focal_px": cameras.focal_px(trajectory.camera), "height_m": _height_m(trajectory, scaffold)}
     warnings = tuple(g.refusal.detail for g in rejected) + tuple(_unresolved(c) for c in closures if c.contradiction)
     return TrajectoryReport(submaps, closures, rejected, warnings, figures, clock.seconds)
+
+
+def _height_m(trajectory: Trajectory, scaffold: Scaffold) -> float:
+    """Median height of the posed cameras above the scaffold's ground plane, metres; nan when none is posed."""
+    poses = [f.cam_from_world for f in trajectory.frames if f.cam_from_world is not None]
+    heights = rigid.centres_in_world(poses) @ scaffold.ground.normal - scaffold.ground.offset
+    return float(np.median(heights)) if len(heights) else float("nan")
 
 
 def _unresolved(closure: Closure) -> str:
