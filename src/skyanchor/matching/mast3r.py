@@ -159,9 +159,7 @@ class Mast3rNetwork:
 
     def _view(self, pixels: Bytes, number: int) -> dict[str, Any]:
         """A picture as the network takes it: values in -1..1, batch of one."""
-        image = (
-            torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(2, 0, 1)[None].float() / 127.5 - 1
-        )
+        image = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(2, 0, 1)[None].float()
         shape = torch.tensor([pixels.shape[:2]], dtype=torch.int32)
         return {"img": image / 127.5 - 1.0, "idx": [number], "instance": [str(number)], "true_shape": shape}
 
