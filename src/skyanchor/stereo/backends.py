@@ -34,13 +34,13 @@ class SweepConfig:
 class RefineConfig:
     """Slanted-plane PatchMatch."""
 
-    rounds: int = 3
+    rounds: int = 2
     """Iterations over all pixels."""
-    radius: int = 4
+    radius: int = 3
     """Half window, pixels."""
-    stride: int = 2
+    stride: int = 1
     """Distance of the samples in the window, pixels."""
-    sigma_grey: float = 20.0
+    sigma_grey: float = 10.0
     """Grey difference at which a window pixel's weight falls to 1/e."""
     pull: float = 0.05
     """Cost of leaving the first surface by a pixel or more; decides only where the photo is plain."""

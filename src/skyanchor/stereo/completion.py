@@ -11,7 +11,7 @@ from scipy import ndimage
 from skyanchor.geometry import cameras
 from skyanchor.stereo.estimate import sweep_normal, tilt_of, world_normals
 from skyanchor.stereo.planes import PlaneField, pixel_grid
-from skyanchor.types import Bools, Bytes, DepthMap, Floats32, Ints, Plane
+from skyanchor.types import Bools, Bytes, DepthMap, Floats, Floats32, Ints, Plane
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,11 @@ class CompletionConfig:
 
 
 def complete(
-    consistent: DepthMap, raw: DepthMap, pixels: Bytes, ground: Plane | None = None, config: CompletionConfig | None = None
+    consistent: DepthMap,
+    raw: DepthMap,
+    pixels: Bytes,
+    ground: Plane | None = None,
+    config: CompletionConfig | None = None,
 ) -> DepthMap:
     """The consistent map with its holes closed; what is not measured is marked `completed`.
 
@@ -53,7 +57,7 @@ def complete(
     normal = sweep_normal(camera, consistent.cam_from_world, ground)
     tilt = tilt_of(camera, normal)
     measured = consistent.depth > 0
-    unconfirmed = ~measured & (raw.depth > 0) & (raw.confidence >= config.raw_confidence) & _calm(raw.depth, camera)
+    unconfirmed = ~measured & (raw.depth > 0) & (raw.confidence >= config.raw_confidence) & _calm(raw.depth)
     known = measured | unconfirmed
     planes = plane_field(consistent, raw, measured)
     plain = plain_regions(grey, config)
@@ -126,12 +130,12 @@ def flatten(
     return PlaneField(w, a, b), flat
 
 
-def _calm(depth: Floats32, camera: object) -> Bools:
+def _calm(depth: Floats32) -> Bools:
     """Whether a depth agrees with the median around it: within 1 %."""
     median = cv2.medianBlur(depth, 5)
     return np.asarray(np.abs(depth - median) < 0.01 * depth)
 
 
-def _up(depth_map: DepthMap, normal: Floats32) -> Floats32:
+def _up(depth_map: DepthMap, normal: Floats) -> Floats:
     """The sweep's normal in world axes."""
-    return (depth_map.cam_from_world.rotation.T @ normal).astype(np.float32)
+    return np.asarray(depth_map.cam_from_world.rotation.T @ normal)

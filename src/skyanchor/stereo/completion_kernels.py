@@ -114,7 +114,7 @@ def fill(w, a, b, level, known, grey, sigma_grey, reach, tilt):
                 cx = x
                 cy = y
                 worst = np.float32(0.0)
-                for step in range(1, reach):
+                for _ in range(1, reach):
                     cx += dxs[k]
                     cy += dys[k]
                     if cx < 0 or cy < 0 or cx >= width or cy >= height:

@@ -2,6 +2,7 @@
 
 Layers are drawn one per thread and pixels are voted on one by one, so the result does not depend on the thread count.
 """
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def tilt_of(camera: Camera, normal: Floats) -> Floats32:
 
 
 def distance_range(cam_from_world: Pose, normal: Floats, hints: Floats, ground: Plane | None) -> tuple[float, float]:
-    """Nearest and farthest plane along the sweep's normal, metres: what the hints span with a margin, and the ground."""
+    """Nearest and farthest plane along the sweep's normal, metres: what hints and ground span, with a margin."""
     along = rigid.apply(cam_from_world, hints) @ normal
     near, far = np.percentile(along[along > 0], [0.5, 99.5]) if (along > 0).any() else (0.1, 1000.0)
     margin = 0.05 * far + 0.25 * (far - near)

@@ -4,13 +4,14 @@ Every pixel carries a local plane as inverse depth and its gradient: 1/z(p + d) 
 plane under a pinhole camera. A source then sees the plane at q = M p + (1/z(p)) m, M = K_s R K⁻¹, m = K_s t.
 Pixels of one colour of a checkerboard read only the other colour, so the result does not depend on the thread count.
 """
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
 import numba as nb
 import numpy as np
 
-from skyanchor.stereo.sweep_kernels import UNSEEN, _mean_of_best, bilinear
+from skyanchor.stereo.sweep_kernels import UNSEEN, mean_of_best
 
 
 @nb.njit(cache=True, inline="always")
@@ -145,7 +146,7 @@ def _plane_cost(flat, sizes, layout, M, m, x, y, w, a, b, window, variance, eps,
             flat, layout[s, 0], stride, sizes[s, 0], sizes[s, 1], M, m, s, x, y, w, a, b, window, variance, eps
         )
         some[s] = cost if cost >= UNSEEN else min(cost, np.float32(1.0))
-    return _mean_of_best(some, keep)
+    return mean_of_best(some, keep)
 
 
 @nb.njit(cache=True, fastmath=True, inline="always")

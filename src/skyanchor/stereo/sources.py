@@ -28,6 +28,10 @@ class SourceConfig:
     """Sparse points projected into every photo when the model has no tracks."""
 
 
+NEIGHBOURS = SourceConfig(count=10, angle_deg=20.0, narrow_deg=15.0, wide_deg=30.0)
+"""For the consistency pass: any photo that sees the same surface, whatever the angle."""
+
+
 def choose_sources(
     views: tuple[View, ...], points: Floats, tracks: Tracks, config: SourceConfig | None = None
 ) -> tuple[Ints, ...]:
@@ -55,6 +59,20 @@ def choose_sources(
         score = _pair_scores(index, points[np.repeat(mine, last - first)], by_point[rows, 1], centres, config)
         chosen.append(_spread_choice(score, centres, index, config.count))
     return tuple(chosen)
+
+
+def choose_neighbours(
+    views: tuple[View, ...], points: Floats, tracks: Tracks, config: SourceConfig = NEIGHBOURS
+) -> tuple[Ints, ...]:
+    """Per view the indices of the views whose depth maps confirm its own: more of them, and at wider angles."""
+    return choose_sources(views, points, tracks, config)
+
+
+def points_in_view(index: int, view: View, points: Floats, tracks: Tracks) -> Floats:
+    """(N, 3), the sparse points a view observes; all that project into it when the model has no tracks."""
+    if len(tracks.point):
+        return points[tracks.point[tracks.image == index]]
+    return points[in_frame(view, points)]
 
 
 def _observations(views: tuple[View, ...], points: Floats, tracks: Tracks, config: SourceConfig) -> Ints:
@@ -89,7 +107,7 @@ def _pair_scores(index: int, points: Floats, other: Ints, centres: Floats, confi
     each = (
         np.exp(-0.5 * ((angle - config.angle_deg) / sigma) ** 2) * np.minimum(mine, theirs) / np.maximum(mine, theirs)
     )
-    score = np.bincount(other, weights=each, minlength=len(centres))
+    score: Floats = np.bincount(other, weights=each, minlength=len(centres)).astype(np.float64)
     shared = np.bincount(other, minlength=len(centres))
     score[(shared < config.fewest_shared) | (np.arange(len(centres)) == index)] = 0.0
     return score

@@ -2,11 +2,15 @@
 
 Every kernel writes each cell from one thread only and sums integers, so the result does not depend on the thread count.
 """
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
 import numba as nb
 import numpy as np
+import numpy.typing as npt
+
+from skyanchor.types import Bytes, Floats32
 
 UNSEEN = np.float32(2.0)
 OUTSIDE = np.float32(-1.0)
@@ -100,7 +104,7 @@ def _zncc_costs(reference, warped, radius, noise, out):
 
 
 @nb.njit(cache=True, fastmath=True)
-def _mean_of_best(costs, keep):
+def mean_of_best(costs, keep):
     """Mean of the `keep` smallest seen costs; costs is sorted in place. 1 when nothing is seen."""
     n = costs.shape[0]
     for i in range(1, n):
@@ -135,7 +139,7 @@ def sweep_costs(reference, sources, sizes, M, m, tilt, u_planes, radius, noise, 
             for x in range(width):
                 for s in range(n):
                     some[s] = costs[s, y, x]
-                volume[y, x, d] = np.uint8(_mean_of_best(some, keep) * np.float32(255.0))
+                volume[y, x, d] = np.uint8(mean_of_best(some, keep) * np.float32(255.0))
     return volume
 
 
@@ -149,7 +153,7 @@ def _step(cost, before, after, p1, p2):
     jump = np.int32(low + p2)
     for d in range(n):
         side = np.int32(min(before[d], before[d + 2]) + p1)
-        after[d + 1] = np.int32(cost[d]) + np.int32(min(min(before[d + 1], side), jump) - low)
+        after[d + 1] = np.int32(cost[d]) + np.int32(min(before[d + 1], side, jump) - low)
 
 
 @nb.njit(cache=True, fastmath=True)
@@ -188,7 +192,7 @@ def _aggregate_direction(volume, reference, total, dx, dy, p1, p2, contrast):
             _follow(volume, reference, total, i - rows, first_y, dx, dy, p1, p2, contrast)
 
 
-def aggregate(volume, reference, p1, p2, contrast):
+def aggregate(volume: Bytes, reference: Floats32, p1: int, p2: int, contrast: float) -> npt.NDArray[np.uint16]:
     """Semi-global aggregation over eight paths, (H, W, D) uint16."""
     total = np.zeros(volume.shape, np.uint16)
     for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, -1), (1, -1), (-1, 1)):

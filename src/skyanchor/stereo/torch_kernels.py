@@ -1,7 +1,7 @@
 """The sweep and the PatchMatch of the Numba kernels as torch tensor operations, for CUDA.
 
-Formulas, random numbers and the order of the hypotheses are those of sweep_kernels.py and patchmatch_kernels.py; results
-differ from theirs only where rounding decides between two hypotheses of nearly the same cost.
+Formulas, random numbers and the order of the hypotheses are those of sweep_kernels.py and patchmatch_kernels.py;
+results differ from theirs only where rounding decides between two hypotheses of nearly the same cost.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 from skyanchor.types import Floats32
 
@@ -44,7 +44,9 @@ def _sample(image: Any, u: Any, v: Any) -> Any:
     """Bilinear values of image (1, H, W) at pixel coordinates u, v of shape (A, B), replicated beyond the border."""
     height, width = image.shape[-2:]
     grid = torch.stack([u * (2.0 / width) - 1.0, v * (2.0 / height) - 1.0], dim=-1)
-    return F.grid_sample(image[None], grid[None], mode="bilinear", padding_mode="border", align_corners=False)[0, 0]
+    return functional.grid_sample(image[None], grid[None], mode="bilinear", padding_mode="border", align_corners=False)[
+        0, 0
+    ]
 
 
 def _mean_of_best(costs: Any, keep: int) -> Any:
@@ -87,7 +89,7 @@ def _plane_zncc(images: Images, s: int, x: Any, y: Any, w: Any, radius: int, noi
     a, one = images.reference, seen.to(b.dtype)
     sums = torch.stack([one, one * a, one * b, one * a * a, one * b * b, one * a * b])
     size = 2 * radius + 1
-    s0, s1, s2, s3, s4, s5 = F.avg_pool2d(sums[None].double(), size, 1, radius)[0] * size**2
+    s0, s1, s2, s3, s4, s5 = functional.avg_pool2d(sums[None].double(), size, 1, radius)[0] * size**2
     n = s0.clamp(min=1.0)
     ma, mb, eps = s1 / n, s2 / n, noise * noise
     va, vb = (s3 / n - ma * ma).clamp(min=0.0), (s4 / n - mb * mb).clamp(min=0.0)
@@ -117,7 +119,7 @@ def _scan(volume: Any, reference: Any, total: Any, step: int, side: int, p1: int
             before[edge], grey[edge] = 0, reference[row][edge]
         jump = torch.clamp((p2 / (1.0 + (reference[row] - grey).abs() / contrast)).to(torch.int32), min=p1 + 1)
         low = before.min(dim=1, keepdim=True).values
-        padded = F.pad(before, (1, 1), value=far)
+        padded = functional.pad(before, (1, 1), value=far)
         near = torch.minimum(padded[:, :-2], padded[:, 2:]) + p1
         best = torch.minimum(torch.minimum(before, near), low + jump[:, None])
         before, grey = volume[row] + best - low, reference[row]
@@ -291,8 +293,8 @@ def improve(search: Search, planes: Any, cost: Any, win: Windows, round_: int, c
     prior = search.prior[win.y, win.x]
     for k in range(13):
         trial, ok = proposal(search, planes, cost, win, best, k, round_, colour)
-        ok = ok & fits(*trial, win.x, win.y, search.K, search.low, search.high)
-        total = plane_cost(search.images, win, *trial, search.noise, search.keep)
+        ok = ok & fits(trial[0], trial[1], trial[2], win.x, win.y, search.K, search.low, search.high)
+        total = plane_cost(search.images, win, trial[0], trial[1], trial[2], search.noise, search.keep)
         total = total + search.pull * ((trial[0] - prior).abs() / search.scale).clamp(max=1.0)
         better = ok & (total < lowest)
         lowest = torch.where(better, total, lowest)
@@ -319,7 +321,8 @@ def refine(search: Search, start: Any, rounds: int, settings: tuple[int, int, fl
     boards = (board(reference, 0, settings), board(reference, 1, settings))
 
     def photometric() -> Any:
-        return plane_cost(search.images, everywhere, *planes.reshape(3, -1), search.noise, search.keep)
+        w, a, b = planes.reshape(3, -1)
+        return plane_cost(search.images, everywhere, w, a, b, search.noise, search.keep)
 
     cost = photometric().reshape(reference.shape)
     for round_ in range(rounds):

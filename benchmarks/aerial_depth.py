@@ -1,0 +1,175 @@
+"""Dense aerial depth against exact depth: median error, shares within bounds, completeness, seconds per photo.
+
+    python benchmarks/aerial_depth.py --scene DIR [--photos N] [--work DIR] [--compare DIR ...] [--device cuda]
+
+DIR holds aerial/images, aerial/sparse and truth_aerial_depth (16-bit PNG in units of 2 mm, 0 = none; read here only, to
+score). Raw maps are kept in --work and reused, so that a broken run goes on where it stopped. --compare scores other
+folders of depth maps (e.g. expected depth of Gaussians) beside ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from skyanchor import stereo
+from skyanchor.geometry import cameras
+from skyanchor.photos import PhotoCache
+from skyanchor.scaffold import load_scaffold
+from skyanchor.stereo.planes import pixel_grid
+from skyanchor.types import Bools, DepthMap, Floats32, Plane, Scaffold, View
+
+UNIT_M = 0.002
+
+
+@dataclass
+class Score:
+    """Errors of all scored pixels, collected over photos."""
+
+    label: str
+    errors: list[Floats32]
+
+    def line(self) -> str:
+        """One row of the table."""
+        e = np.concatenate(self.errors) if self.errors else np.empty(0)
+        if not len(e):
+            return f"{self.label:34s} no pixels"
+        have = np.isfinite(e)
+        shares = "  ".join(f"<{b:.2f} m {np.mean(e < b):6.1%}" for b in (0.05, 0.15, 0.25))
+        return f"{self.label:34s} median {np.median(e):6.3f} m  {shares}  complete {have.mean():6.1%}  ({len(e)} px)"
+
+
+def read_truth(scene: Path, view: View) -> Floats32 | None:
+    path = scene / "truth_aerial_depth" / Path(view.name).with_suffix(".png").name
+    return cv2.imread(str(path), cv2.IMREAD_UNCHANGED).astype(np.float32) * UNIT_M if path.is_file() else None
+
+
+def truth_slope(view: View, depth: Floats32, up: np.ndarray) -> Floats32:
+    """|normal . up| of the true surface, nan at its edges."""
+    camera = cameras.scaled(cameras.undistorted(view.camera), depth.shape[1])
+    x, y = pixel_grid(camera)
+    rays = cameras.unproject(camera, np.stack([x.ravel(), y.ravel()], axis=1)).reshape(*depth.shape, 3)
+    points = rays * depth[..., None]
+    across, down = np.gradient(points, axis=1), np.gradient(points, axis=0)
+    normal = np.cross(across, down)
+    normal /= np.maximum(np.linalg.norm(normal, axis=-1, keepdims=True), 1e-12)
+    slope = np.abs(normal @ (view.cam_from_world.rotation @ up))
+    curved = np.abs(
+        cv2.Laplacian(np.where(depth > 0, 1.0 / np.maximum(depth, 1e-3), 0.0).astype(np.float32), cv2.CV_32F)
+    )
+    edge = (curved * depth > 0.02) | (depth <= 0)
+    return np.where(edge, np.nan, slope).astype(np.float32)
+
+
+def error_of(depth_map: DepthMap, truth: Floats32) -> Floats32:
+    """|depth - truth|, inf where there is no depth."""
+    depth = depth_map.depth
+    if depth.shape != truth.shape:
+        depth = cv2.resize(depth, truth.shape[::-1], interpolation=cv2.INTER_NEAREST)
+    return np.where(depth > 0, np.abs(depth - truth), np.inf)
+
+
+def add(scores: dict[str, Score], label: str, error: Floats32, where: Bools) -> None:
+    scores.setdefault(label, Score(label, [])).errors.append(error[where])
+
+
+def score_photo(scores: dict[str, Score], scene: Path, view: View, up: np.ndarray, maps: dict[str, DepthMap]) -> None:
+    truth = read_truth(scene, view)
+    assert truth is not None
+    slope = truth_slope(view, truth, up)
+    seen = truth > 0
+    for stage, depth_map in maps.items():
+        error = error_of(depth_map, truth)
+        add(scores, f"{stage}: all pixels", error, seen)
+        with np.errstate(invalid="ignore"):
+            add(scores, f"{stage}: facades", error, seen & (slope < 0.3))
+            add(scores, f"{stage}: ground and roofs", error, seen & (slope > 0.8))
+        if depth_map.completed.any() and depth_map.completed.shape == seen.shape:
+            add(scores, f"{stage}: measured", error, seen & (depth_map.depth > 0) & ~depth_map.completed)
+            add(scores, f"{stage}: filled in", error, seen & depth_map.completed)
+
+
+class Maps:
+    """Raw maps made when asked for and kept in a folder."""
+
+    def __init__(self, scaffold: Scaffold, folder: Path, config: stereo.StereoConfig) -> None:
+        self.scaffold, self.folder, self.config = scaffold, folder, config
+        self.photos = PhotoCache()
+        self.sources = stereo.choose_sources(scaffold.views, scaffold.points, scaffold.tracks)
+        self.neighbours = stereo.choose_neighbours(scaffold.views, scaffold.points, scaffold.tracks)
+        self.ground: Plane = scaffold.ground
+        self.seconds: dict[str, list[float]] = {"measure": [], "confirm": [], "complete": []}
+
+    def raw(self, index: int) -> DepthMap:
+        """The measured map of one photo, from the folder when it is there."""
+        view = self.scaffold.views[index]
+        path = stereo.depth_path(self.folder, view.name)
+        if not path.is_file():
+            start = time.perf_counter()
+            sources = [self.scaffold.views[j] for j in self.sources[index]]
+            hints = stereo.points_in_view(index, view, self.scaffold.points, self.scaffold.tracks)
+            made = stereo.estimate_depth(view, sources, hints, self.photos, self.config, self.ground)
+            self.seconds["measure"].append(time.perf_counter() - start)
+            stereo.save_depth(path, made)
+        return stereo.load_depth(path)
+
+    def finished(self, index: int) -> dict[str, DepthMap]:
+        """The raw, the confirmed and the completed map of one photo."""
+        view, raw = self.scaffold.views[index], self.raw(index)
+        around = [self.raw(int(j)) for j in self.neighbours[index]]
+        start = time.perf_counter()
+        confirmed = stereo.make_consistent(raw, around)
+        middle = time.perf_counter()
+        photo, _ = self.photos.photo(view.name, view.path, view.camera, self.config.width, view.mask_path)
+        completed = stereo.complete(confirmed, raw, photo.pixels, self.ground)
+        self.seconds["confirm"].append(middle - start)
+        self.seconds["complete"].append(time.perf_counter() - middle)
+        return {"raw": raw, "confirmed": confirmed, "completed": completed}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scene", type=Path, required=True)
+    parser.add_argument("--photos", type=int, default=None, help="score this many of the photos with truth")
+    parser.add_argument("--width", type=int, default=800)
+    parser.add_argument("--work", type=Path, default=None, help="folder of raw maps; reused")
+    parser.add_argument("--compare", type=Path, nargs="*", default=[], help="folders of other depth maps to score")
+    parser.add_argument("--device", default="cpu", help="cpu (Numba) or a torch device")
+    args = parser.parse_args()
+    backend = stereo.NumbaStereo() if args.device == "cpu" else stereo.TorchStereo(args.device)
+    config = stereo.StereoConfig(width=args.width, backend=backend)
+    scaffold = load_scaffold(args.scene / "aerial")
+    with tempfile.TemporaryDirectory() as scratch:
+        run(args, scaffold, Maps(scaffold, args.work or Path(scratch), config))
+
+
+def run(args: argparse.Namespace, scaffold: Scaffold, maps: Maps) -> None:
+    scores: dict[str, Score] = {}
+    known = [i for i, view in enumerate(scaffold.views) if read_truth(args.scene, view) is not None][: args.photos]
+    for index in known:
+        view = scaffold.views[index]
+        made = maps.finished(index)
+        for folder in args.compare:
+            path = stereo.depth_path(folder, view.name)
+            if path.is_file():
+                made[folder.name] = stereo.load_depth(path)
+        score_photo(scores, args.scene, view, scaffold.up, made)
+        truth = read_truth(args.scene, view)
+        assert truth is not None
+        good = np.mean(error_of(made["completed"], truth)[truth > 0] < 0.15)
+        print(f"{view.name}: {good:.1%} within 0.15 m", flush=True)
+    for score in scores.values():
+        print(score.line())
+    for step, seconds in maps.seconds.items():
+        if seconds:
+            print(f"{step}: {np.median(seconds):.1f} s a photo (median of {len(seconds)})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Depth of a rendered scene against its exact depth, stage by stage."""
+
+from dataclasses import replace
+
+import cv2
+import numba
+import numpy as np
+import pytest
+
+from skyanchor import stereo
+from skyanchor.geometry import cameras, rigid
+from skyanchor.photos import PhotoCache
+from skyanchor.types import Plane, Tracks
+
+WIDTH = 200
+FOOTPRINT = 20.0 / 170.0
+GROUND = Plane(np.array([0.0, 0.0, 1.0]), 0.0)
+
+
+def measure(scene, index, **settings):
+    config = stereo.StereoConfig(width=WIDTH, **settings)
+    sources = stereo.choose_sources(scene.views, scene.points, scene.tracks)[index]
+    hints = stereo.points_in_view(index, scene.views[index], scene.points, scene.tracks)
+    views = [scene.views[j] for j in sources]
+    return stereo.estimate_depth(scene.views[index], views, hints, PhotoCache(), config, GROUND)
+
+
+@pytest.fixture(scope="module")
+def raw_maps(small_scene):
+    return [measure(small_scene, i) for i in range(len(small_scene.views))]
+
+
+def error(depth_map, truth):
+    return np.abs(depth_map.depth - truth)
+
+
+def test_sources_and_range(small_scene):
+    scene = small_scene
+    sources = stereo.choose_sources(scene.views, scene.points, scene.tracks)
+    assert sorted(sources[0]) == [1, 2, 3, 4]
+    assert all(i not in chosen for i, chosen in enumerate(sources))
+    none = Tracks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2)))
+    assert sorted(stereo.choose_sources(scene.views, scene.points, none)[0]) == [1, 2, 3, 4]
+    near, far = stereo.depth_range(scene.views[0], scene.points, GROUND)
+    truth = scene.depths[0]
+    assert 0.5 * truth.min() < near < truth.min() and truth.max() < far < 1.6 * truth.max()
+
+
+def test_measured_depth(small_scene, raw_maps):
+    truth, plain = small_scene.depths[0], small_scene.plain[0]
+    inner = np.zeros_like(plain)
+    inner[8:-8, 8:-8] = True
+    found = error(raw_maps[0], truth)[inner & ~plain]
+    assert 1e-4 < np.median(found) < 0.3 * FOOTPRINT
+    assert 0.85 < np.mean(found < FOOTPRINT) < 1.0
+    ground = inner & (np.abs(truth - truth[10, 100]) > -1) & (raw_maps[0].confidence > 0.8)
+    points = stereo.points_of(raw_maps[0])
+    flat = ground & (points[..., 2] < 0.2)
+    assert np.median(raw_maps[0].normal[flat][:, 2]) > 0.97
+    assert raw_maps[0].confidence[plain].mean() < 0.5 < raw_maps[0].confidence[inner & ~plain].mean()
+
+
+def test_thread_count_changes_nothing(small_scene, raw_maps):
+    before = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        again = measure(small_scene, 0)
+    finally:
+        numba.set_num_threads(before)
+    assert np.array_equal(again.depth, raw_maps[0].depth)
+    assert np.array_equal(again.confidence, raw_maps[0].confidence)
+
+
+def test_consistency_averages_and_removes_planted_depth(small_scene, raw_maps):
+    truth = small_scene.depths[0]
+    block = (slice(60, 70), slice(20, 34))
+    spoiled = raw_maps[0].depth.copy()
+    spoiled[block] = 14.0
+    planted = replace(raw_maps[0], depth=spoiled)
+    consistent = stereo.make_consistent(planted, raw_maps[1:])
+    assert (error(planted, truth)[block] > 2.0).all()
+    kept = consistent.depth[block] > 0
+    assert kept.mean() > 0.5 and (error(consistent, truth)[block][kept] < 2 * FOOTPRINT).all()
+    everywhere = consistent.depth > 0
+    assert 0.6 < everywhere.mean() < 1.0
+    assert np.median(error(consistent, truth)[everywhere]) < np.median(error(raw_maps[0], truth)[everywhere])
+    assert not consistent.completed.any()
+
+
+def test_alone_nothing_is_confirmed(raw_maps):
+    config = stereo.ConsistencyConfig(fewest_support=5.0)
+    assert not stereo.make_consistent(raw_maps[0], raw_maps[1:], config).depth.any()
+
+
+def test_plain_roof_is_completed_and_marked(small_scene, raw_maps):
+    truth, plain = small_scene.depths[0], small_scene.plain[0]
+    consistent = stereo.make_consistent(raw_maps[0], raw_maps[1:])
+    pixels = cv2.imread(str(small_scene.views[0].path))
+    done = stereo.complete(consistent, raw_maps[0], pixels, GROUND)
+    inside = cv2.erode(plain.astype(np.uint8), np.ones((9, 9))) > 0
+    outside = cv2.dilate(plain.astype(np.uint8), np.ones((9, 9))) == 0
+    assert inside.sum() > 300
+    assert done.completed[inside].all()
+    assert np.median(error(done, truth)[inside]) < 2 * FOOTPRINT
+    assert (done.depth > 0).mean() > 0.99
+    confirmed = outside & (consistent.depth > 0)
+    assert not done.completed[confirmed].any()
+    assert np.array_equal(done.depth[confirmed] > 0, consistent.depth[confirmed] > 0)
+    assert done.confidence[done.completed].max() < 0.3
+
+
+def test_fused_cloud_lies_on_the_surfaces(small_scene, raw_maps):
+    maps = [stereo.make_consistent(m, raw_maps[:i] + raw_maps[i + 1 :]) for i, m in enumerate(raw_maps)]
+    photos = [cv2.imread(str(view.path)) for view in small_scene.views]
+    voxel = 0.25
+    cloud = stereo.fuse(zip(maps, photos, strict=True), stereo.FusionConfig(voxel_m=voxel))
+    keys = np.floor(cloud.points.astype(np.float64) / voxel).astype(int)
+    assert len(np.unique(keys, axis=0)) > 0.99 * len(keys) > 2000
+    z = cloud.points[:, 2]
+    level = cloud.normals[:, 2] > 0.9
+    assert level.mean() > 0.6
+    assert np.mean((np.abs(z[level]) < 0.15) | (np.abs(z[level] - 3.0) < 0.15)) > 0.9
+    assert np.allclose(np.linalg.norm(cloud.normals, axis=1), 1.0, atol=1e-3)
+    assert (cloud.spacing >= voxel - 1e-6).all()
+
+
+def test_without_ground_plane_the_sweep_is_fronto_parallel(small_scene):
+    scene = small_scene
+    hints = stereo.points_in_view(0, scene.views[0], scene.points, scene.tracks)
+    config = stereo.StereoConfig(width=WIDTH // 2)
+    found = stereo.estimate_depth(scene.views[0], list(scene.views[1:]), hints, PhotoCache(), config)
+    truth = cv2.resize(scene.depths[0], (WIDTH // 2, found.depth.shape[0]), interpolation=cv2.INTER_AREA)
+    inner = np.s_[5:-5, 5:-5]
+    assert 1e-4 < np.median(error(found, truth)[inner]) < 0.6 * FOOTPRINT
+
+
+def test_torch_and_numba_agree(small_scene):
+    scene = small_scene
+    views = list(scene.views[1:3])
+    hints = stereo.points_in_view(0, scene.views[0], scene.points, scene.tracks)
+    maps = []
+    for backend in (stereo.NumbaStereo(), stereo.TorchStereo("cpu")):
+        config = stereo.StereoConfig(width=WIDTH // 2, backend=backend)
+        maps.append(stereo.estimate_depth(scene.views[0], views, hints, PhotoCache(), config, GROUND))
+    apart = np.abs(maps[0].depth - maps[1].depth)
+    assert np.median(apart) < 0.1 * FOOTPRINT
+    assert np.mean(apart < FOOTPRINT) > 0.9
+
+
+def test_points_of_reproject(small_scene, raw_maps):
+    view = small_scene.views[2]
+    points = stereo.points_of(raw_maps[2])[40, 60]
+    xy = cameras.project(view.camera, rigid.apply(view.cam_from_world, points[None]))
+    assert np.allclose(xy, [[60.5, 40.5]], atol=1e-6)
