@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import pycolmap
 
 from skyanchor.events import Listener, Progress
 from skyanchor.geometry import cameras, rigid
+from skyanchor.matching.choices import Sift
+from skyanchor.matching.features import Features
+from skyanchor.matching.sift import SiftMatcher
 from skyanchor.photos import read_pixels
 from skyanchor.town.routes import Shot
-from skyanchor.types import Bytes, Camera, Floats, Floats32, Ints, Pose
+from skyanchor.types import Camera, Floats, Ints, Photo, Pose
 
 
 @dataclass(frozen=True)
 class TrackConfig:
     """How sparse points are made."""
 
-    features: int = 3000
-    """Most features per photo."""
+    sift: Sift = field(default_factory=lambda: Sift(keypoints=3000, ratio=0.8, contrast=0.02))
+    """Features and matches."""
     neighbours: int = 10
     """Photos each photo is matched with."""
-    ratio: float = 0.8
-    """Best over second-best descriptor distance."""
     epipolar_px: float = 1.5
     """Sampson error at the known poses that a match may have."""
     reprojection_px: float = 1.5
@@ -35,21 +35,14 @@ class TrackConfig:
     """Least triangulation angle."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Features:
-    xy: Floats
-    """(N, 2), pixels, centre of the first pixel (0.5, 0.5)."""
-    descriptors: Floats32
-    """(N, 128), unit."""
-
-
 def triangulated(
     folder: Path, camera: Camera, shots: list[Shot], config: TrackConfig, listen: Listener
 ) -> pycolmap.Reconstruction:
     """The COLMAP model of the photos in `folder`: exact poses, points with tracks, colours."""
+    matcher = SiftMatcher(config.sift)
     features = []
     for k, shot in enumerate(shots):
-        features.append(_detect(read_pixels(folder / shot.name), config.features))
+        features.append(matcher.extract(Photo(shot.name, read_pixels(folder / shot.name))))
         listen(Progress("town", "aerial features", k + 1, len(shots)))
     model = empty_model(camera, shots, [f.xy for f in features])
     graph = pycolmap.CorrespondenceGraph()
@@ -57,9 +50,11 @@ def triangulated(
         graph.add_image(k + 1, len(features[k].xy))
     pairs = _pairs(camera, shots, config.neighbours)
     for n, (a, b) in enumerate(pairs):
-        matches = _match(features[a], features[b], camera, shots[a], shots[b], config)
-        if len(matches):
-            graph.add_two_view_geometry(a + 1, b + 1, pycolmap.TwoViewGeometry(inlier_matches=matches))
+        found = matcher.pairs(features[a], features[b])
+        found = _true(found, features[a], features[b], camera, (shots[a], shots[b]), config.epipolar_px)
+        if len(found):
+            geometry = pycolmap.TwoViewGeometry(inlier_matches=found.astype(np.uint32))
+            graph.add_two_view_geometry(a + 1, b + 1, geometry)
         listen(Progress("town", "aerial matches", n + 1, len(pairs)))
     graph.finalize()
     _triangulate(model, graph, config)
@@ -84,16 +79,6 @@ def empty_model(camera: Camera, shots: list[Shot], xy: list[Floats] | None = Non
 def _colmap_pose(pose: Pose) -> Any:
     wxyz = rigid.quaternion_from_rotation(pose.rotation)
     return pycolmap.Rigid3d(pycolmap.Rotation3d(wxyz[[1, 2, 3, 0]]), pose.translation)
-
-
-def _detect(pixels: Bytes, count: int) -> _Features:
-    """RootSIFT features in an order of their own, so that threads inside OpenCV cannot change it."""
-    grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
-    points, descriptors = cv2.SIFT.create(count, contrastThreshold=0.02).detectAndCompute(grey, None)
-    keys = np.array([(p.pt[0], p.pt[1], p.size, p.angle) for p in points]).reshape(-1, 4)
-    order = np.lexsort(keys.T)
-    root = np.sqrt(descriptors[order] / np.maximum(descriptors[order].sum(axis=1, keepdims=True), 1e-9))
-    return _Features(keys[order, :2] + 0.5, root.astype(np.float32))
 
 
 def _pairs(camera: Camera, shots: list[Shot], neighbours: int) -> list[tuple[int, int]]:
@@ -124,19 +109,10 @@ def _footprints(camera: Camera, shots: list[Shot]) -> np.ndarray[Any, Any]:
     return np.array(seen)
 
 
-def _match(a: _Features, b: _Features, camera: Camera, shot_a: Shot, shot_b: Shot, config: TrackConfig) -> Ints:
-    """(M, 2) uint32 mutual nearest neighbours that pass the ratio test and the epipolar line."""
-    likeness = a.descriptors @ b.descriptors.T
-    if min(likeness.shape) < 2:
-        return np.zeros((0, 2), np.uint32)  # type: ignore[return-value]
-    best = likeness.argmax(axis=1)
-    top = np.partition(likeness, -2, axis=1)[:, -2:]
-    near, second = np.sqrt(np.maximum(2.0 - 2.0 * top[:, 1], 0.0)), np.sqrt(np.maximum(2.0 - 2.0 * top[:, 0], 1e-9))
-    mutual = likeness.argmax(axis=0)[best] == np.arange(len(best))
-    left = np.flatnonzero(mutual & (near < config.ratio * second))
-    pairs = np.stack([left, best[left]], axis=1)
-    error = _sampson(a.xy[pairs[:, 0]], b.xy[pairs[:, 1]], camera, shot_a.cam_from_world, shot_b.cam_from_world)
-    return pairs[error < config.epipolar_px].astype(np.uint32)  # type: ignore[return-value]
+def _true(pairs: Ints, a: Features, b: Features, camera: Camera, shots: tuple[Shot, Shot], limit_px: float) -> Ints:
+    """The pairs (M, 2) of keypoints that obey the epipolar geometry of the known poses."""
+    poses = (shots[0].cam_from_world, shots[1].cam_from_world)
+    return pairs[_sampson(a.xy[pairs[:, 0]], b.xy[pairs[:, 1]], camera, *poses) < limit_px]
 
 
 def _sampson(xy_a: Floats, xy_b: Floats, camera: Camera, a_from_world: Pose, b_from_world: Pose) -> Floats:
@@ -158,5 +134,13 @@ def _triangulate(model: pycolmap.Reconstruction, graph: pycolmap.CorrespondenceG
         triangulator.triangulate_image(options, image_id)
     triangulator.complete_all_tracks(options)
     triangulator.merge_all_tracks(options)
+    for point_id in [k for k, point in model.points3D.items() if _repeats(point.track)]:
+        observations.delete_point3D(point_id)
     observations.filter_all_points3D(config.reprojection_px, config.min_angle_deg)
     model.update_point_3d_errors()
+
+
+def _repeats(track: pycolmap.Track) -> bool:
+    """Whether a track holds two keypoints of one photo."""
+    photos = [element.image_id for element in track.elements]
+    return len(set(photos)) < len(photos)
