@@ -8,7 +8,7 @@ the pictures fall onto each other. A camera is moved instead of the splats: the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -143,12 +143,13 @@ def fix_frame(
 
 def _guesses(
     splats: Splats, scaffold: Scaffold, before: FrameVerdict, config: FrameConfig
-) -> Sequence[frame_registration.Guess]:
-    nearly = [frame_registration.Guess(similarity.identity(), "nearly", 0.0)] if before.correlation > 0.3 else []
-    files = (
-        [] if scaffold.splats_path is None else frame_registration.guesses_from_files(scaffold.splats_path, scaffold)
-    )
-    return [*nearly, *files, *frame_registration.guesses_from_points(splats, scaffold, config.registration)]
+) -> Iterator[frame_registration.Guess]:
+    """First the cheap ones; the points are only laid onto the Gaussians when the others have failed."""
+    if before.correlation > 0.3:
+        yield frame_registration.Guess(similarity.identity(), "nearly", 0.0)
+    if scaffold.splats_path is not None:
+        yield from frame_registration.guesses_from_files(scaffold.splats_path, scaffold)
+    yield from frame_registration.guesses_from_points(splats, scaffold, config.registration)
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------

@@ -42,17 +42,17 @@ class AerialConfig:
 
 CPU = AerialConfig(
     TrainConfig(
-        iterations=2_000,
+        iterations=1_500,
         width=480,
-        coarse_until=(0.35,),
-        growth=SplitGrowth(start=400, stop=1_400, every=160, reset_every=0, most=90_000),
+        coarse_until=(0.4,),
+        growth=SplitGrowth(start=300, stop=1_050, every=120, reset_every=0, most=70_000),
         sh_degree=1,
-        sh_every=500,
+        sh_every=375,
         checkpoint_every=250,
     ),
     SeedConfig(count=50_000),
 )
-"""Minutes on two cores."""
+"""Two to three minutes on two cores."""
 
 CUDA = AerialConfig(TrainConfig(coarse_until=(0.02,)), SeedConfig(count=300_000, per_view=30_000))
 """30K iterations at full resolution."""
