@@ -31,6 +31,10 @@ def test_help_and_version_are_light(arguments: tuple[str, ...]) -> None:
     assert _imported_by(*arguments) == set()
 
 
+def test_help_of_a_stage_imports_no_torch() -> None:
+    assert "torch" not in _imported_by("trajectory", "--help")
+
+
 def test_the_probe_sees_a_heavy_import() -> None:
     assert "pycolmap" in _imported_by("evaluate", "nowhere", "--truth", "nowhere")
 

@@ -26,7 +26,7 @@ LAYERS = (
     ("stages",),
     ("pipeline",),
     ("evaluation", "report", "town"),
-    ("doctor",),
+    ("doctor", "commands"),
     ("cli",),
 )
 """From the bottom up; modules of one layer do not import each other."""

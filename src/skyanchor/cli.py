@@ -5,9 +5,9 @@ Imports of anything heavy happen inside the verbs, so that --help and --version 
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -19,7 +19,6 @@ from skyanchor.errors import SkyAnchorError
 if TYPE_CHECKING:
     from skyanchor.evaluation.metrics import ImageMetrics, Metrics
     from skyanchor.evaluation.poses import PoseMetrics
-    from skyanchor.events import Listener
     from skyanchor.scaffold import ScaffoldSummary
 
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
@@ -31,6 +30,13 @@ scaffold = tyro.extras.SubcommandApp()
 app.command(scaffold, name="scaffold", help="The aerial model: check it.")
 
 
+STAGES = {
+    "anchors": "Localise groups of street frames in the aerial model (stages 1 and 2).",
+    "trajectory": "Recover the pose of every street frame (stages 1 to 3).",
+}
+"""Verbs that run stages, and what they do."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -38,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"skyanchor {skyanchor.__version__}")
         return 0
     try:
+        _add_stages(given)
         app.cli(
             prog="skyanchor",
             description=DESCRIPTION,
@@ -47,7 +54,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SkyAnchorError as error:
         print(f"skyanchor: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the reader of our output, `head` perhaps, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _add_stages(given: Sequence[str]) -> None:
+    """Register the verbs that run stages; the settings of all stages are imported only for the one asked for."""
+    for name, what in STAGES.items():
+        asked = bool(given) and given[0] == name
+        app.command(name=name, help=what)(_stage_verb(name, given) if asked else _not_asked)
+
+
+def _stage_verb(name: str, given: Sequence[str]) -> Callable[..., None]:
+    """The verb with the defaults of the preset that the arguments name."""
+    from skyanchor import commands, pipeline
+
+    words = " ".join(given).replace("=", " ").split()
+    chosen = words[words.index("--preset") + 1] if "--preset" in words[:-1] else "cpu"
+    default = next((config for preset, config in pipeline.PRESETS.items() if preset == chosen), pipeline.CPU)
+    work = {"anchors": pipeline.run_anchors, "trajectory": pipeline.run_trajectory}[name]
+    return commands.verb(work, default)
+
+
+def _not_asked() -> None:
+    """Stand in for a verb in the list of verbs."""
 
 
 # --- verbs --------------------------------------------------------------------------------------------------------
@@ -159,15 +190,6 @@ def weights(name: Annotated[str | None, tyro.conf.Positional] = None, download: 
 
 
 # --- printing -----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _listening(run: Path) -> Iterator[Listener]:
-    """A listener that shows progress on stderr and keeps RUN/log.txt."""
-    from skyanchor.report.progress import display, every, log_file
-
-    with display(sys.stderr) as show, log_file(run) as log:
-        yield every(show, log)
 
 
 def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -135,7 +135,7 @@ class _Worker:
     """A worker process and the thread that reads what it says."""
 
     def __init__(self, number: int, environment: Mapping[str, str], messages: queue.Queue[_Message]) -> None:
-        command = [sys.executable, "-m", "skyanchor.executor"]
+        command = [sys.executable, "-c", "from skyanchor.executor import serve; serve()"]
         self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.job: int | None = None
         self._reader = threading.Thread(target=self._read, args=(number, messages), daemon=True)
@@ -219,7 +219,7 @@ def _send(pipe: IO[bytes], body: Json) -> None:
     pipe.flush()
 
 
-def _serve() -> None:
+def serve() -> None:
     """Answer jobs from stdin until it closes; whatever libraries print goes to stderr."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     replies = os.fdopen(os.dup(1), "wb")
@@ -244,7 +244,3 @@ def _answer(job: Job, listen: Listener) -> dict[str, Any]:
         return {"error": str(error)}
     except Exception:  # the parent raises it, with this traceback
         return {"traceback": traceback.format_exc()}
-
-
-if __name__ == "__main__":
-    _serve()

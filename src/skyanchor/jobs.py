@@ -5,16 +5,37 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+import cv2
+import numpy as np
+
 from skyanchor import codec, files
+from skyanchor.anchors.bridges import AerialAtlas
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.localise import PreparedScaffold, localise_group
+from skyanchor.anchors.places import PlaceIndex
+from skyanchor.anchors.stage import GroupTask, GroupVerdict
+from skyanchor.anchors.surface import Ground, Surface
 from skyanchor.codec import Json
 from skyanchor.events import Listener
 from skyanchor.photos import PhotoCache
-from skyanchor.stereo.consistency import ConsistencyConfig, make_consistent
-from skyanchor.stereo.estimate import StereoConfig, estimate_depth
-from skyanchor.stereo.sources import in_frame
-from skyanchor.stereo.storage import load_depth, save_depth
+from skyanchor.stereo import (
+    CompletionConfig,
+    ConsistencyConfig,
+    StereoConfig,
+    complete,
+    estimate_depth,
+    load_depth,
+    make_consistent,
+    points_in_view,
+    save_depth,
+)
 from skyanchor.trajectory import PhotoFeatures, SubmapJob, recover_submap
-from skyanchor.types import Scaffold, Sequence
+from skyanchor.types import Bytes, Camera, Scaffold, Sequence, View
+
+SCAFFOLD, SEQUENCE, SETTINGS = "scaffold.npz", "sequence.json", "settings.json"
+SURFACE, GROUND, PLACES = "surface.npz", "ground.npz", "places.npz"
+"""Files in a stage's progress folder that its jobs share."""
 
 PHOTOS = PhotoCache(limit_bytes=512 << 20)
 """Photos that this worker has read."""
@@ -33,20 +54,47 @@ def _scaffold(path: str) -> Scaffold:
 def measure_depth_job(out: str, scaffold: str, view: int, sources: list[int], config: Json, listen: Listener) -> None:
     """Write the measured depth of one aerial photo."""
     held = _scaffold(scaffold)
-    hints = held.points[held.tracks.point[held.tracks.image == view]]
-    if not len(hints):
-        hints = held.points[in_frame(held.views[view], held.points)]
-    others = [held.views[k] for k in sources]
+    reference, others = held.views[view], [held.views[k] for k in sources]
+    hints = points_in_view(view, reference, held.points, held.tracks)
     settings = codec.from_json(StereoConfig, config)
-    save_depth(Path(out), estimate_depth(held.views[view], others, hints, PHOTOS, settings, held.ground))
+    save_depth(Path(out), estimate_depth(reference, others, hints, PHOTOS, settings, held.ground))
 
 
-def agree_depth_job(out: str, own: str, others: list[str], config: Json, listen: Listener) -> None:
-    """Write the depth of one photo that its neighbours confirm."""
-    neighbours = [load_depth(Path(path)) for path in others]
-    save_depth(
-        Path(out), make_consistent(load_depth(Path(own)), neighbours, codec.from_json(ConsistencyConfig, config))
-    )
+def agree_depth_job(
+    out: str, scaffold: str, view: int, measured: list[str], agree: Json, fill: Json, listen: Listener
+) -> None:
+    """Write the depth of one photo, confirmed by its neighbours and completed; `measured` starts with its own."""
+    held = _scaffold(scaffold)
+    own, *others = (load_depth(Path(path)) for path in measured)
+    confirmed = make_consistent(own, others, codec.from_json(ConsistencyConfig, agree))
+    pixels = _pixels(held.views[view], own.camera)
+    settings = codec.from_json(CompletionConfig, fill)
+    save_depth(Path(out), complete(confirmed, own, pixels, held.ground, settings))
+
+
+def _pixels(view: View, camera: Camera) -> Bytes:
+    """The photo at the size of a depth map's camera."""
+    photo, _ = PHOTOS.photo(view.name, view.path, view.camera, 2 * camera.width, view.mask_path)
+    small = cv2.resize(photo.pixels, (camera.width, camera.height), interpolation=cv2.INTER_AREA)
+    return np.asarray(small, dtype=np.uint8)
+
+
+@lru_cache(maxsize=1)
+def _ready(context: str) -> tuple[PreparedScaffold, GroundFrames, AnchorConfig]:
+    """What all groups share, from the files that the anchor stage left in a folder."""
+    folder = Path(context)
+    scaffold, config = _scaffold(str(folder / SCAFFOLD)), files.load(folder / SETTINGS, AnchorConfig)
+    surface, ground = files.load(folder / SURFACE, Surface), files.load(folder / GROUND, Ground)
+    atlas = AerialAtlas(surface, scaffold.views, config.bridge)
+    prepared = PreparedScaffold(scaffold, surface, ground, atlas, files.load(folder / PLACES, PlaceIndex))
+    return prepared, GroundFrames(_sequence(str(folder / SEQUENCE)), config), config
+
+
+def localise_group_job(out: str, context: str, task: Json, listen: Listener) -> None:
+    """Write the GroupVerdict on one GroupTask."""
+    prepared, frames, config = _ready(context)
+    given = codec.from_json(GroupTask, task)
+    files.save(Path(out), GroupVerdict(*localise_group(prepared, frames, given.group, config, given.near)))
 
 
 def recover_submap_job(out: str, sequence: str, features: str, job: Json, listen: Listener) -> None:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
-from skyanchor.run_folder import RunFolder
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.executor import Executor
+from skyanchor.run_folder import RunFolder, Stage
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
-from skyanchor.sequence import SequenceConfig, load_sequence
-from skyanchor.stages import GeometryConfig, Survey
+from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
+from skyanchor.stages import GeometryConfig, Survey, anchors_stage, geometry_stage, trajectory_stage
+from skyanchor.stereo import StereoConfig, TorchStereo
 from skyanchor.trajectory import TrajectoryConfig
 
 
@@ -36,7 +40,19 @@ class PipelineConfig:
     scaffold: ScaffoldConfig = field(default_factory=ScaffoldConfig)
     sequence: SequenceConfig = field(default_factory=SequenceConfig)
     geometry: GeometryConfig = field(default_factory=GeometryConfig)
+    anchors: AnchorConfig = field(default_factory=AnchorConfig)
     trajectory: TrajectoryConfig = field(default_factory=TrajectoryConfig)
+
+
+Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
+
+CPU = PipelineConfig()
+GPU = PipelineConfig(
+    geometry=GeometryConfig(stereo=StereoConfig(width=1600, backend=TorchStereo())),
+    trajectory=TrajectoryConfig(device="cuda"),
+)
+PAPER = PipelineConfig(sequence=SequenceConfig(cut=SubmapConfig(join_boundaries=False)))
+PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}
 
 
 def read_survey(run: RunFolder, inputs: Inputs, config: PipelineConfig) -> Survey:
@@ -45,3 +61,18 @@ def read_survey(run: RunFolder, inputs: Inputs, config: PipelineConfig) -> Surve
         load_scaffold(inputs.aerial, inputs.images, inputs.splats, config.scaffold),
         load_sequence(inputs.ground, config.sequence, run.root / "frames"),
     )
+
+
+def run_anchors(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
+    """Stages 1 and 2: groups of frames localised in the aerial model, or refused with a reason."""
+    survey = read_survey(run, inputs, config)
+    geometry = geometry_stage(run, survey, config.geometry, executor)
+    return anchors_stage(run, survey, geometry, config.anchors, executor)[0]
+
+
+def run_trajectory(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
+    """Stages 1 to 3: a pose in the aerial frame, or a reason, for every street frame."""
+    survey = read_survey(run, inputs, config)
+    geometry = geometry_stage(run, survey, config.geometry, executor)
+    localised, anchors = anchors_stage(run, survey, geometry, config.anchors, executor)
+    return trajectory_stage(run, survey, localised, anchors, config.trajectory, executor)

@@ -7,14 +7,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skyanchor import codec, files, jobs, records
+from skyanchor.anchors.bridges import AerialAtlas
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.places import PlaceIndex, build_places
+from skyanchor.anchors.stage import GroupTask, GroupVerdict, localise_all
+from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.events import Note
 from skyanchor.executor import Executor, Job
-from skyanchor.run_folder import STATE, RunFolder, Stage
+from skyanchor.run_folder import PROGRESS, STATE, RunFolder, Stage
 from skyanchor.scaffold import colmap_files, georeference
-from skyanchor.stereo.consistency import ConsistencyConfig
-from skyanchor.stereo.estimate import StereoConfig
-from skyanchor.stereo.sources import SourceConfig, choose_sources
-from skyanchor.stereo.storage import depth_path
+from skyanchor.stereo import (
+    CompletionConfig,
+    ConsistencyConfig,
+    SourceConfig,
+    StereoConfig,
+    choose_neighbours,
+    choose_sources,
+    depth_path,
+    load_depth,
+)
+from skyanchor.stereo.sources import NEIGHBOURS
 from skyanchor.trajectory import (
     PhotoFeatures,
     SubmapJob,
@@ -45,8 +57,12 @@ class GeometryConfig:
     """Dense depth of the aerial photos."""
 
     sources: SourceConfig = field(default_factory=SourceConfig)
+    """Photos that measure a photo's depth."""
     stereo: StereoConfig = field(default_factory=StereoConfig)
+    neighbours: SourceConfig = NEIGHBOURS
+    """Photos whose depth confirms it."""
     consistency: ConsistencyConfig = field(default_factory=ConsistencyConfig)
+    completion: CompletionConfig = field(default_factory=CompletionConfig)
 
 
 # --- 1-scaffold ---------------------------------------------------------------------------------------------------
@@ -58,10 +74,10 @@ def geometry_stage(run: RunFolder, survey: Survey, config: GeometryConfig, execu
     settings = {"geometry": config, "up": survey.scaffold.up, "ground": survey.scaffold.ground}
     stage = run.stage(records.SCAFFOLD, f"depth of {len(views)} aerial photos", settings, _aerial_digests(run, survey))
     if not stage.done:
-        stage.save("progress/scaffold.npz", survey.scaffold)
-        sources = choose_sources(views, survey.scaffold.points, survey.scaffold.tracks, config.sources)
-        measured = _measured_depths(stage, views, sources, config, executor)
-        _agreed_depths(stage, views, sources, measured, config, executor)
+        stage.save(f"{PROGRESS}/{jobs.SCAFFOLD}", survey.scaffold)
+        seen = (views, survey.scaffold.points, survey.scaffold.tracks)
+        measured = _measured_depths(stage, views, choose_sources(*seen, config.sources), config, executor)
+        _agreed_depths(stage, views, choose_neighbours(*seen, config.neighbours), measured, config, executor)
         georeference.write_georef(stage.folder, survey.scaffold.georef, survey.scaffold.up)
         stage.finish({"photos": len(views)})
     return stage
@@ -80,9 +96,9 @@ def _aerial_digests(run: RunFolder, survey: Survey) -> dict[str, str]:
 def _measured_depths(
     stage: Stage, views: tuple[View, ...], sources: tuple[Ints, ...], config: GeometryConfig, executor: Executor
 ) -> list[Path]:
-    scaffold = stage.path("progress/scaffold.npz")
+    scaffold = stage.path(f"{PROGRESS}/{jobs.SCAFFOLD}")
     work = {
-        depth_path(Path("progress/measured"), view.name).as_posix(): Job.of(
+        depth_path(Path(PROGRESS, "measured"), view.name).as_posix(): Job.of(
             jobs.measure_depth_job, scaffold=scaffold, view=k, sources=sources[k].tolist(), config=config.stereo
         )
         for k, view in enumerate(views)
@@ -93,18 +109,95 @@ def _measured_depths(
 def _agreed_depths(
     stage: Stage,
     views: tuple[View, ...],
-    sources: tuple[Ints, ...],
+    neighbours: tuple[Ints, ...],
     measured: list[Path],
     config: GeometryConfig,
     executor: Executor,
 ) -> list[Path]:
+    scaffold = stage.path(f"{PROGRESS}/{jobs.SCAFFOLD}")
     work = {
         depth_path(Path("depth"), view.name).as_posix(): Job.of(
-            jobs.agree_depth_job, own=measured[k], others=[measured[j] for j in sources[k]], config=config.consistency
+            jobs.agree_depth_job,
+            scaffold=scaffold,
+            view=k,
+            measured=[measured[k], *(measured[j] for j in neighbours[k])],
+            agree=config.consistency,
+            fill=config.completion,
         )
         for k, view in enumerate(views)
     }
     return stage.produce("depth confirmed", work, executor)
+
+
+# --- 2-anchors ----------------------------------------------------------------------------------------------------
+
+
+def anchors_stage(
+    run: RunFolder, survey: Survey, above: Stage, config: AnchorConfig, executor: Executor
+) -> tuple[Stage, Anchors]:
+    """A verdict on every anchor group: poses in the scaffold's frame, or the reason why not."""
+    sequence = survey.sequence
+    settings = {"anchors": config, "camera": sequence.camera, "groups": sequence.groups}
+    what = f"places of {len(sequence.groups)} anchor groups"
+    stage = run.stage(records.ANCHORS, what, settings, _ground_digests(run, survey), (above,))
+    if not stage.done:
+        found = _localised(run, stage, survey, above, config, executor)
+        stage.save(records.ANCHORS_FILE, records.AnchorsRecord(survey.names, survey.scaffold.georef, found))
+        georeference.write_georef(stage.folder, survey.scaffold.georef, survey.scaffold.up)
+        accepted = sum(group.accepted for group in found.groups)
+        stage.finish({"groups": len(found.groups), "accepted": accepted})
+    return stage, stage.load(records.ANCHORS_FILE, records.AnchorsRecord).anchors
+
+
+def _ground_digests(run: RunFolder, survey: Survey) -> dict[str, str]:
+    frames = survey.sequence.frames
+    return {
+        "frames": run.digest({frame.name: frame.path for frame in frames}),
+        "masks": run.digest({frame.name: frame.mask_path for frame in frames if frame.mask_path is not None}),
+    }
+
+
+def _localised(
+    run: RunFolder, stage: Stage, survey: Survey, above: Stage, config: AnchorConfig, executor: Executor
+) -> Anchors:
+    """The groups' verdicts; the surface and the described places are made once and kept until the stage is done."""
+    scaffold, sequence = survey.scaffold, survey.sequence
+    for name, value in ((jobs.SCAFFOLD, scaffold), (jobs.SEQUENCE, sequence), (jobs.SETTINGS, config)):
+        stage.save(f"{PROGRESS}/{name}", value)
+
+    def fused() -> Surface:
+        maps = tuple(load_depth(depth_path(above.path("depth"), view.name)) for view in scaffold.views)
+        return fuse_surface(maps, scaffold.up, config.surface)
+
+    surface = stage.cached(f"{PROGRESS}/{jobs.SURFACE}", Surface, fused)
+    ground = stage.cached(f"{PROGRESS}/{jobs.GROUND}", Ground, lambda: find_ground(surface))
+
+    def described() -> PlaceIndex:
+        atlas = AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
+        matcher, near = config.places.features.load(), config.prior.near
+        return build_places(atlas, ground, sequence.camera, matcher, config.places, near, run.listen)
+
+    stage.cached(f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, described)
+
+    def verdicts(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
+        return _verdicts(stage, tasks, executor)
+
+    return localise_all(scaffold, ground, sequence, config, verdicts, run.listen)
+
+
+def _verdicts(stage: Stage, tasks: tuple[GroupTask, ...], executor: Executor) -> tuple[GroupVerdict, ...]:
+    context = stage.path(PROGRESS)
+    work = {
+        f"{PROGRESS}/group-{task.group.index}-{_digest(task)}.npz": Job.of(
+            jobs.localise_group_job, context=context, task=task
+        )
+        for task in tasks
+    }
+    return tuple(files.load(path, GroupVerdict) for path in stage.produce("groups", work, executor))
+
+
+def _digest(value: object) -> str:
+    return files.digest(json.dumps(codec.to_json(value)).encode())
 
 
 # --- 3-trajectory -------------------------------------------------------------------------------------------------
@@ -118,7 +211,7 @@ def trajectory_stage(
     stage = run.stage(records.TRAJECTORY, f"poses of {frames} frames", config, {}, (above,))
     if not stage.done:
         features = run.root / STATE / "features"
-        stage.save("progress/sequence.json", survey.sequence)
+        stage.save(f"{PROGRESS}/{jobs.SEQUENCE}", survey.sequence)
         source = PhotoFeatures(survey.sequence, config.matcher, features, config.device)
 
         def submaps(planned: tuple[SubmapJob, ...]) -> tuple[SubmapResult, ...]:
@@ -133,12 +226,11 @@ def _submaps(
     stage: Stage, planned: tuple[SubmapJob, ...], features: Path, executor: Executor
 ) -> tuple[SubmapResult, ...]:
     """Results of independent submaps, each kept under the digest of its job as soon as it is there."""
-    sequence = stage.path("progress/sequence.json")
+    sequence = stage.path(f"{PROGRESS}/{jobs.SEQUENCE}")
     work = {}
     for job in planned:
-        digest = files.digest(json.dumps(codec.to_json(job)).encode())
         call = Job.of(jobs.recover_submap_job, sequence=sequence, features=features, job=job)
-        work[f"progress/submap-{job.submap.index}-{digest}.npz"] = call
+        work[f"{PROGRESS}/submap-{job.submap.index}-{_digest(job)}.npz"] = call
     return tuple(files.load(path, SubmapResult) for path in stage.produce("submaps", work, executor))
 
 

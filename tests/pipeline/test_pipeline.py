@@ -23,9 +23,7 @@ from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
 from skyanchor.run_folder import RunFolder, Stage
 from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import GeometryConfig, geometry_stage, trajectory_stage
-from skyanchor.stereo.estimate import StereoConfig
-from skyanchor.stereo.sources import SourceConfig
-from skyanchor.stereo.storage import depth_path, load_depth
+from skyanchor.stereo import SourceConfig, StereoConfig, depth_path, load_depth
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig
 from skyanchor.types import AnchorPose, Anchors, LocalisedGroup

@@ -1,0 +1,24 @@
+"""The public names exist, and importing the package is light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import skyanchor
+
+
+def test_every_public_name_is_there() -> None:
+    assert 15 <= len(skyanchor.__all__) <= 30
+    for name in skyanchor.__all__:
+        assert getattr(skyanchor, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = skyanchor.nothing
+
+
+def test_the_import_is_light() -> None:
+    script = "import sys, skyanchor; print(*(m for m in ('torch', 'numba', 'pycolmap', 'cv2') if m in sys.modules))"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == ""
