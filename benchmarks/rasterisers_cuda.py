@@ -69,8 +69,18 @@ def measured(engine: Engine, splats: Splats, camera: Camera, rounds: int) -> Out
         both.append(now(engine) - begun)
     images = {"rgb": drawn.rgb, "alpha": drawn.alpha, "depth": drawn.depth}
     gradients = {name: getattr(leaves, name).grad for name in NAMES}
-    gradients |= {"screen": drawn.screen_gradients(), "pose": pose.grad[:3]}
+    gradients |= {"screen": drawn.screen_gradients(), "pose": rigid_gradient(pose.detach(), pose.grad)}
     return Outcome(arrays(images), arrays(gradients), 1e3 * float(np.median(forward)), 1e3 * float(np.median(both)))
+
+
+def rigid_gradient(pose: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """dL/d(turn, shift) on the left of the pose, (6,): Σ_j p_j x g_j over the columns, and g_4.
+
+    As a free 3 x 4 matrix a pose has gradients that depend on how the camera centre is computed from it (gsplat
+    inverts the matrix, ours is -Rᵀt); along rigid motions they must agree.
+    """
+    turn = torch.linalg.cross(pose[:3].T, gradient[:3].T).sum(dim=0)
+    return torch.cat([turn, gradient[:3, 3]])
 
 
 def now(engine: Engine) -> float:
