@@ -33,15 +33,15 @@ class RegistrationConfig:
     """Starting angles about the vertical."""
     sizes: tuple[float, ...] = (0.5, 0.7, 1.0, 1.4, 2.0)
     """Starting scales as multiples of the ratio of the two clouds' spreads."""
-    scene_points: int = 1_500
+    scene_points: int = 500
     """Sparse points used for the starts; three times as many for the best of them."""
-    gaussians: int = 30_000
+    gaussians: int = 12_000
     """Gaussians used, evenly over space."""
     colour: float = 0.3
     """Weight of a full change of colour against the spread of the cloud."""
     kept: float = 0.7
     """Share of the closest pairs that a round trusts."""
-    survivors: int = 16
+    survivors: int = 10
     """Starts that are finished after the first rounds."""
     guesses: int = 4
     """Candidates handed on, best first."""
