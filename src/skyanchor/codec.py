@@ -83,7 +83,8 @@ def _encoded(value: Any, arrays: list[npt.NDArray[Any]] | None, tag: bool = Fals
 def _encoded_dataclass(value: Any, arrays: list[npt.NDArray[Any]] | None, tag: bool) -> Json:
     """Its fields by name, with the class name where the annotation alone does not tell the class."""
     named: dict[str, Json] = {TAG: type(value).__name__} if tag else {}
-    for name, hint in _hints(type(value)).items():
+    kind: Any = type(value)
+    for name, hint in _hints(kind).items():
         named[name] = _encoded(getattr(value, name), arrays, _is_open(hint))
     return named
 
