@@ -228,11 +228,11 @@ def resolve(weights: Weights, given: Path | None = None, download: bool = False)
 
 def missing(weights: Weights) -> str:
     """What is missing and the exact commands that help."""
-    folder = target_folder()
+    path = target_folder() / download_name(weights)
     return (
         f"The weights for {weights.purpose} are not on this machine ({weights.licence}, {weights.megabytes} MB). "
         f"Get them: skyanchor weights {weights.name} --download, or: curl -L --create-dirs -o "
-        f"{folder / weights.files[0]} {weights.url}; if you have them elsewhere, set {VARIABLE} to their folder"
+        f"{path} {weights.url}; if you have them elsewhere, set {VARIABLE} to their folder"
     )
 
 
@@ -252,10 +252,15 @@ def target_folder() -> Path:
     return Path(named[0]) if named else torch_cache() / "checkpoints"
 
 
+def download_name(weights: Weights) -> str:
+    """What the downloaded file is called: the first of the names with the address's extension."""
+    suffix = Path(weights.url).suffix
+    return next((file for file in weights.files if Path(file).suffix == suffix), weights.files[0])
+
+
 def fetch(weights: Weights, folder: Path | None = None) -> Path:
     """The downloaded and checked file; BackendError when it cannot be had."""
-    suffix = Path(weights.url).suffix
-    name = next((file for file in weights.files if Path(file).suffix == suffix), weights.files[0])
+    name = download_name(weights)
     path = (folder or target_folder()) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -264,7 +269,7 @@ def fetch(weights: Weights, folder: Path | None = None) -> Path:
         with urllib.request.urlopen(weights.url) as answer, part.open("wb") as file:
             while chunk := answer.read(CHUNK):
                 file.write(chunk)
-        if Path(name) == Path(weights.files[0]):
+        if name == weights.files[0]:
             check(weights, part)
     except (urllib.error.URLError, OSError) as error:
         part.unlink(missing_ok=True)
