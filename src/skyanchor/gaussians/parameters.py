@@ -98,24 +98,32 @@ def splats_of(parameters: ParameterSet) -> Splats:
 
 
 def drawn(sets: Sequence[ParameterSet], sh_degree: int = 3) -> SplatTensors:
-    """All sets one after the other as the rasteriser wants them, with the bands up to `sh_degree`."""
-    import torch
+    """All sets one after the other as the rasteriser wants them; the first with its bands up to `sh_degree`.
 
+    Only the first set grows its bands step by step. The others come trained: cutting their bands would show other
+    colours than they have, and the first set would learn to make up for it.
+    """
     from skyanchor.gaussians.rasteriser import SplatTensors
 
-    rest = (sh_degree + 1) ** 2 - 1
-    harmonics = [_joined([one.values.sh_dc, one.values.sh_rest[:, :rest]], dim=1) for one in sets]
-    most = max(sh.shape[1] for sh in harmonics)
-    padded = [
-        torch.nn.functional.pad(sh, (0, 0, 0, most - sh.shape[1])) if sh.shape[1] < most else sh for sh in harmonics
+    rests = [(sh_degree + 1) ** 2 - 1, *(one.values.sh_rest.shape[1] for one in sets[1:])]
+    harmonics = [
+        _joined([one.values.sh_dc, one.values.sh_rest[:, :rest]], dim=1) for one, rest in zip(sets, rests, strict=True)
     ]
     return SplatTensors(
         _joined([one.values.means for one in sets]),
         _joined([one.values.quats for one in sets]),
         _joined([one.values.log_scales for one in sets]),
         _joined([one.values.logit_opacities for one in sets]),
-        _joined(padded),
+        _joined(_same_bands(harmonics)),
     )
+
+
+def _same_bands(harmonics: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors (N, K, 3) padded with zeros to the largest K among those with rows."""
+    from torch.nn.functional import pad
+
+    most = max((sh.shape[1] for sh in harmonics if len(sh)), default=1)
+    return [pad(sh, (0, 0, 0, most - sh.shape[1])) if sh.shape[1] < most else sh[:, :most] for sh in harmonics]
 
 
 def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:

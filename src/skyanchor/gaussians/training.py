@@ -115,7 +115,6 @@ def step(
         target.camera,
         matrix(target.cam_from_world, engine.device),
         frozen=sum(len(one) for one in state.sets if one.frozen),
-        sh_degree=degree,
     )
     colour_map = None
     if target.exposure is not None:
