@@ -108,8 +108,8 @@ def picture_features(pixels: Bytes, mask: Bools | None, factor: float, size: tup
 
 def picture(features: Features) -> tuple[Bytes, Bools, float]:
     """(pixels (H, W, 3), mask (H, W), photo pixels per pixel) of `picture_features`; mean colour where it is masked."""
-    factor = float(features.scales[0]) if len(features) else 1.0
-    width = round(features.width / factor)
+    width = round(features.width / float(features.scales[0])) if len(features) else features.width
+    factor = features.width / width
     height = max(1, round(features.height * width / features.width))
     rows, columns = -(-height // PATCH), -(-width // PATCH)
     canvas = np.full((rows, columns, PATCH, PATCH, 3), MASKED, np.float32)
