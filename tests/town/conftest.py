@@ -9,7 +9,7 @@ from skyanchor.town import FlightPlan, StreetPlan, Town, TownPreset, WalkPlan, b
 TINY = TownPreset(
     name="tiny",
     streets=StreetPlan(columns=2, rows=2),
-    flight=FlightPlan(width=320, height=240, focal=310.0, altitude=40.0, spacing=(9.0, 9.0), margin=7.0),
+    flight=FlightPlan(width=320, height=240, focal=310.0, altitude=40.0, spacing=(11.0, 10.0), margin=7.0),
     walk=WalkPlan(corners=((0.0, 0.4), (0.0, 0.55)), frames=4, width=96, height=54, focal=68.0),
     later_walk=WalkPlan(corners=((0.0, 0.5), (0.0, 0.65)), frames=3, width=96, height=54, focal=68.0),
     depth_photos=3,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyanchor.geometry import rigid
-from skyanchor.town import MINI, TOWN, Town, make_town
+from skyanchor.town import TOWN, Town, make_town
 from skyanchor.town.layout import make_layout
 from skyanchor.town.routes import covered_area, flight_shots, walk_line, walk_shots
 from skyanchor.town.sensor import develop, handheld_sensor, survey_sensor
@@ -63,9 +63,9 @@ def test_a_town_is_its_seed(tiny_town: Town) -> None:
     assert len(tiny_town.geometry.shapes) != len(other.geometry.shapes)
 
 
-def test_house_types_repeat() -> None:
+def test_house_types_repeat(tiny_town: Town) -> None:
     """Look-alikes exist: far fewer facade designs than facades."""
-    town = make_town(MINI.streets, 3)
+    town = tiny_town
     coats = town.geometry.coats[town.geometry.coats[:, 0] == 1]
     looks = {tuple(np.round(row[[1, 2, 3, 7, 8, 9, 11]], 6)) for row in coats}
     facades = np.isin(town.geometry.faces[:, 9], np.flatnonzero(town.geometry.coats[:, 0] == 1)).sum()

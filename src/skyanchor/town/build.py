@@ -41,7 +41,10 @@ def build_town(out: Path, preset: TownPreset, seed: int | None = None, listen: L
     start = time.monotonic()
     used = preset.seed if seed is None else seed
     listen(StageStarted("town", f"building the {preset.name} scene from seed {used}"))
-    files.write_through(out, lambda draft: _write_scene(draft, preset, used, listen))
+    try:
+        files.write_through(out, lambda draft: _write_scene(draft, preset, used, listen))
+    finally:
+        files.remove(files.temporary(out))  # only there when the build was broken off
     listen(StageFinished("town", time.monotonic() - start))
 
 

@@ -45,8 +45,8 @@ class FlightPlan:
     """Metres between stations along a flight line, and between lines."""
     margin: float
     """Metres around the walks within which a photo's centre must fall to be kept."""
-    gain: float = 1.0
-    """Exposure."""
+    gain: float = 1.35
+    """Exposure; 1 maps white in full sun just below clipping."""
     noise: float = 0.006
     """Standard deviation of sensor noise at mid grey, share of full scale."""
 
@@ -70,7 +70,7 @@ class WalkPlan:
     eye_height: float = 1.7
     """Metres above the ground."""
     gain: float = 1.0
-    """Exposure."""
+    """Exposure; 1 maps white in full sun just below clipping."""
     noise: float = 0.012
     """Standard deviation of sensor noise at mid grey, share of full scale."""
 

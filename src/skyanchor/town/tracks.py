@@ -23,9 +23,9 @@ from skyanchor.types import Camera, Floats, Ints, Photo, Pose
 class TrackConfig:
     """How sparse points are made."""
 
-    sift: Sift = field(default_factory=lambda: Sift(keypoints=3000, ratio=0.8, contrast=0.02))
+    sift: Sift = field(default_factory=lambda: Sift(keypoints=4000, ratio=0.8, contrast=0.01))
     """Features and matches."""
-    neighbours: int = 10
+    neighbours: int = 12
     """Photos each photo is matched with."""
     epipolar_px: float = 1.5
     """Sampson error at the known poses that a match may have."""
