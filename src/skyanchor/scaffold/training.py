@@ -54,7 +54,9 @@ CPU = AerialConfig(
 )
 """Two to three minutes on two cores."""
 
-CUDA = AerialConfig(TrainConfig(coarse_until=(0.02,)), SeedConfig(count=300_000, per_view=30_000))
+CUDA = AerialConfig(
+    TrainConfig(coarse_until=(0.02,), checkpoint_every=5_000), SeedConfig(count=300_000, per_view=30_000)
+)
 """30K iterations at full resolution."""
 
 
