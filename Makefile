@@ -5,8 +5,14 @@ STAMP := .venv/.installed
 
 .PHONY: demo test lint types tests slow clean
 
-demo: $(STAMP)
-	$(BIN)/skyanchor town out/town --preset town
+SCENE ?= mini
+
+demo: out/$(SCENE)/scene.json
+	$(BIN)/skyanchor trajectory out/$(SCENE)-run --aerial out/$(SCENE)/aerial --ground out/$(SCENE)/ground
+	$(BIN)/skyanchor evaluate out/$(SCENE)-run --truth out/$(SCENE)/ground/truth
+
+out/%/scene.json: | $(STAMP)
+	$(BIN)/skyanchor town out/$* --preset $*
 
 test: lint types tests
 
