@@ -23,7 +23,7 @@ from skyanchor.types import Camera, Floats, Ints, Photo, Pose
 class TrackConfig:
     """How sparse points are made."""
 
-    sift: Sift = field(default_factory=lambda: Sift(keypoints=4000, ratio=0.8, contrast=0.01))
+    sift: Sift = field(default_factory=lambda: Sift(keypoints=3000, ratio=0.8, contrast=0.01))
     """Features and matches."""
     neighbours: int = 12
     """Photos each photo is matched with."""
