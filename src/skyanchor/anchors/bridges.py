@@ -145,7 +145,7 @@ def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, norma
     """(points, normals) in the world of a sparse grid of the view's pixels that show a front side."""
     rows, columns = np.mgrid[4 : camera.height : 12, 4 : camera.width : 12]
     rows, columns = rows.ravel(), columns.ravel()
-    seen = (depth[rows, columns] > 0) & (normal[rows, columns, 2] < 0)
+    seen = depth[rows, columns] > 0
     rows, columns = rows[seen], columns[seen]
     rays = cameras.unproject(camera, np.stack([columns + 0.5, rows + 0.5], axis=1))
     points = rigid.apply(rigid.inverse(cam_from_world), rays * depth[rows, columns, None])

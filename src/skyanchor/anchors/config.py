@@ -11,7 +11,7 @@ from skyanchor.anchors.places import Near, PlacesConfig
 from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.surface import SurfaceConfig
 from skyanchor.anchors.verdict import VerdictConfig
-from skyanchor.matching import Sift, XFeatStar
+from skyanchor.matching import Sift, VerifyConfig, XFeat, XFeatStar
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,6 @@ class Ablation:
     """Bridge views; off, the frames are matched with aerial photos directly (retrieval, seed, graph neighbours)."""
     visibility_graph: bool = True
     """Graph neighbours of the seed support a group (without bridges only)."""
-    ground_first: bool = True
-    """The group's own shape is reconstructed first; off, every frame finds its own pose."""
     metric_alignment: bool = True
     """Re-rendered bridges and the fixed-aerial adjustment; off, poses are those of place finding."""
     single_frame: bool = False
@@ -88,8 +86,10 @@ class PaperSupportConfig:
     """N_ret, aerial candidates per frame."""
     near: int = 3
     """N_near, graph neighbours per seed."""
-    width: int = 1024
-    """Aerial photos are matched at this width, pixels."""
+    matcher: XFeat = field(default_factory=lambda: XFeat(keypoints=4000, longest=1600))
+    """Frames with aerial photos."""
+    verify: VerifyConfig = field(default_factory=VerifyConfig)
+    """Two-view verification of the candidates."""
 
 
 @dataclass(frozen=True)

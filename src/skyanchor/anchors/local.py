@@ -228,3 +228,20 @@ def _finished(
     unit = _unit_step(whole)
     scale = float(whole.calibrations[0, 0] / before)
     return LocalGroup(frames, unit.cams_from_world, unit, error, angle, scale)
+
+
+def single_frame(frame: int, camera: Camera) -> LocalGroup:
+    """A group of one frame, which has no shape; for the single-frame ablation."""
+    k = cameras.calibration(camera)
+    empty = np.empty(0, np.int64)
+    alone = ba.Bundle(
+        (rigid.identity(),),
+        np.array([[k[0, 0], k[1, 1], k[0, 2], k[1, 2]]]),
+        np.zeros(1, bool),
+        np.empty((0, 3)),
+        empty,
+        empty,
+        np.empty((0, 2)),
+        np.empty(0),
+    )
+    return LocalGroup((frame,), (rigid.identity(),), alone, 0.0, 180.0)

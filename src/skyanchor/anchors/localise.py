@@ -11,7 +11,7 @@ from skyanchor.anchors.bridges import AerialAtlas, render_bridge
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.evidence import CrossMatches, joined, match_bridge, sightings, subset
 from skyanchor.anchors.frames import GroundFrames, with_focal
-from skyanchor.anchors.local import LocalGroup, reconstruct_local
+from skyanchor.anchors.local import LocalGroup, reconstruct_local, single_frame
 from skyanchor.anchors.places import (
     Near,
     PlaceHypothesis,
@@ -22,6 +22,7 @@ from skyanchor.anchors.places import (
     spread_voters,
 )
 from skyanchor.anchors.solve import GroupSolution, solve_group
+from skyanchor.anchors.support import AerialIndex, index_aerial, match_support, seed_of, support_set
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.anchors.verdict import centre_sigmas, compare_halves, judge, measure
 from skyanchor.events import Listener, Note, silent
@@ -37,6 +38,7 @@ from skyanchor.types import (
     Pose,
     Refusal,
     Scaffold,
+    VisibilityGraph,
 )
 
 
@@ -49,10 +51,14 @@ class PreparedScaffold:
     ground: Ground
     atlas: AerialAtlas
     index: PlaceIndex
+    graph: VisibilityGraph
+    aerial: AerialIndex | None = None
+    """Described aerial photos; made when a group is localised without bridges."""
 
 
 def prepare(
     scaffold: Scaffold,
+    graph: VisibilityGraph,
     depth_maps: tuple[DepthMap, ...],
     camera: Camera,
     config: AnchorConfig,
@@ -68,7 +74,8 @@ def prepare(
     coarse = AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
     matcher = config.places.features.load()
     index = build_places(coarse, ground, camera, matcher, config.places, near, listen)
-    return PreparedScaffold(scaffold, surface, ground, AerialAtlas(surface, scaffold.views, config.bridge), index)
+    atlas = AerialAtlas(surface, scaffold.views, config.bridge)
+    return PreparedScaffold(scaffold, surface, ground, atlas, index, graph)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +154,20 @@ def _settle(
     if isinstance(result, Refusal):
         return Settled(None, result.figures, result, result.figures.get("support", 0.0))
     solution, matches, total = result
-    guessed = frames.sequence.camera_is_guess
+    return _adjusted(prepared, frames, local, solution, matches, total, camera, config)
+
+
+def _adjusted(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    local: LocalGroup,
+    solution: GroupSolution,
+    matches: CrossMatches,
+    total: int,
+    camera: Camera,
+    config: AnchorConfig,
+) -> Settled:
+    """The group against the real aerial photos, and the verdict on it."""
     done = adjust_fixed_aerial(
         prepared.atlas,
         camera,
@@ -156,7 +176,7 @@ def _settle(
         solution.world_from_local,
         matches,
         config.adjustment,
-        guessed,
+        frames.sequence.camera_is_guess,
     )
     if done is None:
         gone = Refusal("nothing-left", "The aerial photos confirm too few of the matches.")
@@ -224,6 +244,17 @@ def _widened(frames: GroundFrames, indices: tuple[int, ...], by: int) -> tuple[i
     return tuple(range(first, last + 1))
 
 
+def _shape(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | Refusal:
+    """The group's own shape, from a wider stretch of frames when the group itself hardly moves."""
+    if len(indices) == 1:
+        return single_frame(indices[0], frames.camera)
+    local = _local_group(frames, indices, config)
+    if isinstance(local, LocalGroup) and local.parallax_deg < config.local.low_parallax_deg:
+        wider = _local_group(frames, _widened(frames, indices, 6), config)
+        local = wider if isinstance(wider, LocalGroup) else local
+    return local
+
+
 def _attempt(
     prepared: PreparedScaffold,
     frames: GroundFrames,
@@ -231,18 +262,56 @@ def _attempt(
     near: tuple[Near, ...],
     matcher: Matcher,
     config: AnchorConfig,
-) -> tuple[Settled, LocalGroup | None, Camera]:
+) -> tuple[Settled, LocalGroup | None]:
     """One rung of the ladder: shape, places, refinement, verdict."""
-    local = _local_group(frames, indices, config)
-    if isinstance(local, LocalGroup) and local.parallax_deg < config.local.low_parallax_deg:
-        wider = _local_group(frames, _widened(frames, indices, 6), config)
-        local = wider if isinstance(wider, LocalGroup) else local
+    local = _shape(frames, indices, config)
     if isinstance(local, Refusal):
-        return Settled(None, local.figures, local, 0.0), None, frames.camera
+        return Settled(None, local.figures, local, 0.0), None
     camera = with_focal(frames.camera, local.focal_scale)
+    if not config.ablation.bridges:
+        return _settle_on_photos(prepared, frames, local, camera, config), local
     features = tuple(frames.place(i) for i in local.frames)
     places = find_places(prepared.index, prepared.ground, local, features, camera, config.places, near)
-    return _try_places(prepared, frames, local, places, camera, matcher, config), local, camera
+    if not config.ablation.metric_alignment:
+        return _unaligned(places, config), local
+    return _try_places(prepared, frames, local, places, camera, matcher, config), local
+
+
+def _unaligned(places: tuple[PlaceHypothesis, ...], config: AnchorConfig) -> Settled:
+    """The ablation without metric alignment: the best place as it was found."""
+    if not places or places[0].support < config.verdict.least_support:
+        return Settled(None, {}, Refusal("no-place", "No place of the scaffold looks like these frames."), 0.0)
+    best = places[0]
+    poses = best.solution.cams_from_world
+    none, nothing = np.empty(0, np.int64), np.empty((0, 3))
+    covariances = np.tile(np.eye(6) * 0.25, (len(poses), 1, 1))
+    done = FixedAerial(poses, covariances, none, none, none, np.inf, np.inf, nothing, 1.0)
+    centres = rigid.centres_in_world(poses)
+    step = float(np.linalg.norm(np.diff(centres, axis=0), axis=1).mean()) if len(poses) > 1 else 0.0
+    return Settled(done, {"support": float(best.support), "step": step, "halves": 0.0}, None, float(best.support))
+
+
+def _settle_on_photos(
+    prepared: PreparedScaffold, frames: GroundFrames, local: LocalGroup, camera: Camera, config: AnchorConfig
+) -> Settled:
+    """The ablation without bridges: aerial photos retrieved, verified and matched directly."""
+    matcher = config.paper.matcher.load()
+    if prepared.aerial is None:
+        prepared.aerial = index_aerial(prepared.atlas, matcher)
+    seen = tuple(matcher.extract(frames.photo(i)) for i in local.frames)
+    seeds = [
+        seed_of(prepared.aerial, prepared.atlas, f, camera, matcher, config.paper.retrieved, config.paper.verify)
+        for f in seen
+    ]
+    support = support_set(seeds, prepared.graph, config.paper.near, config.ablation.visibility_graph)
+    if not len(support):
+        return Settled(None, {}, Refusal("no-seed", "No aerial photo could be verified with any frame."), 0.0)
+    matches = match_support(prepared.aerial, prepared.atlas, support, seen, matcher)
+    solution = solve_group(sightings(matches, camera), local.cams_from_local, prepared.ground.up, config.refine.solve)
+    if solution is None:
+        return Settled(None, {}, Refusal("no-place", "The matches agree with no place."), 0.0)
+    agreeing = subset(matches, solution.inliers)
+    return _adjusted(prepared, frames, local, solution, agreeing, len(matches), camera, config)
 
 
 def _rungs(
@@ -269,6 +338,8 @@ def _rungs(
     first = group.frames[0] - (missing if way < 0 else 0)
     larger = tuple(range(first, first + len(group.frames) + missing))
     rungs = [(group.frames, config), (group.frames, wide), (shifted, config), (larger, config)]
+    if config.ablation.single_frame:
+        rungs = [((group.frames[len(group.frames) // 2],), config)]
     last = len(frames.sequence.frames)
     seen: set[tuple[tuple[int, ...], bool]] = set()
     kept = []
@@ -292,7 +363,7 @@ def localise_group(
     attempts: list[Refusal] = []
     figures: dict[str, float] = {}
     for indices, settings in _rungs(frames, group, config):
-        settled, local, _ = _attempt(prepared, frames, indices, near, matcher, settings)
+        settled, local = _attempt(prepared, frames, indices, near, matcher, settings)
         figures = settled.figures or figures
         if settled.refusal is None and settled.done is not None and local is not None:
             kept = tuple(i for i in indices if i in local.frames)

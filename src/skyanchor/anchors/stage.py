@@ -200,5 +200,5 @@ def localise(
 ) -> Anchors:
     """Stage 1: a verdict on every anchor group of the sequence, poses in the scaffold's frame."""
     config = config or AnchorConfig()
-    prepared = prepare(scaffold, depth_maps, sequence.camera, config, config.prior.near, listen)
+    prepared = prepare(scaffold, graph, depth_maps, sequence.camera, config, config.prior.near, listen)
     return localise_prepared(prepared, sequence, config, listen)

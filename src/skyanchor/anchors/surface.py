@@ -29,6 +29,8 @@ class SurfaceConfig:
     """Factor on the confidence of depth that was filled in, not measured."""
     voxel: float = 1.0
     """Spacing of the surfels in ground sample distances of the depth maps."""
+    smoothing: int = 2
+    """Steps of every disc towards the plane of its neighbours."""
     cell: float = 8.0
     """Side of the cells of the spatial index, metres."""
 
@@ -122,6 +124,20 @@ class _Voxels:
         return points.astype(np.float32), normals.astype(np.float32)
 
 
+def _smoothed(points: Floats32, normals: Floats32, voxel: float) -> tuple[Floats32, Floats32]:
+    """The discs nearer to the planes of their neighbours, layers in one voxel merged."""
+    voxels = _Voxels(voxel)
+    ones = np.ones((1, len(points)), np.float32)
+    voxels.add(points[None], normals[None], ones, 0.0)
+    points, normals = voxels.means()
+    used = np.flatnonzero(voxels.keys >= 0)
+    order = used[np.argsort(voxels.keys[used], kind="stable")]
+    rows = np.full(len(voxels.keys), -1, np.int64)
+    rows[order] = np.arange(len(order))
+    moved, turned = kernels.smooth(points, normals, voxels.keys[order], voxels.keys, rows, voxel)
+    return moved, turned
+
+
 def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) -> Surface:
     """The surface that the depth maps agree on."""
     gsd = ground_sample_distance(maps)
@@ -152,6 +168,8 @@ def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) 
         )
         voxels.add(points, normals, total, config.least_weight)
     points, normals = voxels.means()
+    for _ in range(config.smoothing):
+        points, normals = _smoothed(points, normals, config.voxel * gsd)
     return indexed(points, normals, config.voxel * gsd, gsd, up, config.cell)
 
 

@@ -9,6 +9,9 @@ from numba import njit, prange
 
 from skyanchor.types import Bytes, Floats, Floats32, Ints
 
+BACK = 0.25
+"""Cosine between ray and normal from which a surface counts as seen from behind; grazed ground must not."""
+
 
 @njit(cache=True, parallel=True, fastmath=True)
 def fuse_map(
@@ -137,6 +140,46 @@ def moved_table(keys: Ints, sums: Floats, size: int) -> tuple[Ints, Floats]:
             new_keys[target] = keys[slot]
             new_sums[target] = sums[slot]
     return new_keys, new_sums
+
+
+@njit(cache=True, parallel=True, fastmath=True)
+def smooth(
+    points: Floats32, normals: Floats32, slots: Ints, keys: Ints, rows: Ints, voxel: float
+) -> tuple[Floats32, Floats32]:
+    """(points, normals) after one step towards the plane of their neighbours; edges are kept by the normals.
+
+    Discs live one per voxel; `keys` is the hash table of voxels, `rows` the disc in each of its slots, `slots` the
+    voxel key of each disc. p moves by n Σ w n·(q - p) / Σ w over the 5³ voxels around, w falls with distance and turn.
+    """
+    out, turned = np.empty_like(points), np.empty_like(normals)
+    for i in prange(len(points)):
+        key = slots[i]
+        px, py, pz = points[i, 0], points[i, 1], points[i, 2]
+        nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
+        total, moved, sx, sy, sz = 1e-9, 0.0, 0.0, 0.0, 0.0
+        for a in range(-2, 3):
+            for b in range(-2, 3):
+                for c in range(-2, 3):
+                    slot = _bucket(key + (a << 42) + (b << 21) + c, keys)
+                    if keys[slot] == -1:
+                        continue
+                    j = rows[slot]
+                    alike = nx * normals[j, 0] + ny * normals[j, 1] + nz * normals[j, 2]
+                    if alike < 0.5:
+                        continue
+                    dx, dy, dz = points[j, 0] - px, points[j, 1] - py, points[j, 2] - pz
+                    far = (dx * dx + dy * dy + dz * dz) / (voxel * voxel)
+                    w = alike * alike * math.exp(-0.25 * far)
+                    total += w
+                    moved += w * (nx * dx + ny * dy + nz * dz)
+                    sx += w * normals[j, 0]
+                    sy += w * normals[j, 1]
+                    sz += w * normals[j, 2]
+        step = moved / total
+        out[i, 0], out[i, 1], out[i, 2] = px + nx * step, py + ny * step, pz + nz * step
+        size = math.sqrt(sx * sx + sy * sy + sz * sz) + 1e-12
+        turned[i, 0], turned[i, 1], turned[i, 2] = sx / size, sy / size, sz / size
+    return out, turned
 
 
 @njit(cache=True, fastmath=True)
@@ -305,14 +348,17 @@ def colour(
     for row in prange(height):
         for column in range(width):
             z = depth[row, column]
-            if z <= 0 or normal[row, column, 2] >= 0:
+            if z <= 0:
+                continue
+            rx, ry = (column + 0.5 - K[2]) / K[0], (row + 0.5 - K[3]) / K[1]
+            n0, n1, n2 = normal[row, column, 0], normal[row, column, 1], normal[row, column, 2]
+            if n0 * rx + n1 * ry + n2 > BACK * math.sqrt(rx * rx + ry * ry + 1.0):
                 continue
             a, b = (column + 0.5 - K[2]) / K[0] * z - t[0], (row + 0.5 - K[3]) / K[1] * z - t[1]
             c = z - t[2]
             x = R[0, 0] * a + R[1, 0] * b + R[2, 0] * c
             y = R[0, 1] * a + R[1, 1] * b + R[2, 1] * c
             w = R[0, 2] * a + R[1, 2] * b + R[2, 2] * c
-            n0, n1, n2 = normal[row, column, 0], normal[row, column, 1], normal[row, column, 2]
             nx = R[0, 0] * n0 + R[1, 0] * n1 + R[2, 0] * n2
             ny = R[0, 1] * n0 + R[1, 1] * n1 + R[2, 1] * n2
             nz = R[0, 2] * n0 + R[1, 2] * n1 + R[2, 2] * n2

@@ -84,7 +84,7 @@ def compare_halves(matches: CrossMatches, local: LocalGroup, camera: Camera, sta
     middle = float(np.median(matches.xy[:, 0])) if len(matches) else 0.0
     splits = [matches.frame % 2 == 0, matches.xy[:, 0] < middle]
     found: list[tuple[float, float, float]] = []
-    for first in splits:
+    for first in splits if len(local.frames) > 1 else splits[1:]:
         a = _half_solution(matches, first, local, camera, start)
         b = _half_solution(matches, ~first, local, camera, start)
         if a is None or b is None:

@@ -1,0 +1,116 @@
+"""The paper's support: aerial photos retrieved for each frame, verified, and joined by their graph neighbours.
+
+Used when bridge views are switched off. Aerial pixels are lifted by the surface, so the rest of the stage is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyanchor.anchors.bridges import AerialAtlas
+from skyanchor.anchors.evidence import CrossMatches, joined
+from skyanchor.anchors.surface import render_depth
+from skyanchor.geometry import cameras, rigid
+from skyanchor.matching import Features, SparseMatcher, TwoView, VerifyConfig, verify
+from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, ranked, vlad
+from skyanchor.types import Camera, Floats, Floats32, Ints, Photo, VisibilityGraph
+
+
+@dataclass(frozen=True, eq=False)
+class AerialIndex:
+    """Aerial photos with local features and global descriptors."""
+
+    features: tuple[Features, ...]
+    """In pixels of the atlas photos."""
+    vocabulary: Vocabulary
+    described: Floats32
+    """(V, E), unit."""
+
+
+def index_aerial(atlas: AerialAtlas, matcher: SparseMatcher) -> AerialIndex:
+    """Every aerial photo of the scaffold, described once."""
+    found = []
+    for j, view in enumerate(atlas.views):
+        found.append(matcher.extract(Photo(view.name, atlas.pixels(j))))
+    vocabulary = fit_vocabulary(np.concatenate([f.descriptors for f in found]))
+    return AerialIndex(tuple(found), vocabulary, np.stack([vlad(f.descriptors, vocabulary) for f in found]))
+
+
+def seed_of(
+    index: AerialIndex,
+    atlas: AerialAtlas,
+    frame: Features,
+    camera: Camera,
+    matcher: SparseMatcher,
+    retrieved: int,
+    config: VerifyConfig,
+) -> int | None:
+    """The retrieved aerial view with the most two-view inliers, or None when no candidate is verified."""
+    query = vlad(frame.descriptors, index.vocabulary)[None]
+    best: tuple[int, int] | None = None
+    for j in ranked(query, index.described, retrieved)[0]:
+        pairs = matcher.pairs(frame, index.features[int(j)])
+        a, b = frame.xy[pairs[:, 0]], index.features[int(j)].xy[pairs[:, 1]]
+        result = verify(a, b, camera, atlas.photo_camera(int(j)), frame.sigma_px, config)
+        if isinstance(result, TwoView):
+            count = int(result.inliers.sum())
+            best = max(best or (0, -1), (count, int(j)))
+    return None if best is None else best[1]
+
+
+def support_set(seeds: list[int | None], graph: VisibilityGraph, near: int, use_graph: bool) -> Ints:
+    """R_t: the seeds of all frames and up to `near` graph neighbours of each."""
+    chosen: set[int] = set()
+    for seed in seeds:
+        if seed is None:
+            continue
+        chosen.add(seed)
+        if use_graph:
+            chosen.update(int(j) for j in graph.neighbours[seed][:near])
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def _lifted(atlas: AerialAtlas, view: int, xy: Floats) -> tuple[Floats, Floats]:
+    """(points, normals) in the world under pixels of an aerial photo; nan where there is no surface."""
+    full = atlas.photo_camera(view)
+    camera = cameras.scaled(full, min(800, full.width))
+    pose = atlas.views[view].cam_from_world
+    depth, normal = render_depth(atlas.surface, camera, pose, 1.0, 1e4)
+    small = np.floor(xy * camera.width / full.width).astype(np.int64)
+    column, row = np.clip(small, 0, [camera.width - 1, camera.height - 1]).T
+    z = depth[row, column].astype(np.float64)
+    rays = cameras.unproject(full, xy) * np.where(z > 0, z, np.nan)[:, None]
+    return rigid.apply(rigid.inverse(pose), rays), normal[row, column].astype(np.float64) @ pose.rotation
+
+
+def match_support(
+    index: AerialIndex,
+    atlas: AerialAtlas,
+    support: Ints,
+    frames: tuple[Features, ...],
+    matcher: SparseMatcher,
+) -> CrossMatches:
+    """Every frame of the group matched with every aerial photo of its support, lifted to the surface."""
+    parts: list[CrossMatches] = []
+    for number, j in enumerate(support):
+        pairs = [matcher.pairs(frame, index.features[int(j)]) for frame in frames]
+        owner = np.repeat(np.arange(len(frames)), [len(p) for p in pairs])
+        picked = np.concatenate(pairs)
+        points, normals = _lifted(atlas, int(j), index.features[int(j)].xy[picked[:, 1]])
+        xy = np.concatenate([frame.xy[p[:, 0]] for frame, p in zip(frames, pairs, strict=True)])
+        good = np.isfinite(points[:, 0])
+        count = int(good.sum())
+        parts.append(
+            CrossMatches(
+                owner[good].astype(np.int64),
+                xy[good],
+                np.full(count, frames[0].sigma_px),
+                points[good],
+                normals[good],
+                np.full(count, j, np.int64),
+                np.full(count, number, np.int64),
+            )
+        )
+    return joined(parts)
