@@ -25,7 +25,8 @@ LAYERS = (
     ("run_folder", "jobs"),
     ("stages",),
     ("pipeline",),
-    ("evaluation", "report", "town"),
+    ("evaluation", "town"),
+    ("report",),
     ("doctor", "commands"),
     ("cli",),
 )

@@ -159,6 +159,23 @@ def evaluate(run: RunPath, /, truth: Path, align: bool = False) -> None:
 
 
 @app.command
+def report(run: RunPath, /, truth: Path | None = None) -> None:
+    """Write RUN/report.html: one page with the verdict, the map, every group and submap, and the settings.
+
+    Args:
+        run: Run folder.
+        truth: COLMAP model with the true poses, only to be drawn on the map.
+    """
+    from skyanchor.commands import remembered
+    from skyanchor.report.folder import write_report
+    from skyanchor.scaffold import load_scaffold
+
+    inputs = remembered(run, None, None, None, None)
+    scaffold = load_scaffold(inputs.aerial, inputs.images, inputs.splats)
+    print(f"written to {write_report(run, scaffold, truth)}")
+
+
+@app.command
 def doctor() -> None:
     """Say which backends, weights and devices are usable here, and how to get the others."""
     from skyanchor.doctor import diagnose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -16,11 +17,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import paper_street
 
 from skyanchor import records
-from skyanchor.evaluation.metrics import evaluate_run
+from skyanchor.errors import InputError
+from skyanchor.evaluation.metrics import evaluate_run, write_metrics
 from skyanchor.executor import Executor, InProcess, Processes
 from skyanchor.matching import Sift
 from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
+from skyanchor.report.folder import write_report
 from skyanchor.run_folder import RunFolder, Stage
+from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import GeometryConfig, geometry_stage, trajectory_stage
 from skyanchor.stereo import SourceConfig, StereoConfig, depth_path, load_depth
@@ -129,3 +133,13 @@ def test_the_geometry_stage_leaves_depth_near_the_truth(scene: Path, tmp_path: P
     middle = depth.depth[50:70, 60:100]
     assert (middle > 0).mean() > 0.8
     assert abs(float(np.median(middle[middle > 0])) - 22.0) < 0.3
+
+
+def test_the_report_is_one_page(scene: Path, recovered: Path, tmp_path: Path) -> None:
+    run = tmp_path / "walk"
+    shutil.copytree(recovered, run)
+    write_metrics(run, evaluate_run(run, scene / "ground/truth"))
+    page = write_report(run, load_scaffold(scene / "aerial"), scene / "ground/truth").read_text()
+    assert "2 of 2 anchor groups were placed" in page and "g017.png" in page and "ate_m" in page
+    with pytest.raises(InputError, match="has no anchors yet"):
+        write_report(tmp_path, load_scaffold(scene / "aerial"))
