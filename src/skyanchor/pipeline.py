@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from skyanchor import files, records
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.executor import Executor
 from skyanchor.run_folder import RunFolder, Stage
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
+from skyanchor.scene_stage import SceneConfig, scene_stage
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.stages import GeometryConfig, Survey, anchors_stage, geometry_stage, trajectory_stage
 from skyanchor.stereo import StereoConfig, TorchStereo
@@ -42,6 +44,7 @@ class PipelineConfig:
     geometry: GeometryConfig = field(default_factory=GeometryConfig)
     anchors: AnchorConfig = field(default_factory=AnchorConfig)
     trajectory: TrajectoryConfig = field(default_factory=TrajectoryConfig)
+    scene: SceneConfig = field(default_factory=SceneConfig)
 
 
 Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
@@ -76,3 +79,14 @@ def run_trajectory(run: RunFolder, inputs: Inputs, config: PipelineConfig, execu
     geometry = geometry_stage(run, survey, config.geometry, executor)
     localised, anchors = anchors_stage(run, survey, geometry, config.anchors, executor)
     return trajectory_stage(run, survey, localised, anchors, config.trajectory, executor)
+
+
+def run_update(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
+    """All stages: the street added to the aerial splats, as one .ply and as a patch that can be taken off again."""
+    survey = read_survey(run, inputs, config)
+    geometry = geometry_stage(run, survey, config.geometry, executor)
+    localised, anchors = anchors_stage(run, survey, geometry, config.anchors, executor)
+    posed = trajectory_stage(run, survey, localised, anchors, config.trajectory, executor)
+    points = files.load(posed.path(records.POINTS_FILE), records.PointsRecord)
+    trajectory = records.joined(records.load_trajectory(run.root), points)
+    return scene_stage(run, survey, posed, trajectory, config.scene, executor)
