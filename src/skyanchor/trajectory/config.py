@@ -17,6 +17,8 @@ class KeyframeConfig:
     """The same in pixels; the larger of the two counts."""
     least_matches: int = 100
     """Matches to the last keyframe below which the frame before becomes a keyframe as well."""
+    least_kept: float = 0.5
+    """Part of the matches right after the last keyframe below which a frame becomes one without much motion, 0..1."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class RegisterConfig:
     """Most RANSAC trials."""
     least_inliers: int = 30
     """Inliers of an accepted pose, at least."""
+    strong_inliers: int = 90
+    """Inliers below which the frames skipped since the last keyframe are registered first."""
     least_ratio: float = 0.25
     """Inliers over correspondences, at least."""
     least_cells: int = 6
@@ -141,10 +145,10 @@ class Ablation:
 class TrajectoryConfig:
     """From anchors to a pose for every frame."""
 
-    matcher: AnySparse = field(default_factory=Sift)
-    """Keypoints that are joined into tracks."""
+    matcher: AnySparse = field(default_factory=lambda: Sift(keypoints=4000))
+    """Keypoints that are joined into tracks; the paper's 6000 cost more than twice the time of 4000."""
     verify: VerifyConfig = field(
-        default_factory=lambda: VerifyConfig(threshold=1.0, confidence=0.999999, trials=(100, 50_000), least_ratio=0.2)
+        default_factory=lambda: VerifyConfig(threshold=1.0, confidence=0.999999, trials=(100, 10_000), least_ratio=0.2)
     )
     """Two-view verification of frame pairs."""
     keyframe: KeyframeConfig = field(default_factory=KeyframeConfig)

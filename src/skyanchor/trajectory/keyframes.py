@@ -27,17 +27,19 @@ def motion_px(finder: PairFinder, i: int, j: int) -> tuple[float, int]:
 def choose_keyframes(
     frames: tuple[int, ...], anchored: frozenset[int], finder: PairFinder, config: KeyframeConfig
 ) -> list[int]:
-    """Keyframes in order: the ends, the anchors, and every frame that moved enough since the last keyframe.
+    """Keyframes in order: the ends, the anchors, and every frame that moved or changed enough since the last one.
 
     When the view changes so fast that too few matches are left, the frame before becomes a keyframe as well.
     """
     least = max(config.least_motion * finder.camera.width, config.least_motion_px)
-    chosen = [frames[0]]
+    chosen, at_first = [frames[0]], 0
     for previous, frame in pairwise(frames):
         motion, matches = motion_px(finder, chosen[-1], frame)
         if matches < config.least_matches and previous != chosen[-1]:
             chosen.append(previous)
             motion, matches = motion_px(finder, previous, frame)
-        if motion > least or matches < config.least_matches or frame in anchored or frame == frames[-1]:
+        at_first = matches if previous == chosen[-1] else at_first
+        few = matches < max(config.least_matches, config.least_kept * at_first)
+        if motion > least or few or frame in anchored or frame == frames[-1]:
             chosen.append(frame)
     return chosen

@@ -100,6 +100,8 @@ class _State:
     constant: set[int] = field(default_factory=set)
     references: dict[int, tuple[int, ...]] = field(default_factory=dict)
     pending: dict[int, Refusal] = field(default_factory=dict)
+    tried: set[int] = field(default_factory=set)
+    """Frames between keyframes that were tried to bridge a gap."""
     closures: list[Closure] = field(default_factory=list)
     since_adjusted: int = 0
     figures: dict[str, float] = field(default_factory=dict)
@@ -130,6 +132,7 @@ def recover_submap(job: SubmapJob, source: FeatureSource) -> SubmapResult:
         else:
             _grow_everywhere(state, segments, seeded, keyframes)
             _finish(state)
+    keyframes = sorted({*keyframes, *state.local.poses})
     state.figures |= {"keyframes": float(len(keyframes)), "registered": float(len(state.local.poses))}
     return _result(state, keyframes)
 
@@ -270,16 +273,38 @@ def _grow(state: _State, order: list[int], online: bool = True) -> None:
         if frame in state.local.poses:
             continue
         found = _attempt(state, frame)
+        if (isinstance(found, Refusal) or found.inliers < state.config.register.strong_inliers) and _fill(state, frame):
+            found = _attempt(state, frame)
         if isinstance(found, Refusal):
             state.pending[frame] = found
             continue
-        state.pending.pop(frame, None)
-        state.local.insert(frame, found.cam_from_world)
-        state.references[frame] = found.references
-        _refresh(state, [frame, *found.references, *state.local.nearest(frame, state.config.register.bootstrap)])
-        state.since_adjusted += 1
+        _accept(state, frame, found)
         if online and state.since_adjusted >= state.config.adjust.online_every:
             _adjust_online(state, frame)
+
+
+def _fill(state: _State, frame: int) -> bool:
+    """Register the frames that lie between this one and its nearest keyframe in the map; whether any was."""
+    nearest = state.local.nearest(frame, 1)
+    if not nearest:
+        return False
+    low, high = sorted((nearest[0], frame))
+    between = [f for f in state.job.submap.frames if low < f < high and f not in state.tried]
+    state.tried |= set(between)
+    for other in sorted(between, key=lambda f: abs(f - nearest[0])):
+        found = _attempt(state, other)
+        if isinstance(found, Located):
+            _accept(state, other, found)
+    return any(f in state.local.poses for f in between)
+
+
+def _accept(state: _State, frame: int, found: Located) -> None:
+    """Insert a located frame and triangulate around it."""
+    state.pending.pop(frame, None)
+    state.local.insert(frame, found.cam_from_world)
+    state.references[frame] = found.references
+    _refresh(state, [frame, *found.references, *state.local.nearest(frame, state.config.register.bootstrap)])
+    state.since_adjusted += 1
 
 
 def _attempt(state: _State, frame: int) -> Located | Refusal:
