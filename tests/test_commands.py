@@ -31,28 +31,28 @@ def _call(work: _Recorder, default: PipelineConfig, *arguments: str) -> None:
 
 def test_inputs_are_remembered(tmp_path: Path) -> None:
     work, run = _Recorder(), str(tmp_path / "run")
-    _call(work, pipeline.CPU, run, "--aerial", str(tmp_path / "a"), "--ground", str(tmp_path / "g"))
-    _call(work, pipeline.CPU, run, "--ground", str(tmp_path / "other"))
-    _call(work, pipeline.CPU, run)
+    _call(work, pipeline.CPU, "--out", run, "--scaffold", str(tmp_path / "a"), "--ground", str(tmp_path / "g"))
+    _call(work, pipeline.CPU, "--out", run, "--ground", str(tmp_path / "other"))
+    _call(work, pipeline.CPU, "--out", run)
     seen = [(call[0].aerial.name, call[0].ground.name) for call in work.calls]
     assert seen == [("a", "g"), ("a", "other"), ("a", "other")]
     assert (tmp_path / "run/log.txt").is_file()
 
 
 def test_the_first_time_needs_inputs(tmp_path: Path) -> None:
-    with pytest.raises(SkyAnchorError, match="Give --aerial and --ground the first time"):
+    with pytest.raises(SkyAnchorError, match="Give --scaffold and --ground the first time"):
         commands.remembered(tmp_path, None, tmp_path, None, None)
 
 
 def test_settings_reach_the_stages(tmp_path: Path) -> None:
     work = _Recorder()
-    given = (str(tmp_path / "run"), "--aerial", "a", "--ground", "g", "--camera", "f=900", "--workers", "3")
+    given = ("--out", str(tmp_path / "run"), "--scaffold", "a", "--ground", "g", "--camera", "f=900", "--workers", "3")
     _call(work, pipeline.GPU, *given, "--trajectory.tail-window", "5")
     _, config, executor = work.calls[0]
     assert config.sequence.camera == "f=900" and config.trajectory.tail_window == 5
     assert config.geometry == pipeline.GPU.geometry and config.trajectory.device == "cuda"
     assert executor == Processes(3)
-    _call(work, pipeline.CPU, str(tmp_path / "run"))
+    _call(work, pipeline.CPU, "--out", str(tmp_path / "run"))
     assert work.calls[1][1] == pipeline.CPU and work.calls[1][2] == InProcess()
 
 
@@ -63,6 +63,6 @@ def test_presets_differ_and_are_named() -> None:
 
 
 def test_the_command_line_runs_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["trajectory", str(tmp_path / "run"), "--aerial", str(tmp_path / "none"), "--ground", str(tmp_path)]
-    assert main([*arguments, "--preset", "paper"]) == 2
+    places = ["--out", str(tmp_path / "run"), "--scaffold", str(tmp_path / "none"), "--ground", str(tmp_path)]
+    assert main(["trajectory", *places, "--preset", "paper"]) == 2
     assert "none: does not exist" in capsys.readouterr().err

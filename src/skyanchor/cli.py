@@ -27,12 +27,18 @@ RunPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar
 
 app = tyro.extras.SubcommandApp()
 scaffold = tyro.extras.SubcommandApp()
-app.command(scaffold, name="scaffold", help="The aerial model: check it.")
+patch = tyro.extras.SubcommandApp()
+app.command(scaffold, name="scaffold", help="The aerial model: check it, train its Gaussians.")
+app.command(patch, name="patch", help="Updates of a .ply: apply, remove, list, export.")
+
+Ply: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PLY")]
+PatchPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PATCH")]
 
 
 STAGES = {
     "anchors": "Localise groups of street frames in the aerial model (stages 1 and 2).",
     "trajectory": "Recover the pose of every street frame (stages 1 to 3).",
+    "update": "Do the whole job: anchors, trajectory, and the street added to the splats, with a report.",
 }
 """Verbs that run stages, and what they do."""
 
@@ -73,8 +79,8 @@ def _stage_verb(name: str, given: Sequence[str]) -> Callable[..., None]:
     words = " ".join(given).replace("=", " ").split()
     chosen = words[words.index("--preset") + 1] if "--preset" in words[:-1] else "cpu"
     default = next((config for preset, config in pipeline.PRESETS.items() if preset == chosen), pipeline.CPU)
-    work = {"anchors": pipeline.run_anchors, "trajectory": pipeline.run_trajectory}[name]
-    return commands.verb(work, default)
+    verbs = {"anchors": pipeline.run_anchors, "trajectory": pipeline.run_trajectory, "update": commands.run_update}
+    return commands.verb(verbs[name], default)
 
 
 def _not_asked() -> None:
@@ -137,6 +143,40 @@ def check(
         _print_summary(summary)
 
 
+@scaffold.command
+def train(
+    run: RunPath,
+    /,
+    aerial: Path,
+    images: Path | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    iterations: int | None = None,
+    redo: bool = False,
+) -> None:
+    """Train Gaussians of an aerial model that has none; writes RUN/1-splats/splats.ply.
+
+    Args:
+        run: Run folder.
+        aerial: Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself.
+        images: Folder of the photos, where it is not found beside the model.
+        device: auto is CUDA where everything for it is there, else the CPU.
+        iterations: Steps; the device's preset without it.
+        redo: Replace Gaussians that were made with other settings or inputs.
+    """
+    from skyanchor.commands import opened
+    from skyanchor.gaussians.devices import load_engine
+    from skyanchor.scaffold import load_scaffold
+    from skyanchor.scaffold.training import preset, with_iterations
+    from skyanchor.stages import splats_stage
+
+    engine = load_engine(device)
+    config = preset(engine.device)
+    config = config if iterations is None else with_iterations(config, iterations)
+    with opened(run, redo) as folder:
+        stage = splats_stage(folder, load_scaffold(aerial, images), engine, config)
+    print(f"written to {stage.folder}")
+
+
 @app.command
 def evaluate(run: RunPath, /, truth: Path, align: bool = False) -> None:
     """Compare a run with true camera poses; writes RUN/metrics.json and prints a table.
@@ -173,6 +213,85 @@ def report(run: RunPath, /, truth: Path | None = None) -> None:
     inputs = remembered(run, None, None, None, None)
     scaffold = load_scaffold(inputs.aerial, inputs.images, inputs.splats)
     print(f"written to {write_report(run, scaffold, truth)}")
+
+
+@patch.command
+def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
+    """Write the patched .ply.
+
+    Args:
+        base: The .ply the patch was made for.
+        patch_file: 4-scene/patch.npz of a run.
+        out: The .ply to write.
+    """
+    from skyanchor.update.patch import apply_patch, load_patch
+
+    apply_patch(base, load_patch(patch_file), out)
+    print(f"written to {out}")
+
+
+@patch.command
+def remove(updated: Ply, patch_file: PatchPath, /, out: Path) -> None:
+    """Write the .ply as it was before the patch, byte for byte.
+
+    Args:
+        updated: A .ply whose last patch this is.
+        patch_file: The patch.
+        out: The .ply to write.
+    """
+    from skyanchor.update.patch import load_patch, remove_patch
+
+    remove_patch(updated, load_patch(patch_file), out)
+    print(f"written to {out}")
+
+
+@patch.command(name="list")
+def list_patches(path: Ply, /) -> None:
+    """List the patches that a .ply holds, first applied first.
+
+    Args:
+        path: A .ply.
+    """
+    from skyanchor.update.patch import applied_patches
+
+    rows = [[p.name, str(p.added), str(p.changed), str(p.hidden)] for p in applied_patches(path)]
+    _print_table(f"patches in {path.name}", ["name", "added", "moved", "hidden"], rows)
+
+
+@patch.command
+def export(path: Ply, /, out: Path) -> None:
+    """Write a .ply without the Gaussians that patches hide, or a .splat for web viewers.
+
+    Args:
+        path: A .ply, patched or not.
+        out: File to write; its ending, .ply or .splat, says which.
+    """
+    from skyanchor.gaussians.ply import read_ply, write_ply, write_splat
+    from skyanchor.gaussians.splats import select
+    from skyanchor.update.patch import visible_rows
+
+    seen = select(read_ply(path), visible_rows(path))
+    (write_splat if out.suffix == ".splat" else write_ply)(out, seen)
+    print(f"{len(seen)} Gaussians written to {out}")
+
+
+@app.command
+def view(run: RunPath, /, port: int = 8080) -> None:
+    """Show a run in the browser while it goes on: splat layers, cameras with their photos, the walk.
+
+    Args:
+        run: Run folder.
+        port: Where the viewer listens.
+    """
+    from skyanchor.report.live import LiveViewer, follow
+    from skyanchor.report.live_folder import live_scene, state_of
+
+    viewer = LiveViewer(port)
+    print(f"http://localhost:{port} shows {run}; Ctrl-C ends it")
+    try:
+        follow(viewer, lambda: live_scene(run), lambda: state_of(run))
+    except KeyboardInterrupt:
+        viewer.server.stop()
 
 
 @app.command
