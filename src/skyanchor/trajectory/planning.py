@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -79,30 +80,26 @@ def submap_anchors(
 
 
 def wrong_groups(closures: Iterable[Closure], anchors: Anchors) -> tuple[RejectedGroup, ...]:
-    """Groups to leave out: of two that contradict each other, the one that agrees with no other group.
+    """Groups to leave out: of those that agree with no other group the one with most contradictions, and so on.
 
-    When neither agrees with another group, the one whose own poses are less certain goes.
+    Of two that contradict each other alone, the one whose own poses are less certain goes. Two groups that contradict
+    each other but agree with further groups both stay; their submap says so.
     """
     owner = {pose.frame: g.group.index for g in anchors.groups if g.accepted for pose in g.poses}
     variance = {g.group.index: _variance(g.poses) for g in anchors.groups if g.accepted}
     links = [(owner[c.from_frames[-1]], owner[c.frames[0]], c) for c in closures]
     links = [link for link in links if link[0] != link[1]]
     agreeing = {g for a, b, c in links if not c.contradiction for g in (a, b)}
-    rejected: dict[int, RejectedGroup] = {}
-    for a, b, closure in links:
-        if closure.contradiction and a not in rejected and b not in rejected:
-            wrong = _less_trusted(a, b, agreeing, variance)
-            if wrong is not None:
-                rejected[wrong] = RejectedGroup(wrong, _why(wrong, b if wrong == a else a, closure))
-    return tuple(rejected.values())
-
-
-def _less_trusted(a: int, b: int, agreeing: set[int], variance: Mapping[int, float]) -> int | None:
-    if a in agreeing and b in agreeing:
-        return None
-    if a in agreeing or b in agreeing:
-        return b if a in agreeing else a
-    return a if variance[a] > variance[b] else b
+    open_links = [link for link in links if link[2].contradiction]
+    rejected: list[RejectedGroup] = []
+    while True:
+        count = Counter(g for a, b, _ in open_links for g in (a, b) if g not in agreeing)
+        if not count:
+            return tuple(rejected)
+        wrong = max(count, key=lambda g: (count[g], variance[g], -g))
+        a, b, closure = next(link for link in open_links if wrong in link[:2])
+        rejected.append(RejectedGroup(wrong, _why(wrong, b if wrong == a else a, closure)))
+        open_links = [link for link in open_links if wrong not in link[:2]]
 
 
 def _variance(poses: tuple[AnchorPose, ...]) -> float:
@@ -121,9 +118,3 @@ def _why(wrong: int, other: int, closure: Closure) -> Refusal:
 def same_job(a: SubmapJob, b: SubmapJob) -> bool:
     """Whether two jobs would give the same result."""
     return a.submap.frames == b.submap.frames and [p.frame for p in a.anchors] == [p.frame for p in b.anchors]
-
-
-def without_contradictions(job: SubmapJob, closures: Iterable[Closure]) -> SubmapJob:
-    """The job without the anchors that its own map contradicted."""
-    gone = {f for c in closures if c.contradiction for f in c.frames}
-    return replace(job, anchors=tuple(a for a in job.anchors if a.frame not in gone))
