@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -21,12 +21,14 @@ import pycolmap
 from skyanchor import records
 from skyanchor.evaluation.poses import PoseMetrics, pose_metrics
 from skyanchor.geometry import rigid
+from skyanchor.matching import Features, Sift
+from skyanchor.matching.sift import SiftMatcher
 from skyanchor.scaffold import colmap_files, load_scaffold
 from skyanchor.scaffold.loading import pose_of
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.trajectory import Ablation, PhotoFeatures, TrajectoryConfig, TrajectoryReport, recover
 from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap
-from skyanchor.types import AnchorPose, Anchors, Camera, LocalisedGroup, Pose, Sequence, Trajectory
+from skyanchor.types import AnchorPose, Anchors, Camera, Ints, LocalisedGroup, Pose, Sequence, Trajectory
 
 ABLATIONS = {
     "full method": Ablation(),
@@ -98,6 +100,33 @@ def show(report: TrajectoryReport, frames: int) -> None:
     print("figures:", {key: round(value, 3) for key, value in report.figures.items()})
     for text in report.warnings:
         print("warning:", text)
+
+
+class RememberingMatcher(SiftMatcher):
+    """SIFT that compares the same two sets of keypoints only once, so that ablations share their matches."""
+
+    @staticmethod
+    def _name(features: Features) -> int:
+        return hash((len(features), features.xy.tobytes()))
+
+    def pairs(self, a: Features, b: Features) -> Ints:
+        """As SIFT's, from memory when it is there."""
+        key = (self._name(a), self._name(b))
+        if key not in REMEMBERED:
+            REMEMBERED[key] = super().pairs(a, b)
+        return REMEMBERED[key]
+
+
+REMEMBERED: dict[tuple[int, int], Ints] = {}
+
+
+@dataclass(frozen=True)
+class RememberedSift(Sift):
+    """The choice of `RememberingMatcher`."""
+
+    def load(self, device: str = "cpu") -> RememberingMatcher:
+        """The matcher, ready to run."""
+        return RememberingMatcher(self, device)
 
 
 class Recorder:
@@ -199,7 +228,7 @@ def main() -> None:
     if args.anchors == "truth":
         anchors = perfect_anchors(sequence, truth, camera, args.noise, args.inner, args.seed)
     else:
-        anchors = records.load_anchors(Path(args.anchors))
+        anchors = records.load_anchors(Path(args.anchors)).anchors
     recorder = Recorder(source)
     started = perf_counter()
     trajectory, report = recover(scaffold, sequence, anchors, config, source=source, run=recorder)
@@ -213,7 +242,7 @@ def main() -> None:
         print(f"ours from the same features and pairs: {own:.1f} s; the mapper takes {mapper / own:.2f} times as long")
     if args.ablations:
         for name, ablation in ABLATIONS.items():
-            changed = replace(config, ablation=ablation)
+            changed = replace(config, ablation=ablation, matcher=RememberedSift(keypoints=config.matcher.keypoints))
             found, _ = recover(scaffold, sequence, anchors, changed, source=source)
             print(line(name, metrics(sequence, found, truth)), flush=True)
 
