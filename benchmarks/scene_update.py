@@ -25,6 +25,7 @@ from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold import load_scaffold, training
+from skyanchor.stereo import load_depth
 from skyanchor.stereo.backends import NumbaStereo, TorchStereo
 from skyanchor.types import DepthMap, Floats, Pose, Scaffold, View
 from skyanchor.update.ground_points import (
@@ -45,6 +46,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--splats", type=Path, help="aerial model; trained when it is not given")
     parser.add_argument("--aerial-iterations", type=int, help="of that training")
     parser.add_argument("--run", type=Path, help="take the poses of this run instead of the true ones")
+    parser.add_argument("--aerial-depth", type=Path, help="depth maps of the aerial photos (1-scaffold/depth of a run)")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--width", type=int, help="pixels of training and scoring")
     parser.add_argument("--depth-width", type=int, default=640, help="pixels of the street's depth maps")
@@ -169,8 +171,11 @@ def main() -> None:
     extent = float(np.median(np.concatenate([one.depth[one.depth > 0] for one in maps])))
     some = cloud.points[:: max(1, len(cloud.points) // 20_000)].astype(np.float64)
     colors = cloud.colors[:: max(1, len(cloud.points) // 20_000)]
+    above = (
+        tuple(load_depth(path) for path in sorted(options.aerial_depth.glob("*.npz"))) if options.aerial_depth else ()
+    )
     inputs = UpdateInputs(
-        aerial, split(scaffold.views), split(views), cloud, some, colors, tuple(maps), scaffold.up, extent
+        aerial, split(scaffold.views), split(views), cloud, some, colors, tuple(maps), scaffold.up, extent, above
     )
     config = settings(engine, options)
     runs = {"full method": config, **(ablations(config) if options.ablations else {})}

@@ -122,9 +122,17 @@ def _update(
     inputs = UpdateInputs(
         aerial, split(survey.scaffold.views), views, ground_cloud(maps, views.training, config.points),
         trajectory.points, trajectory.point_colors, tuple(maps), survey.scaffold.up, typical_depth(maps),
+        _aerial_depth(stage, survey.scaffold),
     )  # fmt: skip
     update = update_scene(inputs, config.update, engine, listen, stage.path(PROGRESS))
     _write(stage, survey, base, inputs, update, engine, config.update)
+
+
+def _aerial_depth(stage: Stage, scaffold: Scaffold) -> tuple[DepthMap, ...]:
+    """The confirmed depth of the aerial photos, from the run's first stage."""
+    folder = stage.run.root / records.SCAFFOLD / "depth"
+    paths = [depth_path(folder, view.name) for view in scaffold.views]
+    return tuple(load_depth(path) for path in paths if path.is_file())
 
 
 def typical_depth(maps: Sequence[DepthMap]) -> float:

@@ -36,7 +36,11 @@ class UpdateConfig:
 
     insertion: TrainConfig = field(
         default_factory=lambda: TrainConfig(
-            iterations=30_000, rates=(Rates(), None), growth=SplitGrowth(start=500, stop=12_000), sh_every=500
+            iterations=30_000,
+            rates=(Rates(), None),
+            growth=SplitGrowth(start=500, stop=12_000, reset_every=0),
+            sh_degree=1,
+            sh_every=500,
         )
     )
     """Frozen insertion; rates are (ground, aerial)."""
@@ -51,7 +55,9 @@ class UpdateConfig:
     )
     """Joint refinement; rates are (ground, aerial that ground views see, the rest). None = leave it out."""
     floaters: FloaterConfig | None = field(default_factory=FloaterConfig)
-    """None = hide nothing."""
+    """Aerial Gaussians that ground views look through are hidden; None = hide nothing."""
+    in_the_air: FloaterConfig | None = field(default_factory=lambda: FloaterConfig(margin=0.4, relative_margin=0.01))
+    """Ground points that aerial views look through are left out; None = keep all."""
     seeds: Literal["dense", "tracks", "random"] = "dense"
     """Where ground Gaussians start: the dense ground cloud, the tracks of the adjustment alone, or anywhere in view."""
     frozen: bool = True
@@ -117,6 +123,8 @@ class UpdateInputs:
     up: Floats
     extent: float
     """Typical distance from camera to surface in the ground views, metres."""
+    aerial_depth: tuple[DepthMap, ...] = ()
+    """Depth of aerial views: what they look through cannot hold a ground Gaussian."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,8 +214,10 @@ def _new_points(inputs: UpdateInputs, colour_map: Floats, config: UpdateConfig) 
     """The dense ground cloud without what the aerial model explains already, in the model's colours."""
     cloud = inputs.cloud
     kept = np.ones(len(cloud.points), np.bool_)
+    if config.in_the_air is not None and inputs.aerial_depth:
+        kept = ~floaters(free_space_opinions(cloud.points, inputs.aerial_depth, config.in_the_air), config.in_the_air)
     if not config.from_scratch:
-        kept = ~explained(cloud, paired_colours(cloud, inputs.aerial), colour_map)
+        kept &= ~explained(cloud, paired_colours(cloud, inputs.aerial), colour_map)
     colors = in_model_colours(cloud.colors[kept], colour_map)
     return Cloud(cloud.points[kept], cloud.normals[kept], colors, cloud.spacing[kept])
 
