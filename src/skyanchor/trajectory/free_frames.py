@@ -1,0 +1,165 @@
+"""Frames with poses and depth in a frame of their own, as feed-forward systems give them: from a folder, or from a run.
+
+The folder is what VGGT-SLAM, MASt3R-SLAM and their like can be made to write:
+    trajectory.tum          frame tx ty tz qx qy qz qw, world_from_cam in any frame and scale
+    depth/<frame or name>   .npy, .npz (depth, and confidence if it has one) or 16-bit .png
+    confidence/<...>        .npy, optional
+    intrinsics.txt          fx fy cx cy in pixels of the depth maps, optional
+    depth_scale.txt         units per step of a .png, optional (0.001)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Ordered
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import cv2
+import numpy as np
+
+from skyanchor.errors import InputError
+from skyanchor.geometry import rigid
+from skyanchor.types import Camera, Floats, Floats32, Photo, Pose, Sequence
+
+DEPTH_ENDINGS = (".npz", ".npy", ".png")
+PNG_STEP = 0.001
+"""Units of depth per step of a 16-bit image."""
+
+
+@dataclass(frozen=True, eq=False)
+class FreeFrame:
+    """One frame in the free frame."""
+
+    frame: int
+    """Index in the sequence."""
+    cam_from_free: Pose
+    """In units of the free frame."""
+    depth: Floats32
+    """(h, w), along the optical axis, units of the free frame; 0 = none. The whole photo at another resolution."""
+    confidence: Floats32
+    """(h, w), higher is better, any scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class FreeFrames:
+    """Frames that share a free frame."""
+
+    frames: tuple[FreeFrame, ...]
+    """In order of the sequence."""
+    camera: Camera | None = None
+    """Intrinsics that poses and depth were made with, in pixels of the photos; None means the sequence's own."""
+
+
+class LocalReconstruction(Protocol):
+    """Poses and depth of a few photos in one pass, in a frame and scale of its own."""
+
+    def reconstruct(self, frames: Ordered[int], photos: Ordered[Photo]) -> FreeFrames:
+        """The photos, numbered by `frames`, in one free frame."""
+        ...
+
+
+# --- import -------------------------------------------------------------------------------------------------------
+
+
+def read_free_frames(folder: Path, sequence: Sequence) -> FreeFrames:
+    """What a system run elsewhere left in a folder, for the frames that have both a pose and a depth map."""
+    poses = read_tum(folder / "trajectory.tum")
+    numbers = frame_numbers(poses, sequence, folder)
+    step = _number(folder / "depth_scale.txt", PNG_STEP)
+    frames = []
+    for number, (_, pose) in zip(numbers, poses, strict=True):
+        path = _depth_file(folder / "depth", number, sequence.frames[number].name)
+        if path is not None:
+            depth, confidence = read_depth(path, step)
+            frames.append(FreeFrame(number, pose, depth, _confidence(folder, path, depth.shape, confidence)))
+    if not frames:
+        raise InputError(folder / "depth", "has no depth map of any frame", "Name them like the photos or by index.")
+    ordered = tuple(sorted(frames, key=lambda one: one.frame))
+    return FreeFrames(ordered, _camera(folder / "intrinsics.txt", ordered[0].depth.shape, sequence.camera))
+
+
+def read_tum(path: Path) -> list[tuple[float, Pose]]:
+    """(time or number, cam_from_free) per line of a TUM file."""
+    if not path.is_file():
+        raise InputError(path, "does not exist", "Write one line per frame: number tx ty tz qx qy qz qw.")
+    lines = [line.split() for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    try:
+        rows = np.array(lines, dtype=np.float64).reshape(-1, 8)
+    except ValueError as error:
+        raise InputError(path, "is no TUM trajectory", "Each line needs 8 numbers: t tx ty tz qx qy qz qw.") from error
+    poses = []
+    for time, x, y, z, qx, qy, qz, qw in rows.tolist():
+        free_from_cam = Pose(rigid.rotation_from_quaternion(np.array([qw, qx, qy, qz])), np.array([x, y, z]))
+        poses.append((time, rigid.inverse(free_from_cam)))
+    return poses
+
+
+def frame_numbers(poses: list[tuple[float, Pose]], sequence: Sequence, folder: Path) -> list[int]:
+    """Index of each pose's frame: the first column where it counts frames, else its order when all frames are there."""
+    given = np.array([time for time, _ in poses])
+    count = len(sequence.frames)
+    whole = len(given) > 0 and bool((given == np.round(given)).all() and (given >= 0).all() and (given < count).all())
+    if whole and len(np.unique(given)) == len(given):
+        return [int(number) for number in given]
+    if len(given) == count:
+        return [int(k) for k in np.argsort(np.argsort(given, kind="stable"), kind="stable")]
+    what = f"has {len(given)} poses that are not numbered by frame, for {count} photos"
+    raise InputError(folder / "trajectory.tum", what, "Put the frame's index, from 0, into the first column.")
+
+
+def _depth_file(folder: Path, number: int, name: str) -> Path | None:
+    stems = (name, Path(name).stem, str(number), f"{number:04d}", f"{number:06d}")
+    candidates = (folder / f"{stem}{ending}" for stem in stems for ending in DEPTH_ENDINGS)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def read_depth(path: Path, png_step: float = PNG_STEP) -> tuple[Floats32, Floats32 | None]:
+    """((h, w) depth, (h, w) confidence where the file holds one)."""
+    confidence = None
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as held:
+            depth = held["depth" if "depth" in held else held.files[0]]
+            confidence = np.asarray(held["confidence"], np.float32).squeeze() if "confidence" in held else None
+    elif path.suffix == ".npy":
+        depth = np.load(path, allow_pickle=False)
+    else:
+        image = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+        if image is None or image.ndim != 2:
+            raise InputError(path, "is no depth map", "A .png needs one channel of 16 bits.")
+        depth = image.astype(np.float32) * png_step
+    depth = np.asarray(depth, np.float32).squeeze()
+    if depth.ndim != 2:
+        raise InputError(path, f"has shape {depth.shape}", "A depth map is (height, width).")
+    return np.where(np.isfinite(depth) & (depth > 0), depth, np.float32(0.0)), confidence
+
+
+def _confidence(folder: Path, depth_path: Path, shape: tuple[int, ...], held: Floats32 | None) -> Floats32:
+    beside = folder / "confidence" / f"{depth_path.stem}.npy"
+    if held is None and beside.is_file():
+        held = np.asarray(np.load(beside, allow_pickle=False), np.float32).squeeze()
+    if held is None:
+        return np.ones(shape, np.float32)
+    if held.shape != shape:
+        raise InputError(beside, f"has shape {held.shape} beside depth of {shape}", "Both must have one size.")
+    return held
+
+
+def _number(path: Path, default: float) -> float:
+    return float(path.read_text().split()[0]) if path.is_file() else default
+
+
+def _camera(path: Path, shape: tuple[int, ...], photo: Camera) -> Camera | None:
+    if not path.is_file():
+        return None
+    values = np.array(path.read_text().split(), dtype=np.float64)
+    if len(values) != 4:
+        raise InputError(path, f"has {len(values)} numbers", "Write fx fy cx cy in pixels of the depth maps.")
+    return photo_camera(values, shape, photo)
+
+
+def photo_camera(intrinsics: Floats, shape: tuple[int, ...], photo: Camera) -> Camera:
+    """PINHOLE camera in pixels of the photos, from fx fy cx cy (4,) in pixels of depth maps (h, w)."""
+    scale = np.array([photo.width / shape[1], photo.height / shape[0]])
+    scaled = (np.asarray(intrinsics).reshape(2, 2) * scale).ravel()
+    return Camera("PINHOLE", photo.width, photo.height, tuple(float(value) for value in scaled))
