@@ -155,7 +155,7 @@ def likeness(a: Bytes, b: Bytes, xy_a: Floats, xy_b: Floats) -> Floats:
     values = []
     for grey, xy in ((a, xy_a), (b, xy_b)):
         inside = np.clip(xy[:, None] + window, 1.0, np.array(grey.shape[::-1]) - 1.0)
-        held = bilinear(grey.astype(np.float64), inside.reshape(-1, 2)).reshape(len(xy), -1)
+        held = bilinear(grey.astype(np.float64), inside.reshape(-1, 2)).reshape(len(xy), len(window))
         values.append(held - held.mean(axis=1, keepdims=True))
     norms = np.linalg.norm(values[0], axis=1) * np.linalg.norm(values[1], axis=1)
     return np.asarray((values[0] * values[1]).sum(axis=1) / np.maximum(norms, 1e-9))
