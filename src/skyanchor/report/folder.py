@@ -12,6 +12,7 @@ from skyanchor.records import AnchorsRecord
 from skyanchor.report.build import ReportInputs, build_report
 from skyanchor.report.content import SubmapRow
 from skyanchor.report.page import render_page
+from skyanchor.report.scene_folder import scene_part
 from skyanchor.run_folder import RECIPE, Recipe, timings
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.trajectory import TrajectoryReport
@@ -34,6 +35,7 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
     anchors = records.load_anchors(run)
     posed = _finished(run, records.TRAJECTORY)
     recipe = files.load(run / (records.TRAJECTORY if posed else records.ANCHORS) / RECIPE, Recipe)
+    scene = scene_part(run, scaffold)
     return ReportInputs(
         title=run.resolve().name,
         scaffold=scaffold,
@@ -43,11 +45,16 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
         anchors=anchors.anchors,
         frames=records.load_trajectory(run).frames if posed else (),
         submaps=_submaps(run) if posed else (),
-        figures=_figures(run),
+        figures={**_figures(run), **(scene.figures or {})},
         truth=_truth(anchors, truth),
         seconds=timings(run),
         settings=recipe.settings,
         versions=recipe.versions,
+        views=scene.views,
+        scores=scene.scores or {},
+        curves=scene.curves,
+        splats=scene.splats,
+        street=scene.street,
     )
 
 

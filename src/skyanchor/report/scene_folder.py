@@ -1,0 +1,98 @@
+"""The scene stage of a run folder as the report shows it: held-out pictures, curves, splats, figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from skyanchor import files, records
+from skyanchor.evaluation.images import psnr
+from skyanchor.gaussians import ply
+from skyanchor.gaussians.splats import Splats, select
+from skyanchor.photos import read_pixels
+from skyanchor.report.content import Curve, RenderedView
+from skyanchor.run_folder import RECIPE
+from skyanchor.scaffold.georeference import moved_by
+from skyanchor.scene_stage import AERIAL_PLY, SCENE_FILE, TEST_FOLDER, UPDATED_PLY, SceneRecord
+from skyanchor.types import Scaffold, View
+from skyanchor.update.patch import visible_rows
+
+MOST_VIEWS = 4
+"""Pictures of one kind in the page."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScenePart:
+    """What the scene stage adds to the report."""
+
+    views: tuple[RenderedView, ...] = ()
+    scores: dict[str, tuple[float, float]] | None = None
+    curves: tuple[Curve, ...] = ()
+    splats: Splats | None = None
+    figures: dict[str, dict[str, float]] | None = None
+    street: tuple[View, ...] = ()
+
+
+def scene_part(run: Path, scaffold: Scaffold) -> ScenePart:
+    """The scene's part of the report; empty before the stage is done."""
+    folder = run / records.SCENE
+    if not (folder / RECIPE).is_file():
+        return ScenePart()
+    record = files.load(folder / SCENE_FILE, SceneRecord)
+    views = tuple(view for kind in ("ground", "aerial") for view in _views(folder / TEST_FOLDER / kind, kind))
+    scores = {view.name: (psnr(view.before, view.photo), psnr(view.after, view.photo)) for view in views}
+    return ScenePart(views, scores, _curves(record), _splats(folder, scaffold), _figures(record), _street(run))
+
+
+def _views(folder: Path, kind: str) -> list[RenderedView]:
+    """A few held-out views, evenly chosen."""
+    names = sorted(path.name for path in (folder / "photo").glob("*.png"))
+    chosen = names[:: max(1, len(names) // MOST_VIEWS)][:MOST_VIEWS]
+    pictures = [[read_pixels(folder / part / name) for part in ("photo", "before", "render")] for name in chosen]
+    return [RenderedView(f"{kind} {name[:-4]}", kind, *three) for name, three in zip(chosen, pictures, strict=True)]
+
+
+def _curves(record: SceneRecord) -> tuple[Curve, ...]:
+    """Both phases one after the other."""
+    first = max((point.iteration for point in record.curves if point.phase == "insertion"), default=0)
+    x = tuple(float(p.iteration + (first if p.phase == "joint" else 0)) for p in record.curves)
+    ground = tuple(point.quality.ground_psnr for point in record.curves)
+    aerial = tuple(point.quality.aerial_psnr for point in record.curves)
+    start = (0.0, *x)
+    return (
+        Curve("ground", start, (record.before.ground_psnr, *ground)),
+        Curve("aerial", start, (record.before.aerial_psnr, *aerial)),
+    )
+
+
+def _splats(folder: Path, scaffold: Scaffold) -> Splats:
+    """What is drawn after the update, in the local frame."""
+    offset = None if (folder / AERIAL_PLY).is_file() else moved_by(scaffold.georef)
+    updated = folder / UPDATED_PLY
+    return select(ply.read_ply(updated, offset), visible_rows(updated))
+
+
+def _figures(record: SceneRecord) -> dict[str, dict[str, float]]:
+    def table(name: str) -> dict[str, float]:
+        before, after = record.before, record.after
+        return {
+            "psnr before": getattr(before, f"{name}_psnr"),
+            "psnr after": getattr(after, f"{name}_psnr"),
+            "ssim before": getattr(before, f"{name}_ssim"),
+            "ssim after": getattr(after, f"{name}_ssim"),
+        }
+
+    counts = {
+        "aerial Gaussians": record.aerial,
+        "added": record.added,
+        "moved": record.moved,
+        "hidden": record.hidden,
+    }
+    return {"render from the street": table("ground"), "render from the air": table("aerial"), "splats": counts}
+
+
+def _street(run: Path) -> tuple[View, ...]:
+    """The posed frames; only their poses are used."""
+    track = records.load_trajectory(run)
+    poses = records.trajectory_poses(track)
+    return tuple(View(name, Path(name), track.camera, pose) for name, pose in poses.items())
