@@ -22,7 +22,8 @@ from skyanchor import stereo
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold import load_scaffold
-from skyanchor.stereo.planes import pixel_grid
+from skyanchor.stereo.completion import plane_field
+from skyanchor.stereo.planes import pixel_grid, upsampled
 from skyanchor.types import Bools, DepthMap, Floats32, Plane, Scaffold, View
 
 UNIT_M = 0.002
@@ -67,11 +68,20 @@ def truth_slope(view: View, depth: Floats32, up: np.ndarray) -> Floats32:
     return np.where(edge, np.nan, slope).astype(np.float32)
 
 
+def depth_at(depth_map: DepthMap, shape: tuple[int, int]) -> Floats32:
+    """Depth on a grid of another size: each pixel centre on the local plane of the map's pixel that holds it."""
+    if depth_map.depth.shape == shape:
+        return depth_map.depth
+    planes = plane_field(depth_map, depth_map, depth_map.depth > 0)
+    target = cameras.scaled(depth_map.camera, shape[1])
+    moved = upsampled(planes, target, depth_map.camera)
+    none = cv2.resize(depth_map.depth, shape[::-1], interpolation=cv2.INTER_NEAREST) <= 0
+    return np.where(none | (moved.w <= 0), 0.0, 1.0 / np.maximum(moved.w, 1e-9)).astype(np.float32)
+
+
 def error_of(depth_map: DepthMap, truth: Floats32) -> Floats32:
     """|depth - truth|, inf where there is no depth."""
-    depth = depth_map.depth
-    if depth.shape != truth.shape:
-        depth = cv2.resize(depth, truth.shape[::-1], interpolation=cv2.INTER_NEAREST)
+    depth = depth_at(depth_map, truth.shape)
     return np.where(depth > 0, np.abs(depth - truth), np.inf)
 
 
@@ -90,9 +100,12 @@ def score_photo(scores: dict[str, Score], scene: Path, view: View, up: np.ndarra
         with np.errstate(invalid="ignore"):
             add(scores, f"{stage}: facades", error, seen & (slope < 0.3))
             add(scores, f"{stage}: ground and roofs", error, seen & (slope > 0.8))
-        if depth_map.completed.any() and depth_map.completed.shape == seen.shape:
-            add(scores, f"{stage}: measured", error, seen & (depth_map.depth > 0) & ~depth_map.completed)
-            add(scores, f"{stage}: filled in", error, seen & depth_map.completed)
+        if depth_map.completed.any():
+            made = (
+                cv2.resize(depth_map.completed.astype(np.uint8), seen.shape[::-1], interpolation=cv2.INTER_NEAREST) > 0
+            )
+            add(scores, f"{stage}: measured", error, seen & np.isfinite(error) & ~made)
+            add(scores, f"{stage}: filled in", error, seen & made)
 
 
 class Maps:

@@ -140,7 +140,7 @@ def test_torch_and_numba_agree(small_scene):
     hints = stereo.points_in_view(0, scene.views[0], scene.points, scene.tracks)
     maps = []
     for backend in (stereo.NumbaStereo(), stereo.TorchStereo("cpu")):
-        config = stereo.StereoConfig(width=WIDTH // 2, backend=backend)
+        config = stereo.StereoConfig(width=WIDTH // 2, refine=stereo.RefineConfig(rounds=1), backend=backend)
         maps.append(stereo.estimate_depth(scene.views[0], views, hints, PhotoCache(), config, GROUND))
     apart = np.abs(maps[0].depth - maps[1].depth)
     assert np.median(apart) < 0.1 * FOOTPRINT

@@ -42,8 +42,10 @@ class RefineConfig:
     """Distance of the samples in the window, pixels."""
     sigma_grey: float = 10.0
     """Grey difference at which a window pixel's weight falls to 1/e."""
+    tried_sources: int = 5
+    """New planes of a pixel are tried in this many sources, those that fit its present plane best."""
     pull: float = 0.05
-    """Cost of leaving the first surface by a pixel or more; decides only where the photo is plain."""
+    """Cost of leaving the first surface by a pixel or more where the photo is plain; less where it has texture."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ class NumbaStereo:
         count, height, width = stack.sources.shape
         layout = np.array([[s * height * width, width, height] for s in range(count)], np.int64)
         images = (stack.reference, stack.sources.reshape(-1), stack.sizes, layout, stack.M, stack.m)
-        settings = (config.radius, config.stride, photometry.best_sources, config.sigma_grey, photometry.noise)
+        window = (config.radius, config.stride, photometry.best_sources, config.sigma_grey)
+        settings = (*window, photometry.noise, config.tried_sources)
         w, a, b = start.w.copy(), start.a.copy(), start.b.copy()
         search = (np.array(stack.camera.params, np.float32), start.w, np.float32(config.pull))
         limits = (np.float32(pixel_step(stack)), tilt, np.float32(w_range[0]), np.float32(w_range[1]))
@@ -164,6 +167,7 @@ class TorchStereo:
             high=w_range[1],
             noise=photometry.noise,
             keep=photometry.best_sources,
+            tried=config.tried_sources,
         )
         planes, cost = kernels.refine(search, first, config.rounds, (config.radius, config.stride, config.sigma_grey))
         w, a, b = planes.cpu().numpy()

@@ -11,7 +11,12 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from skyanchor.stereo.sweep_kernels import UNSEEN, mean_of_best
+from skyanchor.stereo.sweep_kernels import UNSEEN
+
+HOPELESS = np.float32(1e9)
+ALWAYS = np.float32(1e8)
+TEXTURE = np.float32(25.0)
+"""Grey variance at which the pull of the first surface has halved."""
 
 
 @nb.njit(cache=True, inline="always")
@@ -139,14 +144,51 @@ def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, wind
 
 
 @nb.njit(cache=True, fastmath=True, inline="always")
-def _plane_cost(flat, sizes, layout, M, m, x, y, w, a, b, window, variance, eps, keep, some):
-    for s in range(some.shape[0]):
+def _plane_cost(flat, sizes, layout, M, m, x, y, w, a, b, window, variance, eps, order, tried, keep, limit, each, low):
+    """Mean of the `keep` lowest costs over the first `tried` sources of `order`; 1 when none sees the plane.
+
+    Gives up with `HOPELESS` once the mean must reach `limit` even if all remaining sources fitted perfectly.
+    each[s] receives the cost in source s; low is scratch.
+    """
+    seen = 0
+    total = np.float32(0.0)
+    result = np.float32(-1.0)
+    for i in range(tried):
+        s = order[i]
         stride = np.int32(layout[s, 1])
         cost = _source_cost(
             flat, layout[s, 0], stride, sizes[s, 0], sizes[s, 1], M, m, s, x, y, w, a, b, window, variance, eps
         )
-        some[s] = cost if cost >= UNSEEN else min(cost, np.float32(1.0))
-    return mean_of_best(some, keep)
+        each[s] = cost
+        if cost < UNSEEN:
+            at = seen
+            cost = min(cost, np.float32(1.0))
+            while at > 0 and low[at - 1] > cost:
+                low[at] = low[at - 1]
+                at -= 1
+            low[at] = cost
+            seen += 1
+        total = np.float32(0.0)
+        for k in range(min(seen, keep - (tried - 1 - i))):
+            total += low[k]
+        if total >= limit * np.float32(keep):
+            result = HOPELESS
+            break
+    if result < 0.0:
+        result = total / np.float32(min(seen, keep)) if seen else np.float32(1.0)
+    return result
+
+
+@nb.njit(cache=True)
+def _rank(each, order):
+    """Sort the sources by cost, stable."""
+    for i in range(1, order.shape[0]):
+        s = order[i]
+        j = i - 1
+        while j >= 0 and each[order[j]] > each[s]:
+            order[j + 1] = order[j]
+            j -= 1
+        order[j + 1] = s
 
 
 @nb.njit(cache=True, fastmath=True, inline="always")
@@ -162,6 +204,32 @@ def _fits(w, a, b, x, y, K, low, high):
     rx = (x + 0.5 - K[2]) / K[0]
     ry = (y + 0.5 - K[3]) / K[1]
     return w * w > 0.01 * (gx * gx + gy * gy + gz * gz) * (rx * rx + ry * ry + 1.0)
+
+
+@nb.njit(cache=True, fastmath=True)
+def _upright(w, x, y, K, tilt, yaw):
+    """Gradient (a, b) of the plane through a pixel that stands upright on the sweep's planes, turned by `yaw`.
+
+    With n = Kᵀ tilt, h = ray - (ray . n) n and k = n × h, the plane's normal is g = cos yaw h + sin yaw k; then
+    a = w g_x / (f_x g . ray). Zeros where the ray runs along n.
+    """
+    rx = (x + np.float32(0.5) - K[2]) / K[0]
+    ry = (y + np.float32(0.5) - K[3]) / K[1]
+    nx = K[0] * tilt[0]
+    ny = K[1] * tilt[1]
+    nz = K[2] * tilt[0] + K[3] * tilt[1] + tilt[2]
+    along = rx * nx + ry * ny + nz
+    hx = rx - along * nx
+    hy = ry - along * ny
+    hz = np.float32(1.0) - along * nz
+    c = np.cos(yaw)
+    s = np.sin(yaw)
+    gx = c * hx + s * (ny * hz - nz * hy)
+    gy = c * hy + s * (nz * hx - nx * hz)
+    towards = c * (hx * hx + hy * hy + hz * hz)
+    if towards < 0.01:
+        return np.float32(0.0), np.float32(0.0)
+    return np.float32(w * gx / (K[0] * towards)), np.float32(w * gy / (K[1] * towards))
 
 
 @nb.njit(cache=True, fastmath=True)
@@ -207,21 +275,25 @@ def _best_in_strip(cost, x, y, k):
 def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
     """Photometric cost (H, W) of the planes as they are, 0..1."""
     height, width = reference.shape
-    radius, stride, keep, sigma_grey, noise = settings
+    radius, stride, keep, sigma_grey, noise, _ = settings
+    n = layout.shape[0]
     out = np.ones((height, width), np.float32)
     for y in nb.prange(height):
         window = _new_window(radius, stride)
-        some = np.empty(layout.shape[0], np.float32)
+        each = np.empty(n, np.float32)
+        low = np.empty(n, np.float32)
+        order = np.arange(n)
         for x in range(width):
             variance = _fill_window(reference, x, y, radius, np.float32(sigma_grey), window)
             eps = np.float32(noise * noise)
             out[y, x] = _plane_cost(
-                flat, sizes, layout, M, m, x, y, w[y, x], a[y, x], b[y, x], window, variance, eps, keep, some
-            )
+                flat, sizes, layout, M, m, x, y, w[y, x], a[y, x], b[y, x], window, variance, eps,
+                order, n, keep, ALWAYS, each, low,
+            )  # fmt: skip
     return out
 
 
-@nb.njit(cache=True, parallel=True, fastmath=True)
+@nb.njit(cache=True, parallel=True, fastmath=True)  # fmt: skip
 def improve(
     reference,
     flat,
@@ -238,34 +310,39 @@ def improve(
     pull,
     scale,
     tilt,
-    low,
-    high,
+    w_low,
+    w_high,
     colour,
     round_,
     settings,
 ):
     """One half-iteration in place: pixels of one checkerboard colour try their neighbours' planes and random changes.
 
-    The cost of a plane is photometric + pull min(1, |w - prior| / scale).
+    The cost of a plane is photometric + stay min(1, |w - prior| / scale), stay = pull T / (T + variance of the window).
     """
     height, width = reference.shape
-    radius, stride, keep, sigma_grey, noise = settings
+    radius, stride, keep, sigma_grey, noise, few = settings
+    n = layout.shape[0]
     eps = np.float32(noise * noise)
     shrink = np.float32(0.5) ** np.float32(round_)
     for y in nb.prange(height):
         window = _new_window(radius, stride)
-        some = np.empty(layout.shape[0], np.float32)
+        each = np.empty(n, np.float32)
+        low = np.empty(n, np.float32)
+        order = np.arange(n)
         for x in range((y + colour) & 1, width, 2):
             variance = _fill_window(reference, x, y, radius, np.float32(sigma_grey), window)
             bw = w[y, x]
             ba = a[y, x]
             bb = b[y, x]
-            best = cost[y, x]
-            for k in range(13):
+            best = ALWAYS
+            tried = n
+            stay = pull * TEXTURE / (TEXTURE + variance)
+            for k in range(-1, 14):  # -1 is the plane it has: it ranks the sources
                 tw = bw
                 ta = ba
                 tb = bb
-                if k < 8:
+                if 0 <= k < 8:
                     nx, ny = _best_in_strip(cost, x, y, k)
                     if nx < 0:
                         continue
@@ -279,17 +356,26 @@ def improve(
                     u = bw / (tilt[0] * (x + 0.5) + tilt[1] * (y + 0.5) + tilt[2])
                     ta = u * tilt[0]
                     tb = u * tilt[1]
-                else:
+                elif k == 13:
+                    yaw = (_hash(x, y, 977 + round_ * 2 + colour) - np.float32(0.5)) * np.float32(2.2)
+                    ta, tb = _upright(bw, x, y, K, tilt, yaw)
+                elif k > 8:
                     seed = (round_ * 2 + colour) * 16 + k
                     if k != 10:
                         tw += (_hash(x, y, seed) - np.float32(0.5)) * np.float32(2.0) * scale * shrink
                     if k >= 10:
                         ta += (_hash(x, y, seed + 7919) - np.float32(0.5)) * np.float32(0.5) * scale * shrink
                         tb += (_hash(x, y, seed + 104729) - np.float32(0.5)) * np.float32(0.5) * scale * shrink
-                if not _fits(tw, ta, tb, x, y, K, low, high):
+                if k >= 0 and not _fits(tw, ta, tb, x, y, K, w_low, w_high):
                     continue
-                total = _plane_cost(flat, sizes, layout, M, m, x, y, tw, ta, tb, window, variance, eps, keep, some)
-                total += pull * min(np.float32(1.0), abs(tw - prior[y, x]) / scale)
+                leaving = stay * min(np.float32(1.0), abs(tw - prior[y, x]) / scale)
+                total = leaving + _plane_cost(
+                    flat, sizes, layout, M, m, x, y, tw, ta, tb, window, variance, eps,
+                    order, tried, keep, best - leaving, each, low,
+                )  # fmt: skip
+                if k < 0:
+                    _rank(each, order)
+                    tried = min(n, few)
                 if total < best:
                     best = total
                     bw = tw

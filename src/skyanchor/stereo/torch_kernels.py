@@ -16,6 +16,7 @@ from torch.nn import functional
 from skyanchor.types import Floats32
 
 UNSEEN = 2.0
+TEXTURE = 25.0
 DIAMOND = ((0, -1), (-1, -2), (0, -3), (1, -2))
 REACH = (5, 9, 13, 17, 21, 25)
 
@@ -173,11 +174,9 @@ def windows(reference: Any, x: Any, y: Any, radius: int, stride: int, sigma_grey
     return Windows(x, y, dx.float(), dy.float(), values, weights, (weights * values * values).sum(dim=1))
 
 
-def plane_cost(images: Images, win: Windows, w: Any, a: Any, b: Any, noise: float, keep: int) -> Any:
-    """Photometric cost (P,) of the planes (w, a, b): mean over the best `keep` sources of 1 - ZNCC, 0..1."""
-    return _mean_of_best(
-        torch.stack([_source_cost(images, s, win, w, a, b, noise) for s in range(images.M.shape[0])]), keep
-    )
+def plane_costs(images: Images, win: Windows, w: Any, a: Any, b: Any, noise: float) -> Any:
+    """Cost (S, P) of the planes (w, a, b) in every source: 1 - ZNCC, at most 1; `UNSEEN` where it does not look."""
+    return torch.stack([_source_cost(images, s, win, w, a, b, noise) for s in range(images.M.shape[0])])
 
 
 def _source_cost(images: Images, s: int, win: Windows, w: Any, a: Any, b: Any, noise: float) -> Any:
@@ -260,6 +259,11 @@ class Search:
     high: float
     noise: float
     keep: int
+    tried: int
+
+    def leaving(self, w: Any, prior: Any, variance: Any) -> Any:
+        """Cost of leaving the first surface; less where the photo has texture."""
+        return self.pull * TEXTURE / (TEXTURE + variance) * ((w - prior).abs() / self.scale).clamp(max=1.0)
 
 
 def proposal(search: Search, planes: Any, cost: Any, win: Windows, best: Any, k: int, round_: int, colour: int) -> Any:
@@ -277,6 +281,9 @@ def proposal(search: Search, planes: Any, cost: Any, win: Windows, best: Any, k:
         t0, t1, t2 = (float(t) for t in search.tilt)
         u = w / (t0 * (x + 0.5) + t1 * (y + 0.5) + t2)
         return torch.stack([w, u * t0, u * t1]), try_it
+    if k == 13:
+        a, b = upright(w, x, y, search.K, search.tilt, (hashed(x, y, 977 + round_ * 2 + colour) - 0.5) * 2.2)
+        return torch.stack([w, a, b]), try_it
     seed = (round_ * 2 + colour) * 16 + k
     reach = search.scale * 0.5**round_
     if k != 10:
@@ -287,15 +294,35 @@ def proposal(search: Search, planes: Any, cost: Any, win: Windows, best: Any, k:
     return torch.stack([w, a, b]), try_it
 
 
+def upright(w: Any, x: Any, y: Any, K: Floats32, tilt: Floats32, yaw: Any) -> tuple[Any, Any]:
+    """Gradient of planes that stand upright on the sweep's planes; the formulas are in the Numba kernel."""
+    fx, fy, cx, cy = (float(v) for v in K)
+    t0, t1, t2 = (float(t) for t in tilt)
+    nx, ny, nz = fx * t0, fy * t1, cx * t0 + cy * t1 + t2
+    rx, ry = (x + 0.5 - cx) / fx, (y + 0.5 - cy) / fy
+    along = rx * nx + ry * ny + nz
+    hx, hy, hz = rx - along * nx, ry - along * ny, 1.0 - along * nz
+    c, s = torch.cos(yaw), torch.sin(yaw)
+    gx, gy = c * hx + s * (ny * hz - nz * hy), c * hy + s * (nz * hx - nx * hz)
+    towards = c * (hx * hx + hy * hy + hz * hz)
+    scale = torch.where(towards < 0.01, torch.zeros_like(w), w / towards.clamp(min=0.01))
+    return scale * gx / fx, scale * gy / fy
+
+
 def improve(search: Search, planes: Any, cost: Any, win: Windows, round_: int, colour: int) -> None:
     """One half-iteration in place over the pixels of `win`, all of one checkerboard colour."""
-    best, lowest = planes[:, win.y, win.x], cost[win.y, win.x]
+    best = planes[:, win.y, win.x]
     prior = search.prior[win.y, win.x]
-    for k in range(13):
+    now = plane_costs(search.images, win, best[0], best[1], best[2], search.noise)
+    untried = now.argsort(dim=0, stable=True).argsort(dim=0) >= search.tried
+    lowest = _mean_of_best(now, search.keep) + search.leaving(best[0], prior, win.variance)
+    for k in range(14):
         trial, ok = proposal(search, planes, cost, win, best, k, round_, colour)
         ok = ok & fits(trial[0], trial[1], trial[2], win.x, win.y, search.K, search.low, search.high)
-        total = plane_cost(search.images, win, trial[0], trial[1], trial[2], search.noise, search.keep)
-        total = total + search.pull * ((trial[0] - prior).abs() / search.scale).clamp(max=1.0)
+        costs = plane_costs(search.images, win, trial[0], trial[1], trial[2], search.noise)
+        total = _mean_of_best(costs.masked_fill(untried, UNSEEN), search.keep) + search.leaving(
+            trial[0], prior, win.variance
+        )
         better = ok & (total < lowest)
         lowest = torch.where(better, total, lowest)
         best = torch.where(better, trial, best)
@@ -322,7 +349,7 @@ def refine(search: Search, start: Any, rounds: int, settings: tuple[int, int, fl
 
     def photometric() -> Any:
         w, a, b = planes.reshape(3, -1)
-        return plane_cost(search.images, everywhere, w, a, b, search.noise, search.keep)
+        return _mean_of_best(plane_costs(search.images, everywhere, w, a, b, search.noise), search.keep)
 
     cost = photometric().reshape(reference.shape)
     for round_ in range(rounds):
