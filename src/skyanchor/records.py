@@ -10,11 +10,14 @@ from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Pose, 
 
 SCAFFOLD, ANCHORS, TRAJECTORY, SCENE = "1-scaffold", "2-anchors", "3-trajectory", "4-scene"
 """The stage folders."""
+SPLATS = "1-splats"
+"""Aerial Gaussians, where they are trained here."""
 
 ANCHORS_FILE = "anchors.json"
 TRAJECTORY_FILE = "trajectory.json"
 POINTS_FILE = "points.npz"
 REPORT_FILE = "report.json"
+SPLATS_FILE = "splats.ply"
 MODEL_FOLDER = "model"
 MERGED_FOLDER = "merged"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skyanchor import codec, files, jobs, records
 from skyanchor.anchors.bridges import AerialAtlas
@@ -14,8 +15,10 @@ from skyanchor.anchors.stage import GroupTask, GroupVerdict, localise_all
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.events import Note
 from skyanchor.executor import Executor, Job
+from skyanchor.gaussians.ply import write_ply
 from skyanchor.run_folder import PROGRESS, STATE, RunFolder, Stage
 from skyanchor.scaffold import colmap_files, georeference
+from skyanchor.scaffold.training import AerialConfig, train_aerial
 from skyanchor.stereo import (
     CompletionConfig,
     ConsistencyConfig,
@@ -37,6 +40,9 @@ from skyanchor.trajectory import (
     recover,
 )
 from skyanchor.types import Anchors, Ints, Scaffold, Sequence, Trajectory, View
+
+if TYPE_CHECKING:
+    from skyanchor.gaussians.devices import Engine
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +78,9 @@ def geometry_stage(run: RunFolder, survey: Survey, config: GeometryConfig, execu
     """Dense depth of every aerial photo, measured and then confirmed by its neighbours: depth/NAME.npz."""
     views = survey.scaffold.views
     settings = {"geometry": config, "up": survey.scaffold.up, "ground": survey.scaffold.ground}
-    stage = run.stage(records.SCAFFOLD, f"depth of {len(views)} aerial photos", settings, _aerial_digests(run, survey))
+    stage = run.stage(
+        records.SCAFFOLD, f"depth of {len(views)} aerial photos", settings, _aerial_digests(run, survey.scaffold)
+    )
     if not stage.done:
         stage.save(f"{PROGRESS}/{jobs.SCAFFOLD}", survey.scaffold)
         seen = (views, survey.scaffold.points, survey.scaffold.tracks)
@@ -83,8 +91,7 @@ def geometry_stage(run: RunFolder, survey: Survey, config: GeometryConfig, execu
     return stage
 
 
-def _aerial_digests(run: RunFolder, survey: Survey) -> dict[str, str]:
-    scaffold = survey.scaffold
+def _aerial_digests(run: RunFolder, scaffold: Scaffold) -> dict[str, str]:
     model = scaffold.model_path or scaffold.root
     return {
         "model": run.digest({p.name: p for p in model.glob("*.*") if p.stem in colmap_files.FILES}),
@@ -127,6 +134,21 @@ def _agreed_depths(
         for k, view in enumerate(views)
     }
     return stage.produce("depth confirmed", work, executor)
+
+
+def splats_stage(run: RunFolder, scaffold: Scaffold, engine: Engine, config: AerialConfig) -> Stage:
+    """Aerial Gaussians for a model that came without: splats.ply in the local frame, and how well they show it."""
+    settings = {"train": config, "device": engine.device}
+    what = f"Gaussians of {len(scaffold.views)} aerial photos"
+    stage = run.stage(records.SPLATS, what, settings, _aerial_digests(run, scaffold))
+    if not stage.done:
+        checkpoint = stage.path(f"{PROGRESS}/checkpoint.npz")
+        model = train_aerial(scaffold, engine, config, listener=run.listen, checkpoint=checkpoint)
+        write_ply(stage.path(records.SPLATS_FILE), model.splats)
+        stage.save("scores.json", model.scores)
+        georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)
+        stage.finish({"psnr": model.scores.psnr, "gaussians": len(model.splats)})
+    return stage
 
 
 # --- 2-anchors ----------------------------------------------------------------------------------------------------
