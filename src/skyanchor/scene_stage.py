@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import cv2
 import numpy as np
+from PIL import Image
 
 from skyanchor import codec, files, records
 from skyanchor.codec import Json
@@ -285,6 +286,6 @@ def _png(view: View) -> str:
 
 
 def _save_png(path: Path, pixels: Bytes) -> None:
-    ok, encoded = cv2.imencode(".png", np.ascontiguousarray(pixels[..., ::-1]))
-    assert ok
-    files.write_bytes(path, encoded.tobytes())
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    files.write_bytes(path, buffer.getvalue())

@@ -82,7 +82,7 @@ def _figures(record: SceneRecord) -> dict[str, dict[str, float]]:
             "ssim after": getattr(after, f"{name}_ssim"),
         }
 
-    counts = {
+    counts: dict[str, float] = {
         "aerial Gaussians": record.aerial,
         "added": record.added,
         "moved": record.moved,
