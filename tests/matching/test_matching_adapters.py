@@ -139,6 +139,8 @@ def test_packages_read_local_files_instead_of_downloading(tmp_path: Path):
         assert torch.equal(torch.hub.load_state_dict_from_url("https://x.org/romav2.0.1.pt")["w"], torch.arange(3.0))
         with pytest.raises(BackendError, match="would be downloaded"):
             torch.hub.load_state_dict_from_url("https://x.org/other.pt")
+        with pytest.raises(BackendError, match="would be downloaded"):
+            torch.hub.download_url_to_file("https://x.org/code.zip", str(tmp_path / "code.zip"))
     assert torch.hub.load_state_dict_from_url is before
 
 

@@ -90,16 +90,18 @@ def without_downloads(local: Mapping[str, Path]) -> Iterator[None]:
 
     `local` maps the end of an address to the file that holds the same weights.
     """
-    original = torch.hub.load_state_dict_from_url
+    hub = torch.hub
+    originals = hub.load_state_dict_from_url, hub.download_url_to_file
+
+    def refuse(url: str, *_: Any, **__: Any) -> None:
+        raise BackendError(f"{url} would be downloaded. Get it into your weights folder or torch's cache first")
 
     def read(url: str, *_: Any, **__: Any) -> Any:
-        for ending, path in local.items():
-            if url.endswith(ending):
-                return read_state(path)
-        raise BackendError(f"{url} would be downloaded. Get it into your weights folder first")
+        path = next((path for ending, path in local.items() if url.endswith(ending)), None)
+        return refuse(url) if path is None else read_state(path)
 
-    torch.hub.load_state_dict_from_url = read
+    hub.load_state_dict_from_url, hub.download_url_to_file = read, refuse
     try:
         yield
     finally:
-        torch.hub.load_state_dict_from_url = original
+        hub.load_state_dict_from_url, hub.download_url_to_file = originals
