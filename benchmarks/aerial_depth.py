@@ -114,9 +114,10 @@ class Maps:
     def __init__(self, scaffold: Scaffold, folder: Path, config: stereo.StereoConfig) -> None:
         self.scaffold, self.folder, self.config = scaffold, folder, config
         self.photos = PhotoCache()
-        self.sources = stereo.choose_sources(scaffold.views, scaffold.points, scaffold.tracks)
-        self.neighbours = stereo.choose_neighbours(scaffold.views, scaffold.points, scaffold.tracks)
         self.ground: Plane = scaffold.ground
+        known = (scaffold.views, scaffold.points, scaffold.tracks)
+        self.sources = stereo.choose_sources(*known, ground=self.ground)
+        self.neighbours = stereo.choose_neighbours(*known, ground=self.ground)
         self.seconds: dict[str, list[float]] = {"measure": [], "confirm": [], "complete": []}
 
     def raw(self, index: int) -> DepthMap:

@@ -30,7 +30,7 @@ class CompletionConfig:
     """RANSAC trials per region."""
     sigma_grey: float = 12.0
     """Grey difference that costs as much as eight pixels of distance when a hole is filled."""
-    reach_px: int = 60
+    reach_px: int = 400
     """Holes are filled from at most this far."""
     raw_confidence: float = 0.75
     """Unconfirmed measurements of at least this photometric confidence stay."""
@@ -61,7 +61,9 @@ def complete(
     known = measured | unconfirmed
     planes = plane_field(consistent, raw, measured)
     plain = plain_regions(grey, config)
-    planes, flat = flatten(planes, plain, (measured | (raw.depth > 0)), focal=cameras.focal_px(camera), config=config)
+    planes, flat = flatten(
+        planes, plain, measured | (raw.confidence > 0), focal=cameras.focal_px(camera), config=config
+    )
     level = np.abs(world_normals(camera, consistent.cam_from_world, planes) @ _up(consistent, normal)) > 0.7
     w, a, b, filled = completion_kernels.fill(
         planes.w, planes.a, planes.b, level, known | flat, grey, np.float32(config.sigma_grey), config.reach_px, tilt

@@ -273,7 +273,7 @@ def _best_in_strip(cost, x, y, k):
 
 @nb.njit(cache=True, parallel=True, fastmath=True)
 def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
-    """Photometric cost (H, W) of the planes as they are, 0..1."""
+    """Photometric cost (H, W) of the planes as they are, 0..1, nearer to 1 where fewer than `keep` sources see them."""
     height, width = reference.shape
     radius, stride, keep, sigma_grey, noise, _ = settings
     n = layout.shape[0]
@@ -286,10 +286,14 @@ def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
         for x in range(width):
             variance = _fill_window(reference, x, y, radius, np.float32(sigma_grey), window)
             eps = np.float32(noise * noise)
-            out[y, x] = _plane_cost(
+            cost = _plane_cost(
                 flat, sizes, layout, M, m, x, y, w[y, x], a[y, x], b[y, x], window, variance, eps,
                 order, n, keep, ALWAYS, each, low,
             )  # fmt: skip
+            seen = 0
+            for s in range(n):
+                seen += each[s] < UNSEEN
+            out[y, x] = np.float32(1.0) - (np.float32(1.0) - cost) * np.float32(min(seen, keep)) / np.float32(keep)
     return out
 
 

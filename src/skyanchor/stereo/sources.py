@@ -14,8 +14,12 @@ from skyanchor.types import Bools, Floats, Ints, Plane, Tracks, View
 class SourceConfig:
     """How the source photos of a photo are chosen."""
 
-    count: int = 6
+    count: int = 8
     """Most source photos per photo."""
+    cover: float = 3.0
+    """Every part of the photo should be seen by this many good sources."""
+    candidates: int = 48
+    """Photos that share the most with a photo; the sources are chosen among them."""
     angle_deg: float = 17.0
     """Triangulation angle with the best balance of accuracy and likeness, degrees."""
     narrow_deg: float = 6.0
@@ -28,44 +32,52 @@ class SourceConfig:
     """Sparse points projected into every photo when the model has no tracks."""
 
 
-NEIGHBOURS = SourceConfig(count=10, angle_deg=20.0, narrow_deg=15.0, wide_deg=30.0)
+NEIGHBOURS = SourceConfig(count=12, cover=5.0, angle_deg=20.0, narrow_deg=15.0, wide_deg=30.0)
 """For the consistency pass: any photo that sees the same surface, whatever the angle."""
 
 
 def choose_sources(
-    views: tuple[View, ...], points: Floats, tracks: Tracks, config: SourceConfig | None = None
+    views: tuple[View, ...],
+    points: Floats,
+    tracks: Tracks,
+    config: SourceConfig | None = None,
+    ground: Plane | None = None,
 ) -> tuple[Ints, ...]:
-    """Per view the indices of its source views, best first: many shared points seen at a good angle, spread around.
+    """Per view the indices of its sources, best first: many shared points at a good angle, the whole photo covered.
 
-    A pair scores the sum over its shared points of exp(-(angle - best)² / 2σ²) times the ratio of the two distances;
-    a photo taken close to one already chosen adds little and is pushed back. Without tracks the frusta decide.
+    Candidates share the most points, each counted as exp(-(angle - best)² / 2σ²) times the ratio of the distances.
+    Sources are then taken greedily by what they add to the cover of a grid over the photo, laid on the ground plane or
+    else at the median depth; a photo taken close to one already chosen adds little and is pushed back.
     """
     config = config or SourceConfig()
     centres = rigid.centres_in_world([view.cam_from_world for view in views])
     seen = _observations(views, points, tracks, config)
-    order = np.argsort(seen[:, 0], kind="stable")
-    by_point = seen[order]
+    by_point = seen[np.argsort(seen[:, 0], kind="stable")]
     starts = np.searchsorted(by_point[:, 0], np.arange(len(points) + 1))
     by_view = seen[np.argsort(seen[:, 1], kind="stable")]
     view_starts = np.searchsorted(by_view[:, 1], np.arange(len(views) + 1))
     chosen = []
-    for index in range(len(views)):
+    for index, view in enumerate(views):
         mine = by_view[view_starts[index] : view_starts[index + 1], 0]
-        first, last = starts[mine], starts[mine + 1]
-        rows = (
-            np.repeat(first - np.concatenate([[0], np.cumsum(last - first)[:-1]]), last - first) if len(mine) else mine
-        )
-        rows = rows + np.arange(len(rows))
-        score = _pair_scores(index, points[np.repeat(mine, last - first)], by_point[rows, 1], centres, config)
-        chosen.append(_spread_choice(score, centres, index, config.count))
+        lengths = starts[mine + 1] - starts[mine]
+        rows = np.repeat(starts[mine] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+        score = _pair_scores(index, points[np.repeat(mine, lengths)], by_point[rows, 1], centres, config)
+        best = np.argsort(-score, kind="stable")[: config.candidates]
+        best = best[score[best] > 0.0]
+        quality = _cover_quality(view, _grid(view, points[mine], ground), [views[j] for j in best], config)
+        chosen.append(best[_covering_choice(quality, centres[best], centres[index], config)])
     return tuple(chosen)
 
 
 def choose_neighbours(
-    views: tuple[View, ...], points: Floats, tracks: Tracks, config: SourceConfig = NEIGHBOURS
+    views: tuple[View, ...],
+    points: Floats,
+    tracks: Tracks,
+    config: SourceConfig = NEIGHBOURS,
+    ground: Plane | None = None,
 ) -> tuple[Ints, ...]:
     """Per view the indices of the views whose depth maps confirm its own: more of them, and at wider angles."""
-    return choose_sources(views, points, tracks, config)
+    return choose_sources(views, points, tracks, config, ground)
 
 
 def points_in_view(index: int, view: View, points: Floats, tracks: Tracks) -> Floats:
@@ -98,32 +110,65 @@ def in_frame(view: View, points: Floats) -> Bools:
 
 def _pair_scores(index: int, points: Floats, other: Ints, centres: Floats, config: SourceConfig) -> Floats:
     """(V,), score of every view as a source of view `index`; one row of points and other per shared observation."""
-    to_me = centres[index] - points
-    to_other = centres[other] - points
-    mine, theirs = np.linalg.norm(to_me, axis=1), np.linalg.norm(to_other, axis=1)
-    cosine = (to_me * to_other).sum(axis=1) / np.maximum(mine * theirs, 1e-12)
-    angle = np.rad2deg(np.arccos(np.clip(cosine, -1.0, 1.0)))
-    sigma = np.where(angle < config.angle_deg, config.narrow_deg, config.wide_deg)
-    each = (
-        np.exp(-0.5 * ((angle - config.angle_deg) / sigma) ** 2) * np.minimum(mine, theirs) / np.maximum(mine, theirs)
-    )
+    each = _angle_quality(centres[index], points, centres[other], config)
     score: Floats = np.bincount(other, weights=each, minlength=len(centres)).astype(np.float64)
     shared = np.bincount(other, minlength=len(centres))
     score[(shared < config.fewest_shared) | (np.arange(len(centres)) == index)] = 0.0
     return score
 
 
-def _spread_choice(score: Floats, centres: Floats, index: int, count: int) -> Ints:
-    """Greedy choice by score, each choice pushing back the views whose centre lies close to it."""
-    score = score.copy()
-    baseline = np.linalg.norm(centres - centres[index], axis=1)
+def _grid(view: View, points: Floats, ground: Plane | None) -> Floats:
+    """(G, 3), a grid of pixels laid on the ground plane, or at the median depth where there is none below."""
+    w, h = view.camera.width, view.camera.height
+    x, y = np.meshgrid((np.arange(12) + 0.5) * w / 12, (np.arange(9) + 0.5) * h / 9)
+    rays = cameras.unproject(view.camera, np.stack([x.ravel(), y.ravel()], axis=1))
+    along = rigid.apply(view.cam_from_world, points)[:, 2] if len(points) else np.ones(1)
+    depth = np.full(len(rays), float(np.median(along)))
+    if ground is not None:
+        down = -(rays @ view.cam_from_world.rotation) @ ground.normal
+        height = float(ground.normal @ rigid.centre_in_world(view.cam_from_world)) - ground.offset
+        reach = height / np.where(down > 1e-3, down, np.nan)
+        depth = np.where((reach > 0) & (reach < 3.0 * along.max()), reach, depth)
+    return rigid.apply(rigid.inverse(view.cam_from_world), rays * depth[:, None])
+
+
+def _angle_quality(centre: Floats, points: Floats, others: Floats, config: SourceConfig) -> Floats:
+    """exp(-(angle - best)² / 2σ²) times the ratio of the distances, for points (..., 3) seen from two centres."""
+    to_me, to_other = centre - points, others - points
+    mine, theirs = np.linalg.norm(to_me, axis=-1), np.linalg.norm(to_other, axis=-1)
+    cosine = (to_me * to_other).sum(axis=-1) / np.maximum(mine * theirs, 1e-12)
+    angle = np.rad2deg(np.arccos(np.clip(cosine, -1.0, 1.0)))
+    sigma = np.where(angle < config.angle_deg, config.narrow_deg, config.wide_deg)
+    ratio = np.minimum(mine, theirs) / np.maximum(np.maximum(mine, theirs), 1e-12)
+    return np.exp(-0.5 * ((angle - config.angle_deg) / sigma) ** 2) * ratio
+
+
+def _cover_quality(view: View, grid: Floats, others: list[View], config: SourceConfig) -> Floats:
+    """(C, G), how well each candidate sees each grid point, 0 where it does not."""
+    centre = rigid.centre_in_world(view.cam_from_world)
+    rows = [
+        in_frame(other, grid) * _angle_quality(centre, grid, rigid.centre_in_world(other.cam_from_world), config)
+        for other in others
+    ]
+    return np.array(rows).reshape(len(others), len(grid))
+
+
+def _covering_choice(quality: Floats, others: Floats, centre: Floats, config: SourceConfig) -> Ints:
+    """Rows of `quality` in the order of what each adds to the cover."""
+    have = np.zeros(quality.shape[1])
+    apart = np.ones(len(quality))
+    baseline = np.maximum(np.linalg.norm(others - centre, axis=1), 1e-9)
     chosen: list[int] = []
-    while len(chosen) < count and score.max(initial=0.0) > 0.0:
-        best = int(np.argmax(score))
+    while len(chosen) < min(config.count, len(quality)):
+        gain = apart * (quality * np.clip(1.0 - have / config.cover, 0.1, 1.0)).sum(axis=1)
+        gain[chosen] = -1.0
+        best = int(np.argmax(gain))
+        if gain[best] <= 0.0:
+            break
         chosen.append(best)
-        apart = np.linalg.norm(centres - centres[best], axis=1) / max(baseline[best], 1e-9)
-        score *= 1.0 - 0.8 * np.exp(-((apart / 0.4) ** 2))
-        score[best] = 0.0
+        have += quality[best]
+        near = np.linalg.norm(others - others[best], axis=1) / baseline[best]
+        apart *= 1.0 - 0.5 * np.exp(-((near / 0.4) ** 2))
     return np.array(chosen, dtype=np.int64)
 
 

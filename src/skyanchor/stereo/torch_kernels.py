@@ -349,7 +349,9 @@ def refine(search: Search, start: Any, rounds: int, settings: tuple[int, int, fl
 
     def photometric() -> Any:
         w, a, b = planes.reshape(3, -1)
-        return _mean_of_best(plane_costs(search.images, everywhere, w, a, b, search.noise), search.keep)
+        costs = plane_costs(search.images, everywhere, w, a, b, search.noise)
+        seen = (costs < UNSEEN).sum(dim=0).clamp(max=search.keep) / search.keep
+        return 1.0 - (1.0 - _mean_of_best(costs, search.keep)) * seen
 
     cost = photometric().reshape(reference.shape)
     for round_ in range(rounds):
