@@ -19,6 +19,7 @@ from skyanchor.anchors.surface import Ground, Surface
 from skyanchor.codec import Json
 from skyanchor.events import Listener
 from skyanchor.photos import PhotoCache
+from skyanchor.scaffold import visibility_graph
 from skyanchor.stereo import (
     CompletionConfig,
     ConsistencyConfig,
@@ -86,7 +87,8 @@ def _ready(context: str) -> tuple[PreparedScaffold, GroundFrames, AnchorConfig]:
     scaffold, config = _scaffold(str(folder / SCAFFOLD)), files.load(folder / SETTINGS, AnchorConfig)
     surface, ground = files.load(folder / SURFACE, Surface), files.load(folder / GROUND, Ground)
     atlas = AerialAtlas(surface, scaffold.views, config.bridge)
-    prepared = PreparedScaffold(scaffold, surface, ground, atlas, files.load(folder / PLACES, PlaceIndex))
+    index, graph = files.load(folder / PLACES, PlaceIndex), visibility_graph(scaffold)
+    prepared = PreparedScaffold(scaffold, surface, ground, atlas, index, graph)
     return prepared, GroundFrames(_sequence(str(folder / SEQUENCE)), config), config
 
 
