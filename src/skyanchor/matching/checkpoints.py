@@ -75,9 +75,9 @@ def read_safetensors(path: Path) -> dict[str, Any]:
 
 
 def load_into(network: Any, state: Mapping[str, Any], path: Path, what: str) -> None:
-    """Give a network its weights; BackendError when some of them are missing from the file or have another shape."""
+    """Give a network (which may be on the meta device) its weights; BackendError when some are missing or differ."""
     try:
-        missing = network.load_state_dict(state, strict=False).missing_keys
+        missing = network.load_state_dict(state, strict=False, assign=True).missing_keys
     except RuntimeError as error:
         raise BackendError(f"{path} belongs to another architecture than {what}: {error}") from error
     if missing:

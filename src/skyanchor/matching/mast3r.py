@@ -122,7 +122,8 @@ def build(architecture: Architecture, code: Path | None = None) -> Any:
 @lru_cache(maxsize=1)
 def load_network(path: Path, code: Path | None, device: str, architecture: Architecture) -> Any:
     """The network with the weights of a checkpoint, on a device."""
-    network = build(architecture, code)
+    with torch.device("meta"):  # no time and memory for random weights
+        network = build(architecture, code)
     load_into(network, read_state(path), path, "MASt3R (ViT-L encoder, base decoder)")
     return network.eval().to(device)
 
