@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from trajectory_world import anchors_of, centre_errors, posed, scaffold, sequence_of, street
@@ -117,3 +119,18 @@ def test_ablations_cost_what_the_paper_says():
     assert no_start > 10 * max(loose, unadjusted)
     assert min(loose, unadjusted) > 1.3 * full
     assert full < 0.02
+
+
+def test_a_stray_anchor_is_named_and_its_frame_posed_without_it():
+    world = street(30)
+    sequence = sequence_of(world)
+    anchors = anchors_of(world, sequence)
+    front = anchors.groups[0]
+    astray = rigid.compose(front.poses[2].cam_from_world, Pose(np.eye(3), np.array([0.4, 0.5, 0.0])))
+    poses = (*front.poses[:2], replace(front.poses[2], cam_from_world=astray), *front.poses[3:])
+    anchors = replace(anchors, groups=(replace(front, poses=poses), anchors.groups[1]))
+    trajectory, report = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
+    assert any("frame 2 " in text for text in report.warnings)
+    assert trajectory.frames[2].support is Support.KEYFRAME
+    errors = centre_errors(world, posed(trajectory))
+    assert len(errors) == 30 and max(errors.values()) < 0.03

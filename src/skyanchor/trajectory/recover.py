@@ -195,7 +195,12 @@ def _report(
     figures = {**counts, "frames": float(len(trajectory.frames)), "points": float(len(trajectory.points))}
     figures |= {"focal_px": cameras.focal_px(trajectory.camera), "height_m": _height_m(trajectory, scaffold)}
     warnings = tuple(g.refusal.detail for g in rejected) + tuple(_unresolved(c) for c in closures if c.contradiction)
+    warnings += tuple(f"The anchor of frame {f} contradicts its own group; it was not used." for f in _dropped(results))
     return TrajectoryReport(submaps, closures, rejected, warnings, figures, clock.seconds)
+
+
+def _dropped(results: tuple[SubmapResult, ...]) -> list[int]:
+    return sorted(frame for result in results for frame in result.dropped)
 
 
 def _height_m(trajectory: Trajectory, scaffold: Scaffold) -> float:

@@ -22,6 +22,8 @@ from skyanchor.types import AnchorPose, Camera, Floats, Ints, Pose, Refusal, Sub
 
 SEGMENT_GAP = 8
 """Anchors farther apart than this many frames belong to different ends."""
+STRAY = 0.2
+"""An anchor that sees less than this part of the points its group sees in the median does not belong there."""
 LEAST_POINTS = 60
 """Points that the anchors must triangulate before the map can grow."""
 
@@ -84,6 +86,8 @@ class SubmapResult:
     """Counts and errors."""
     seconds: dict[str, float]
     """Time per step."""
+    dropped: tuple[int, ...] = ()
+    """Anchors that share no points with the rest of their group where they were put; these frames are free."""
 
 
 @dataclass
@@ -102,6 +106,7 @@ class _State:
     pending: dict[int, Refusal] = field(default_factory=dict)
     tried: set[int] = field(default_factory=set)
     """Frames between keyframes that were tried to bridge a gap."""
+    dropped: list[int] = field(default_factory=list)
     closures: list[Closure] = field(default_factory=list)
     since_adjusted: int = 0
     figures: dict[str, float] = field(default_factory=dict)
@@ -150,6 +155,7 @@ def _result(state: _State, keyframes: list[int]) -> SubmapResult:
         tuple(state.closures),
         state.figures,
         local.finder.clock.seconds,
+        tuple(sorted(state.dropped)),
     )
 
 
@@ -182,6 +188,7 @@ def _bootstrap(state: _State, segment: tuple[int, ...], keyframes: list[int]) ->
             local.finder.pairs(other, frame)
     state.constant |= set(segment)
     _tolerate_anchor_noise(state, segment)
+    segment = _drop_strays(state, segment)
     if _refresh(state, segment) < LEAST_POINTS:
         for frame in segment:
             local.poses.pop(frame)
@@ -193,6 +200,22 @@ def _bootstrap(state: _State, segment: tuple[int, ...], keyframes: list[int]) ->
     tracks, solver = state.config.tracks.bootstrap_tracks, state.config.adjust.bootstrap_iterations
     _adjust(state, local.poses, set(), tracks, solver, state.job.refine_focal)
     return True
+
+
+def _drop_strays(state: _State, segment: tuple[int, ...]) -> tuple[int, ...]:
+    """The segment without anchors that hardly share points with the others at the poses they were given."""
+    table, _ = state.local.structure(segment, _limits(state))
+    seen = np.bincount(table.frame, minlength=segment[-1] + 1)[list(segment)]
+    strays = [f for f, n in zip(segment, seen.tolist(), strict=True) if n < STRAY * np.median(seen)]
+    if len(segment) < 4 or 2 * len(strays) >= len(segment):
+        return segment
+    for frame in strays:
+        state.anchors.pop(frame)
+        state.local.poses.pop(frame)
+        state.constant.discard(frame)
+        state.dropped.append(frame)
+        state.pending[frame] = Refusal("stray-anchor", "Its anchor contradicts its own group and nothing else fits.")
+    return tuple(f for f in segment if f not in strays)
 
 
 def _tolerate_anchor_noise(state: _State, segment: tuple[int, ...]) -> None:
@@ -386,6 +409,7 @@ def _adjust_online(state: _State, frame: int) -> None:
 def _close(state: _State, segment: tuple[int, ...]) -> None:
     """Put a segment's anchors where they belong, the gap spread over the free poses; unless it contradicts the map."""
     local, config = state.local, state.config
+    segment = tuple(f for f in segment if f in state.anchors)
     visual = {f: local.poses[f] for f in segment if f in local.poses}
     if visual:
         origin = {f: local.poses[f] for f in state.constant}
@@ -404,6 +428,7 @@ def _close(state: _State, segment: tuple[int, ...]) -> None:
         state.pending.pop(frame, None)
     state.constant |= set(segment)
     _match_tail(state, segment)
+    _drop_strays(state, segment)
     _refresh(state, local.poses)
 
 
