@@ -136,6 +136,8 @@ def unpack(kind: type[T], data: bytes) -> T:
 
 def _decoded(kind: Any, document: Any, arrays: list[npt.NDArray[Any]] | None) -> Any:
     origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if hasattr(origin, "__value__"):  # numpy's NDArray is an alias of its own kind from 2.5 on
+        return _decoded(origin.__value__[args], document, arrays)
     if kind is Any:
         return document
     if origin in (typing.Union, types.UnionType):
