@@ -24,6 +24,7 @@ LAYERS = (
     ("executor", "records"),
     ("run_folder", "jobs"),
     ("stages",),
+    ("scene_stage",),
     ("pipeline",),
     ("evaluation", "town"),
     ("report",),

@@ -25,7 +25,7 @@ from skyanchor.run_folder import PROGRESS, RunFolder, Stage
 from skyanchor.scaffold import frame_check, georeference, training
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.scaffold.training import AerialConfig
-from skyanchor.stages import Survey
+from skyanchor.stages import Survey, splats_stage
 from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, Trajectory, View
 from skyanchor.update import patch as patches
@@ -43,7 +43,8 @@ from skyanchor.update.schedule import CurvePoint
 from skyanchor.update.scoring import Quality, borrowed_exposure
 from skyanchor.update.views import Split, ground_views, split
 
-AERIAL_PLY, UPDATED_PLY, UPDATED_SPLAT = "aerial.ply", "updated.ply", "updated.splat"
+WHAT = "the street in the splats"
+UPDATED_PLY, UPDATED_SPLAT = "updated.ply", "updated.splat"
 PATCH_FILE, SCENE_FILE, TEST_FOLDER = "patch.npz", "scene.json", "test"
 STREET = "street.npz"
 NEIGHBOURS = 3
@@ -96,37 +97,42 @@ def scene_stage(
 ) -> Stage:
     """The updated splats, the patch that makes them from the aerial .ply, and the figures from air and street."""
     engine = load_engine(config.device)
-    chosen = replace(
-        config,
-        aerial=config.aerial or training.preset(engine.device),
-        update=config.update or preset(engine.device),
-        device="cuda" if engine.device == "cuda" else "cpu",
-    )
+    settings = {"points": config.points, "update": config.update or preset(engine.device), "device": engine.device}
     given = survey.scaffold.splats_path
-    inputs = {} if given is None else {"splats": run.digest({given.name: given})}
-    stage = run.stage(records.SCENE, "the street in the splats", chosen, inputs, (above,))
+    if given is not None:
+        inputs = {"splats": run.digest({given.name: given})}
+        stage = run.stage(records.SCENE, WHAT, settings, inputs, (above,))
+    else:
+        trained = splats_stage(run, survey.scaffold, engine, config.aerial or training.preset(engine.device))
+        given = trained.path(records.SPLATS_FILE)
+        stage = run.stage(records.SCENE, WHAT, settings, {}, (above, trained))
     if not stage.done:
-        _update(stage, survey, trajectory, chosen, engine, executor)
+        _update(stage, survey, given, trajectory, config, engine, executor)
     return stage
 
 
 def _update(
-    stage: Stage, survey: Survey, trajectory: Trajectory, config: SceneConfig, engine: Engine, executor: Executor
+    stage: Stage,
+    survey: Survey,
+    base: Path,
+    trajectory: Trajectory,
+    config: SceneConfig,
+    engine: Engine,
+    executor: Executor,
 ) -> None:
-    assert config.update is not None
-    listen = stage.run.listen
+    listen, settings = stage.run.listen, config.update or preset(engine.device)
     views = split(ground_views(survey.sequence, trajectory))
     if len(views.training) < 2:
         raise SkyAnchorError("fewer than two street frames have a pose: there is nothing to add to the scene")
     maps = _street_depth(stage, StreetPlan(views.training, trajectory.points, config.points), executor)
-    base, aerial = _aerial_model(stage, survey.scaffold, config, engine)
+    aerial = _aerial_splats(base, survey.scaffold, engine)
     inputs = UpdateInputs(
         aerial, split(survey.scaffold.views), views, ground_cloud(maps, views.training, config.points),
         trajectory.points, trajectory.point_colors, tuple(maps), survey.scaffold.up, typical_depth(maps),
         _aerial_depth(stage, survey.scaffold),
     )  # fmt: skip
-    update = update_scene(inputs, config.update, engine, listen, stage.path(PROGRESS))
-    _write(stage, survey, base, inputs, update, engine, config.update)
+    update = update_scene(inputs, settings, engine, listen, stage.path(PROGRESS))
+    _write(stage, survey, base, inputs, update, engine, settings)
 
 
 def _aerial_depth(stage: Stage, scaffold: Scaffold) -> tuple[DepthMap, ...]:
@@ -184,23 +190,18 @@ def agree_street_job(out: str, plan: str, measured: list[str], listen: Listener)
 # --- aerial model -------------------------------------------------------------------------------------------------
 
 
-def _aerial_model(stage: Stage, scaffold: Scaffold, config: SceneConfig, engine: Engine) -> tuple[Path, Splats]:
-    """The .ply that will be patched and its Gaussians in the local frame: the given one, checked, or a trained one."""
-    given = frame_check.load_aerial_splats(scaffold)
-    if given is not None and scaffold.splats_path is not None:
-        verdict = frame_check.check_frame(given, scaffold, engine)
-        if not verdict.fits:
-            raise SkyAnchorError(
-                f"{scaffold.splats_path} is not in the frame of the aerial model ({verdict}). "
-                "Run `skyanchor scaffold check --fix-frame` and use the .ply it writes."
-            )
-        return scaffold.splats_path, given
-    path = stage.path(AERIAL_PLY)
-    if not path.is_file():
-        checkpoint = stage.path(f"{PROGRESS}/aerial.npz")
-        model = training.train_aerial(scaffold, engine, config.aerial, listener=stage.run.listen, checkpoint=checkpoint)
-        ply.write_ply(path, model.splats)
-    return path, ply.read_splats(path)
+def _aerial_splats(base: Path, scaffold: Scaffold, engine: Engine) -> Splats:
+    """The Gaussians that will be patched, in the local frame; those that a user brought are checked first."""
+    if base != scaffold.splats_path:
+        return ply.read_splats(base)
+    given = ply.read_splats(base, moved_by(scaffold.georef))
+    verdict = frame_check.check_frame(given, scaffold, engine)
+    if not verdict.fits:
+        raise SkyAnchorError(
+            f"{base} is not in the frame of the aerial model ({verdict}). "
+            "Run `skyanchor scaffold check --fix-frame` and use the .ply it writes."
+        )
+    return given
 
 
 # --- results ------------------------------------------------------------------------------------------------------
@@ -210,7 +211,7 @@ def _write(
     stage: Stage, survey: Survey, base: Path, inputs: UpdateInputs, update: SceneUpdate, engine: Engine,
     config: UpdateConfig,
 ) -> None:  # fmt: skip
-    offset = np.zeros(3) if base == stage.path(AERIAL_PLY) else moved_by(survey.scaffold.georef)
+    offset = moved_by(survey.scaffold.georef) if base == survey.scaffold.splats_path else np.zeros(3)
     change = _in_file_frame(update.change, offset)
     recipe: Json = codec.to_json(stage.recipe)
     made = patches.make_patch(base, _patch_name(base, survey), change, codec.dumps(recipe))
@@ -223,7 +224,7 @@ def _write(
     stage.save(
         SCENE_FILE,
         SceneRecord(
-            str(base.name if base.parent == stage.folder else base), update.before, update.after, update.curves,
+            base.name, update.before, update.after, update.curves,
             update.rolled_back, len(inputs.aerial), facts.added, facts.changed, facts.hidden,
         ),
     )  # fmt: skip

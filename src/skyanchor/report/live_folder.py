@@ -13,7 +13,7 @@ from skyanchor.report.live import LiveScene
 from skyanchor.run_folder import RECIPE, STATE
 from skyanchor.scaffold import load_scaffold
 from skyanchor.scaffold.georeference import moved_by
-from skyanchor.scene_stage import AERIAL_PLY, PATCH_FILE, UPDATED_PLY
+from skyanchor.scene_stage import PATCH_FILE, UPDATED_PLY
 from skyanchor.types import Scaffold, View
 from skyanchor.update.patch import load_patch
 
@@ -30,19 +30,20 @@ def live_scene(run: Path) -> LiveScene:
     inputs = files.load(run / STATE / "inputs.json", Inputs)
     scaffold = load_scaffold(inputs.aerial, inputs.images, inputs.splats)
     scene = run / records.SCENE
-    before = _aerial_splats(scene, scaffold)
+    before = _aerial_splats(run, scaffold)
     after, moved = None, np.zeros((2, 0 if before is None else len(before)), np.bool_)
     if (scene / RECIPE).is_file() and before is not None:
-        offset = np.zeros(3) if (scene / AERIAL_PLY).is_file() else moved_by(scaffold.georef)
+        offset = np.zeros(3) if scaffold.splats_path is None else moved_by(scaffold.georef)
         after, patch = ply.read_splats(scene / UPDATED_PLY, offset), load_patch(scene / PATCH_FILE)
         moved[0, patch.changed], moved[1, patch.hidden] = True, True
     return LiveScene(before, after, moved[0], moved[1], scaffold.views, _street(run, inputs.ground), scaffold.up)
 
 
-def _aerial_splats(scene: Path, scaffold: Scaffold) -> Splats | None:
-    if (scene / AERIAL_PLY).is_file():
-        return ply.read_splats(scene / AERIAL_PLY)
-    return None if scaffold.splats_path is None else ply.read_splats(scaffold.splats_path, moved_by(scaffold.georef))
+def _aerial_splats(run: Path, scaffold: Scaffold) -> Splats | None:
+    if scaffold.splats_path is not None:
+        return ply.read_splats(scaffold.splats_path, moved_by(scaffold.georef))
+    trained = run / records.SPLATS / records.SPLATS_FILE
+    return ply.read_splats(trained) if trained.is_file() else None
 
 
 def _street(run: Path, ground: Path) -> tuple[View, ...]:

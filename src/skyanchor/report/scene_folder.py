@@ -13,7 +13,7 @@ from skyanchor.photos import read_pixels
 from skyanchor.report.content import Curve, RenderedView
 from skyanchor.run_folder import RECIPE
 from skyanchor.scaffold.georeference import moved_by
-from skyanchor.scene_stage import AERIAL_PLY, SCENE_FILE, TEST_FOLDER, UPDATED_PLY, SceneRecord
+from skyanchor.scene_stage import SCENE_FILE, TEST_FOLDER, UPDATED_PLY, SceneRecord
 from skyanchor.types import Scaffold, View
 from skyanchor.update.patch import visible_rows
 
@@ -67,7 +67,7 @@ def _curves(record: SceneRecord) -> tuple[Curve, ...]:
 
 def _splats(folder: Path, scaffold: Scaffold) -> Splats:
     """What is drawn after the update, in the local frame."""
-    offset = None if (folder / AERIAL_PLY).is_file() else moved_by(scaffold.georef)
+    offset = None if scaffold.splats_path is None else moved_by(scaffold.georef)
     updated = folder / UPDATED_PLY
     return select(ply.read_ply(updated, offset), visible_rows(updated))
 
