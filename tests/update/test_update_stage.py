@@ -1,0 +1,82 @@
+"""The scene stage in a run folder: files, figures, and a patch that comes off again byte for byte."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_update_scene import CAMERA, UP, World, quick, world  # noqa: F401
+
+from skyanchor import files, records
+from skyanchor.executor import InProcess
+from skyanchor.gaussians.ply import read_ply, write_ply
+from skyanchor.run_folder import RECIPE, RunFolder, Stage
+from skyanchor.scene_stage import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneConfig, SceneRecord, scene_stage
+from skyanchor.stages import Survey
+from skyanchor.stereo import StereoConfig
+from skyanchor.types import (
+    Frame,
+    Georeference,
+    Plane,
+    PosedFrame,
+    Scaffold,
+    Sequence,
+    Support,
+    Tracks,
+    Trajectory,
+)
+from skyanchor.update.ground_points import GroundPointConfig
+from skyanchor.update.patch import load_patch, remove_patch
+
+
+@pytest.fixture(scope="module")
+def survey(world: World, tmp_path_factory: pytest.TempPathFactory) -> Survey:  # noqa: F811
+    aerial = tmp_path_factory.mktemp("aerial") / "aerial.ply"
+    write_ply(aerial, world.aerial)
+    nothing = Tracks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
+    points = world.whole.means[::10].astype(np.float64)
+    scaffold = Scaffold(
+        aerial.parent, world.aerial_views, points, np.zeros((len(points), 3), np.uint8), np.arange(len(points)),
+        nothing, UP, Plane(UP, 0.0), Georeference(np.zeros(3)), aerial,
+    )  # fmt: skip
+    frames = tuple(Frame(k, view.name, view.path) for k, view in enumerate(world.ground_views))
+    return Survey(scaffold, Sequence(world.ground_views[0].path.parent, frames, CAMERA, False, (), ()))
+
+
+def posed(world: World) -> Trajectory:  # noqa: F811
+    frames = tuple(
+        PosedFrame(k, Support.KEYFRAME, view.cam_from_world, 50, 0.01) for k, view in enumerate(world.ground_views)
+    )
+    points = world.wall[0]
+    tracks = Tracks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
+    return Trajectory(frames, CAMERA, points, world.wall[1], tracks)
+
+
+def test_scene_stage_end_to_end(world: World, survey: Survey, tmp_path: Path) -> None:  # noqa: F811
+    points = GroundPointConfig(stereo=StereoConfig(width=64), least_motion=0.3, baselines=(0.4, 0.8))
+    short = quick(joint=None)
+    config = SceneConfig(points, None, replace(short, insertion=replace(short.insertion, iterations=20)), "cpu")
+    with RunFolder(tmp_path / "run") as run:
+        above: Stage = run.stage(records.TRAJECTORY, "poses", {}, {})
+        above.finish()
+        stage = scene_stage(run, survey, above, posed(world), config, InProcess())
+        again = scene_stage(run, survey, above, posed(world), config, InProcess())
+    assert stage.done and again.done and (stage.folder / RECIPE).is_file()
+    record = files.load(stage.path(SCENE_FILE), SceneRecord)
+    assert record.added > 100 and record.aerial == len(world.aerial)
+    assert record.after.ground_psnr > record.before.ground_psnr + 1.0
+    updated = read_ply(stage.path(UPDATED_PLY))
+    assert len(updated) == record.aerial + record.added
+    base = survey.scaffold.splats_path
+    assert base is not None
+    remove_patch(stage.path(UPDATED_PLY), load_patch(stage.path(PATCH_FILE)), tmp_path / "back.ply")
+    assert (tmp_path / "back.ply").read_bytes() == base.read_bytes()
+    for kind in ("aerial", "ground"):
+        names = [
+            {path.name for path in (stage.folder / "test" / kind / part).glob("*.png")}
+            for part in ("photo", "before", "render")
+        ]
+        assert names[0] and names[0] == names[1] == names[2]
+    assert not (stage.folder / "progress").exists()
