@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skyanchor.evaluation.metrics import ImageMetrics, Metrics
     from skyanchor.evaluation.poses import PoseMetrics
     from skyanchor.scaffold import ScaffoldSummary
+    from skyanchor.types import Scaffold
 
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
 
@@ -120,9 +121,10 @@ def check(
     splats: Path | None = None,
     up: tuple[float, float, float] | None = None,
     ground_height: float | None = None,
+    fix_frame: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Read an aerial model and print what was understood of it.
+    """Read an aerial model and print what was understood of it; splats are compared with the photos.
 
     Args:
         path: Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself.
@@ -130,17 +132,21 @@ def check(
         splats: Aerial Gaussian model, a .ply of the INRIA convention.
         up: Up direction in the model's coordinates, where the model does not tell.
         ground_height: Ground level along up in the model's coordinates, metres.
+        fix_frame: Where to write the splats, brought into the model's frame, if they lie in another one.
         json: Print JSON instead of a table.
     """
     from skyanchor import codec
     from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, describe, load_scaffold
 
     config = ScaffoldConfig(OrientationConfig(up=up, ground_height=ground_height))
-    summary = describe(load_scaffold(path, images, splats, config))
+    held = load_scaffold(path, images, splats, config)
+    summary = describe(held)
     if json:
         print(codec.dumps(summary), end="")
     else:
         _print_summary(summary)
+    if held.splats_path is not None:
+        _check_splats(held, fix_frame)
 
 
 @scaffold.command
@@ -323,6 +329,29 @@ def weights(name: Annotated[str | None, tyro.conf.Positional] = None, download: 
         return
     rows = [[w.name, w.purpose, w.licence, f"{w.megabytes} MB", str(held.find(w) or "-")] for w in chosen]
     _print_table("trained weights", ["name", "for", "licence", "size", "found"], rows)
+
+
+def _check_splats(held: Scaffold, out: Path | None) -> None:
+    """Say whether the splats show the photos; write them repaired to `out`, or stop and say how far off they are."""
+    from skyanchor.errors import InputError
+    from skyanchor.gaussians.devices import load_engine
+    from skyanchor.scaffold import frame_check
+    from skyanchor.types import Refusal
+
+    engine, given = load_engine("auto"), frame_check.load_aerial_splats(held)
+    assert given is not None and held.splats_path is not None
+    verdict = frame_check.check_frame(given, held, engine)
+    print(verdict, file=sys.stderr)
+    if verdict.fits:
+        return
+    fix = frame_check.fix_frame(given, held, engine)
+    if isinstance(fix, Refusal):
+        raise InputError(held.splats_path, fix.detail, "Is it a model of this flight? Else leave it out and train one.")
+    if out is None:
+        advice = "Give --fix-frame FIXED.ply to have it written in the model's frame."
+        raise InputError(held.splats_path, f"lies in another frame: {fix}", advice)
+    frame_check.write_fixed(out, given, fix, held)
+    print(f"{fix}; written to {out}", file=sys.stderr)
 
 
 # --- printing -----------------------------------------------------------------------------------------------------

@@ -9,14 +9,15 @@ the pictures fall onto each other. A camera is moved instead of the splats: the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skyanchor.events import Listener, Note, silent
-from skyanchor.gaussians.ply import read_splats
-from skyanchor.gaussians.splats import Splats, to_tensors
+from skyanchor.gaussians.ply import read_splats, write_ply
+from skyanchor.gaussians.splats import Splats, to_tensors, transformed
 from skyanchor.gaussians.views import Target, TrainingView, load_target, matrix
 from skyanchor.geometry import rigid, robust, similarity
 from skyanchor.photos import PhotoCache
@@ -139,6 +140,13 @@ def fix_frame(
         f"no similarity makes the splats fit the aerial photos; the best reached correlation {best.correlation:.2f}",
         {"correlation": best.correlation, "elsewhere": best.elsewhere, "psnr": best.psnr},
     )
+
+
+def write_fixed(out: Path, splats: Splats, fix: FrameFix, scaffold: Scaffold) -> None:
+    """Write the splats as a .ply in the coordinates of the model's own files."""
+    local = transformed(splats, fix.model_from_splats)
+    means = local.means.astype(np.float64) + georeference.moved_by(scaffold.georef)
+    write_ply(out, replace(local, means=means.astype(np.float32)))
 
 
 def _guesses(
