@@ -101,6 +101,7 @@ def test_a_trainers_file_is_believed_only_when_the_pictures_agree(
     assert fix.source == "cameras.json"
 
 
+@pytest.mark.slow
 def test_another_scene_is_refused(scaffold: Scaffold) -> None:
     other = floor(400, seed=9)
     verdict = fix_frame(other, scaffold, engine(), QUICK)

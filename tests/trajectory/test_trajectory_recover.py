@@ -34,6 +34,7 @@ def test_every_frame_is_posed_within_noise_and_anchors_stay_to_the_bit():
     assert all(f.observations > 30 for f in trajectory.frames)
 
 
+@pytest.mark.slow
 def test_error_grows_with_the_noise():
     rms = []
     for noise in (0.1, 1.0):
@@ -108,6 +109,7 @@ def ate(world, sequence, anchors, ablation: Ablation) -> float:
     return float(np.sqrt(np.mean(np.square(list(centre_errors(world, posed(trajectory)).values())))))
 
 
+@pytest.mark.slow
 def test_ablations_cost_what_the_paper_says():
     world = street(44, noise_px=0.6)
     sequence = sequence_of(world)

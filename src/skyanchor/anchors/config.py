@@ -22,6 +22,8 @@ class Ablation:
     """Bridge views; off, the frames are matched with aerial photos directly (retrieval, seed, graph neighbours)."""
     visibility_graph: bool = True
     """Graph neighbours of the seed support a group (without bridges only)."""
+    ground_first: bool = True
+    """The group's own shape is reconstructed first; off, every frame finds its own pose."""
     metric_alignment: bool = True
     """Re-rendered bridges and the fixed-aerial adjustment; off, poses are those of place finding."""
     single_frame: bool = False

@@ -360,6 +360,8 @@ def localise_group(
 ) -> tuple[LocalisedGroup, float]:
     """(the verdict on one group, focal scale): the first rung of the ladder that is accepted, or the last refusal."""
     matcher = config.refine.matcher.load()
+    if not config.ablation.ground_first:
+        return _frame_by_frame(prepared, frames, group, near, matcher, config), 1.0
     attempts: list[Refusal] = []
     figures: dict[str, float] = {}
     for indices, settings in _rungs(frames, group, config):
@@ -374,6 +376,29 @@ def localise_group(
         attempts.append(settled.refusal or Refusal("no-place", "No place was found."))
     last = attempts.pop()
     return LocalisedGroup(group, (), last, figures, tuple(attempts)), 1.0
+
+
+def _frame_by_frame(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    group: AnchorGroup,
+    near: tuple[Near, ...],
+    matcher: Matcher,
+    config: AnchorConfig,
+) -> LocalisedGroup:
+    """The ablation without ground-first reconstruction: every frame on its own, those accepted make the group."""
+    poses: list[AnchorPose] = []
+    refusals: list[Refusal] = []
+    figures: dict[str, float] = {}
+    for i in group.frames:
+        settled, local = _attempt(prepared, frames, (i,), near, matcher, config)
+        if settled.refusal is None and settled.done is not None and local is not None:
+            poses += _anchor_poses(settled.done, local, (i,), settled.figures)
+            figures = settled.figures
+        else:
+            refusals.append(settled.refusal or Refusal("no-place", "No place was found."))
+    refusal = None if poses else refusals[-1]
+    return LocalisedGroup(group, tuple(poses), refusal, figures, tuple(refusals))
 
 
 def _anchor_poses(

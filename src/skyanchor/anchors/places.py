@@ -48,7 +48,7 @@ class PlacesConfig:
 
     nodes: NodeConfig = field(default_factory=NodeConfig)
     bridge: BridgeConfig = field(
-        default_factory=lambda: BridgeConfig(far=80.0, paint_width=800, front_width=400, sources=12)
+        default_factory=lambda: BridgeConfig(near=2.5, far=80.0, paint_width=800, front_width=400, sources=12)
     )
     """Bridge views of the index: cheaper than those of the refinement."""
     width: int = 416
@@ -61,11 +61,13 @@ class PlacesConfig:
     """Share of a view that must show the scaffold."""
     voters: int = 3
     """Frames of the group that vote."""
-    shortlist: int = 300
+    shortlist: int = 160
     """Views that the global descriptor leaves for matching."""
-    least_cosine: float = 0.75
-    """Cosine between descriptors of a vote, at least."""
-    seeds: int = 8
+    vote_cosine: float = 0.86
+    """Cosine between descriptors of a vote, at least: few votes, but rarely for a wrong place."""
+    least_cosine: float = 0.80
+    """Cosine between descriptors of a match that geometry will check, at least."""
+    seeds: int = 10
     """Best places that the group's geometry is tried at."""
     reach: float = 9.0
     """Views this near to a seed help its geometry, metres."""
@@ -194,7 +196,7 @@ def count_votes(
     short = np.argsort(-likeness, kind="stable")[: min(config.shortlist, int(allowed.sum()))]
     votes = np.array(
         [
-            sum(len(match_features(f, index.views[int(v)].features, 1.0, config.least_cosine)) for f in voters)
+            sum(len(match_features(f, index.views[int(v)].features, 1.0, config.vote_cosine)) for f in voters)
             for v in short
         ],
         dtype=np.float64,

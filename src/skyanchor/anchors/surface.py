@@ -290,27 +290,27 @@ def _closed_gaps(low: Floats, rounds: int) -> Floats:
     return low
 
 
-def _neighbour_steps(low: Floats) -> tuple[Ints, Floats]:
-    """((E, 2) flat indices of side-by-side cells both seen, (E,) height of the second less that of the first)."""
-    index = np.arange(low.size).reshape(low.shape)
+def _neighbour_steps(height: Floats) -> tuple[Ints, Floats]:
+    """((E, 2) flat indices of side-by-side cells, (E,) height of the second less that of the first)."""
+    index = np.arange(height.size).reshape(height.shape)
     pairs = np.concatenate(
         [
             np.stack([index[:-1].ravel(), index[1:].ravel()], axis=1),
             np.stack([index[:, :-1].ravel(), index[:, 1:].ravel()], axis=1),
         ]
     )
-    step = low.ravel()[pairs[:, 1]] - low.ravel()[pairs[:, 0]]
-    seen = np.isfinite(step)
-    return pairs[seen], step[seen]
+    return pairs, height.ravel()[pairs[:, 1]] - height.ravel()[pairs[:, 0]]
 
 
 def _lower_parts(low: Floats, smooth: float, drop: float, least_cells: int) -> Bools:
     """(X, Y), True on the smooth parts of the height map whose edges mostly rise: ground, not roofs or cars.
 
-    Side-by-side cells whose heights differ by less than `smooth` belong to one part; a part is ground when fewer than
-    half of its edges higher than `drop` fall away from it.
+    Side-by-side cells whose heights differ by less than `smooth` belong to one part; a part is ground when its edges
+    higher than `drop` rise more, in summed height up to 5 m each, than they fall. Across unseen cells the nearest seen
+    ones meet.
     """
-    pairs, step = _neighbour_steps(low)
+    known = np.isfinite(low)
+    pairs, step = _neighbour_steps(_filled_from(low, known))
     flat = np.abs(step) < smooth
     ones = np.ones(int(flat.sum()), np.int8)
     graph = coo_matrix((ones, (pairs[flat, 0], pairs[flat, 1])), shape=(low.size, low.size))
@@ -319,9 +319,10 @@ def _lower_parts(low: Floats, smooth: float, drop: float, least_cells: int) -> B
     upper = np.where(step[cliff] > 0, pairs[cliff, 1], pairs[cliff, 0])
     lower = np.where(step[cliff] > 0, pairs[cliff, 0], pairs[cliff, 1])
     count = int(part.max()) + 1
-    falls, rises = np.bincount(part[upper], minlength=count), np.bincount(part[lower], minlength=count)
-    ground = (rises >= falls) & (np.bincount(part, minlength=count) >= least_cells)
-    return np.asarray(ground[part].reshape(low.shape) & np.isfinite(low))
+    size = np.minimum(np.abs(step[cliff]), 5.0)
+    falls, rises = np.bincount(part[upper], size, count), np.bincount(part[lower], size, count)
+    ground = (rises >= falls) & (np.bincount(part[known.ravel()], minlength=count) >= least_cells)
+    return np.asarray(ground[part].reshape(low.shape) & known)
 
 
 def _filled_from(height: Floats, known: Bools) -> Floats:

@@ -93,7 +93,8 @@ def fuse_map(
 def _bucket(key: int, keys: Ints) -> int:
     """Where the key is, or the free slot where it belongs (-1 = free), in an open hash table of 2ⁿ slots."""
     mask = len(keys) - 1
-    place = (key * 0x9E3779B1 + (key >> 29)) & mask
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)  # the high bits of the product depend on all of the key
+    place = int(mixed >> np.uint64(32)) & mask
     while keys[place] != -1 and keys[place] != key:
         place = (place + 1) & mask
     return place
