@@ -8,7 +8,7 @@ STAMP := .venv/.installed
 SCENE ?= mini
 
 demo: out/$(SCENE)/scene.json
-	$(BIN)/skyanchor trajectory --scaffold out/$(SCENE)/aerial --ground out/$(SCENE)/ground --out out/$(SCENE)-run
+	$(BIN)/skyanchor trajectory --scaffold out/$(SCENE)/aerial --ground out/$(SCENE)/ground --out out/$(SCENE)-run --workers 0 --geometry.stereo.width 480
 	$(BIN)/skyanchor evaluate out/$(SCENE)-run --truth out/$(SCENE)/ground/truth
 
 out/%/scene.json: | $(STAMP)
