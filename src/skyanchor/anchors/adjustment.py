@@ -9,7 +9,7 @@ import numpy as np
 from skyanchor.anchors import bundle as ba
 from skyanchor.anchors.bridges import AerialAtlas
 from skyanchor.anchors.carry import AerialSightings, CarryConfig, carry
-from skyanchor.anchors.evidence import CrossMatches
+from skyanchor.anchors.evidence import CrossMatches, subset
 from skyanchor.anchors.local import LocalGroup
 from skyanchor.anchors.surface import intrinsics
 from skyanchor.geometry import similarity
@@ -29,6 +29,8 @@ class AdjustmentConfig:
     """Error of the aerial surface, in ground sample distances; what holds a point that one aerial photo shows."""
     ground_points: int = 1500
     """Points of the group's own reconstruction that keep its shape, at most."""
+    matches: int = 2400
+    """Cross-view matches, at most; beyond that they are thinned evenly over frames and images."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,8 @@ class FixedAerial:
     """(M, 3), adjusted positions of those matches, metres."""
     focal_scale: float
     """Estimated focal length over the given one; 1 when it was not refined."""
+    tried: int = 0
+    """Cross-view matches that went in."""
 
 
 def _ground_tracks(local: LocalGroup, world_from_local: Similarity, most: int) -> ba.Bundle:
@@ -128,6 +132,8 @@ def adjust_fixed_aerial(
 
     Without `local` (the single-frame and not-ground-first ablations) only cross-view matches hold the frames.
     """
+    chosen = thinned(matches, config.matches, camera)
+    matches = subset(matches, chosen)
     aerial = carry(atlas, matches.points, matches.normals, matches.source, config.carry)
     none = ba.Bundle((), np.empty((0, 4)), np.empty(0, bool), np.empty((0, 3)), *_no_observations())
     tracks = none
@@ -145,7 +151,21 @@ def adjust_fixed_aerial(
         whole, tags, cross = _pruned(done.bundle, tags, cross, most)
     assert done is not None
     _assert_untouched(before, whole.cams_from_world[len(poses) :])
-    return _summary(whole, done, tags, cross, matches, len(poses))
+    return _summary(whole, done, tags, cross, matches, chosen, len(poses))
+
+
+def thinned(matches: CrossMatches, most: int, camera: Camera) -> Ints:
+    """Indices of at most `most` matches: one of every image cell first, then a second of each, and so on."""
+    if len(matches) <= most:
+        return np.arange(len(matches))
+    cell = np.floor(matches.xy / (camera.width / 80.0)).astype(np.int64)
+    key = (matches.frame * 1000 + cell[:, 0]) * 1000 + cell[:, 1]
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[order], prepend=key[order[0]] - 1))
+    turn = np.empty(len(key), np.int64)
+    turn[order] = np.arange(len(key)) - np.repeat(first, np.diff(np.append(first, len(key))))
+    spread = np.random.default_rng(0).permutation(len(key))
+    return np.sort(spread[np.argsort(turn[spread], kind="stable")][:most])
 
 
 def _no_observations() -> tuple[Ints, Ints, Floats, Floats]:
@@ -167,7 +187,7 @@ def _median(values: Floats, chosen: Bools) -> float:
 
 
 def _summary(
-    whole: ba.Bundle, done: ba.Adjusted, tags: Ints, cross: Ints, matches: CrossMatches, frames: int
+    whole: ba.Bundle, done: ba.Adjusted, tags: Ints, cross: Ints, matches: CrossMatches, chosen: Ints, frames: int
 ) -> FixedAerial:
     lengths = ba.residual_lengths(whole)
     views = np.bincount(whole.point[tags == 1], minlength=len(whole.points))
@@ -176,11 +196,12 @@ def _summary(
     return FixedAerial(
         cams_from_world=whole.cams_from_world[:frames],
         covariances=done.covariances[:frames] * factor,
-        cross=cross[kept],
+        cross=chosen[cross[kept]],
         views_per_match=views[kept].astype(np.int64),
         aerial_views=matches.source[cross[kept]],
         reprojection=_median(lengths, tags == 0),
         aerial_reprojection=_median(lengths, tags == 1),
         points=whole.points[kept],
         focal_scale=done.focal_scale,
+        tried=len(matches),
     )

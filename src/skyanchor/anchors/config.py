@@ -58,7 +58,7 @@ class LadderConfig:
     """A second place with more than this share of the support makes the group ambiguous."""
     apart: float = 4.0
     """Places nearer than this are one place, metres."""
-    wider_search: int = 3
+    wider_search: int = 2
     """Factor on the shortlist and the seeds of the second attempt."""
     enlarge: int = 12
     """Frames of the enlarged group."""

@@ -73,7 +73,7 @@ def prepare(
     )
     coarse = AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
     matcher = config.places.features.load()
-    index = build_places(coarse, ground, camera, matcher, config.places, near, listen)
+    index = build_places(coarse, ground, scaffold.points, camera, matcher, config.places, near, listen)
     atlas = AerialAtlas(surface, scaffold.views, config.bridge)
     return PreparedScaffold(scaffold, surface, ground, atlas, index, graph)
 
@@ -86,6 +86,8 @@ class Settled:
     figures: dict[str, float]
     refusal: Refusal | None
     support: float
+    start: tuple[Pose, ...] = ()
+    """Where the place was first thought to be."""
 
 
 # --- one place ---------------------------------------------------------------------------------------------------
@@ -190,6 +192,11 @@ def _adjusted(
 # --- one group ---------------------------------------------------------------------------------------------------
 
 
+def _same_place(poses: tuple[Pose, ...], others: tuple[Pose, ...], apart: float) -> bool:
+    middles = [rigid.centres_in_world(p).mean(axis=0) for p in (poses, others)]
+    return float(np.linalg.norm(middles[0] - middles[1])) < apart
+
+
 def _ambiguous(best: Settled, others: list[Settled], config: AnchorConfig) -> Refusal | None:
     """A refusal when another place, apart from the best, has nearly as much support."""
     assert best.done is not None
@@ -216,10 +223,15 @@ def _try_places(
     """The accepted place with the most support, or the refusal of the best one."""
     settled: list[Settled] = []
     accepted: Settled | None = None
-    for place in places[: config.ladder.places]:
+    for place in places:
+        if len(settled) == config.ladder.places:
+            break
         if accepted is not None and place.support < config.ladder.ambiguous * places[0].support:
             break
+        if any(_same_place(place.solution.cams_from_world, other.start, config.ladder.apart) for other in settled):
+            continue
         one = _settle(prepared, frames, local, place.solution, camera, matcher, config)
+        one = replace(one, start=place.solution.cams_from_world)
         settled.append(one)
         if one.refusal is None and (accepted is None or one.support > accepted.support):
             accepted = one

@@ -6,9 +6,10 @@ descriptor picks a shortlist, mutual feature matches rank it, and the whole grou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from skyanchor.anchors.bridges import (
     AerialAtlas,
@@ -67,11 +68,17 @@ class PlacesConfig:
     """Cosine between descriptors of a vote, at least: few votes, but rarely for a wrong place."""
     least_cosine: float = 0.80
     """Cosine between descriptors of a match that geometry will check, at least."""
+    landmarks: tuple[int, float] = (25, 25.0)
+    """A place is described when the scaffold has this many sparse points within so many metres of it."""
+    most_views: int = 1600
+    """Views of the index; the nodes move apart until there are no more."""
+    least_support: int = 30
+    """Ground keypoints that must agree before a place is worth rendering."""
     seeds: int = 10
     """Best places that the group's geometry is tried at."""
     reach: float = 9.0
     """Views this near to a seed help its geometry, metres."""
-    solve: SolveConfig = field(default_factory=lambda: SolveConfig(threshold=5.0, trials=(200, 2000)))
+    solve: SolveConfig = field(default_factory=lambda: SolveConfig(threshold=5.0, trials=(200, 1600)))
     """Geometry of the group at a seed; the residual includes surface errors seen from some metres away."""
 
 
@@ -149,9 +156,30 @@ def _wanted(all_nodes: tuple[Node, ...], ground: Ground, near: tuple[Near, ...])
     return tuple(node for node, good in zip(all_nodes, allowed, strict=True) if good)
 
 
+def _with_landmarks(all_nodes: tuple[Node, ...], landmarks: Floats, least: int, reach: float) -> tuple[Node, ...]:
+    """The nodes with enough landmarks (N, 3) around; all of them for a scaffold without sparse points."""
+    if len(landmarks) < least or not all_nodes:
+        return all_nodes
+    tree = cKDTree(landmarks)
+    counts = tree.query_ball_point(np.array([node.eye for node in all_nodes]), reach, return_length=True)
+    return tuple(node for node, count in zip(all_nodes, counts, strict=True) if count >= least)
+
+
+def choose_nodes(ground: Ground, landmarks: Floats, near: tuple[Near, ...], config: PlacesConfig) -> tuple[Node, ...]:
+    """Where the index's views stand: free ground that priors allow and landmarks surround, within its size."""
+    spacing = config.nodes.spacing
+    while True:
+        chosen = _wanted(nodes(ground, replace(config.nodes, spacing=spacing)), ground, near)
+        chosen = _with_landmarks(chosen, landmarks, *config.landmarks)
+        if len(chosen) <= config.most_views:
+            return chosen
+        spacing *= 1.1
+
+
 def build_places(
     atlas: AerialAtlas,
     ground: Ground,
+    landmarks: Floats,
     camera: Camera,
     matcher: SparseMatcher,
     config: PlacesConfig,
@@ -160,7 +188,7 @@ def build_places(
 ) -> PlaceIndex:
     """Bridge views over the walkable ground, or over the parts that priors allow, with their descriptors."""
     seen_as = view_camera(camera, config.width)
-    wanted = _wanted(nodes(ground, config.nodes), ground, near)
+    wanted = choose_nodes(ground, landmarks, near, config)
     held: list[PlaceView] = []
     for i, node in enumerate(wanted):
         view = _described(atlas, node, seen_as, matcher, config.least_painted)
@@ -278,5 +306,6 @@ def find_places(
         solution = solve_group(sightings(matches, camera), local.cams_from_local, ground.up, config.solve)
         if solution is not None:
             support = distinct_support(matches, solution.inliers, camera.width / 100.0)
-            found.append(PlaceHypothesis(solution, support, vote))
+            if support >= config.least_support:
+                found.append(PlaceHypothesis(solution, support, vote))
     return tuple(sorted(found, key=lambda h: -h.support))

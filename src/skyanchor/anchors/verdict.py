@@ -142,7 +142,7 @@ def measure(
     bend, turn = (0.0, 0.0) if local is None else shape_deviation(done.cams_from_world, local)
     return {
         "support": float(distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0)),
-        "ratio": len(agreeing) / max(total, 1),
+        "ratio": len(agreeing) / max(done.tried, 1) * len(matches) / max(total, 1),
         "frame_share": float((per_frame >= 8).sum()) / max(matched_frames, 1),
         "aerial_views": float((per_view >= 5).sum()),
         "many_view_share": float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,
@@ -150,7 +150,7 @@ def measure(
         "reprojection": done.reprojection,
         "aerial_reprojection": done.aerial_reprojection,
         "tilt_deg": float(max(tilt)),
-        "height": float(np.nan_to_num(np.nanmedian(height_above_ground(ground, centres)), nan=-1.0)),
+        "height": float(np.median(np.nan_to_num(height_above_ground(ground, centres), nan=-1.0))),
         "bend": bend,
         "turn_deg": turn,
         "halves": halves.metres,

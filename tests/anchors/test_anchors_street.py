@@ -1,0 +1,165 @@
+"""The anchor stage on a street with known truth: surface, bridges, carried points, group verdicts, refusals."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from anchors_street import AERIAL, GROUND, aerial_poses, faces, shoot, street_poses
+from conftest import small_config
+
+from skyanchor.anchors.bridges import AerialAtlas, free_places, lift, render_bridge
+from skyanchor.anchors.carry import CarryConfig, carry
+from skyanchor.anchors.config import Ablation
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.localise import PreparedScaffold, localise_group
+from skyanchor.anchors.places import Near
+from skyanchor.anchors.stage import localise_prepared
+from skyanchor.anchors.storage import load_places, load_surface, save_places, save_surface
+from skyanchor.anchors.surface import height_above_ground
+from skyanchor.geometry import cameras, rigid
+from skyanchor.types import LocalisedGroup, Pose, Sequence
+
+
+def plane_distance(points: np.ndarray) -> np.ndarray:
+    return np.min([np.abs((points - face.corner) @ face.normal) for face in faces()], axis=0)
+
+
+def errors(group: LocalisedGroup) -> np.ndarray:
+    true = rigid.centres_in_world([street_poses()[a.frame] for a in group.poses])
+    return np.linalg.norm(rigid.centres_in_world([a.cam_from_world for a in group.poses]) - true, axis=1)
+
+
+def test_the_fused_surface_is_better_than_its_maps(prepared: PreparedScaffold) -> None:
+    off = plane_distance(prepared.surface.points)
+    assert len(off) > 20_000
+    assert 0.0 < np.median(off) < 0.03
+    assert np.mean(off < 0.1) > 0.95
+
+
+def test_free_ground_is_the_street(prepared: PreparedScaffold) -> None:
+    places = free_places(prepared.ground, 4.0, 1.7)
+    assert len(places) > 20
+    assert np.mean(np.abs(places[:, 2] - 1.7) < 0.1) > 0.9
+    for wall in (-7.0, 7.0):
+        inside = (places[:, 1] > -8) & (places[:, 1] < 38)
+        assert np.quantile(np.abs(places[inside, 0] - wall), 0.05) > 0.4
+    eyes = rigid.centres_in_world(street_poses())
+    assert np.allclose(height_above_ground(prepared.ground, eyes), eyes[:, 2], atol=0.1)
+
+
+def test_a_bridge_looks_like_the_photo(prepared: PreparedScaffold) -> None:
+    pose = street_poses()[3]
+    bridge = render_bridge(prepared.atlas, GROUND, pose)
+    photo, depth, _ = shoot(GROUND, pose)
+    mask = bridge.photo.mask
+    assert mask is not None and mask.mean() > 0.4
+    off = np.abs(bridge.depth - depth)[mask] / depth[mask]
+    assert np.median(off) < 0.01
+    grey = photo[mask].mean(axis=1), bridge.photo.pixels[mask].mean(axis=1)
+    assert np.corrcoef(*grey)[0, 1] > 0.85
+    assert (bridge.source[mask] >= 0).all()
+
+
+def test_bridge_pixels_know_their_place(prepared: PreparedScaffold) -> None:
+    bridge = render_bridge(prepared.atlas, GROUND, street_poses()[3])
+    xy = np.array([[150.5, 150.5], [260.5, 120.5], [200.5, 200.5]])
+    points, source = lift(bridge, xy)
+    assert plane_distance(points).max() < 0.1
+    back = cameras.project(GROUND, rigid.apply(bridge.cam_from_world, points))
+    assert np.allclose(back, xy, atol=1e-6)
+    assert (source >= 0).all()
+
+
+def test_patches_are_found_again_in_other_photos(prepared: PreparedScaffold) -> None:
+    """Points pushed 8 cm off the wall are found where the wall is, not where they would project."""
+    rng = np.random.default_rng(0)
+    wall = np.stack([np.full(60, -7.0), rng.uniform(2, 30, 60), rng.uniform(1, 6, 60)], axis=1)
+    normals = np.tile([1.0, 0.0, 0.0], (60, 1))
+    source = np.full(60, 4, np.int64)
+    start = rigid.centre_in_world(aerial_poses()[4])
+    pushed = wall + (start - wall) / np.linalg.norm(start - wall, axis=1, keepdims=True) * 0.08
+    found = carry(prepared.atlas, pushed, normals, source, CarryConfig())
+    again = found.reference == 0
+    assert again.sum() > 20
+    off, naive = [], []
+    for point, view, xy in zip(found.point[again], found.view[again], found.xy[again], strict=True):
+        pose = aerial_poses()[view]
+        off.append(np.linalg.norm(cameras.project(AERIAL, rigid.apply(pose, wall[point][None]))[0] - xy))
+        naive.append(np.linalg.norm(cameras.project(AERIAL, rigid.apply(pose, pushed[point][None]))[0] - xy))
+    assert np.median(off) < 0.5
+    assert np.median(naive) > 1.5 * np.median(off)
+
+
+def test_groups_are_localised_and_the_aerial_poses_untouched(prepared: PreparedScaffold, walk: Sequence) -> None:
+    before = [(v.cam_from_world.rotation.copy(), v.cam_from_world.translation.copy()) for v in prepared.scaffold.views]
+    anchors = localise_prepared(prepared, walk, small_config())
+    assert [group.accepted for group in anchors.groups] == [True, True], [g.refusal for g in anchors.groups]
+    for group in anchors.groups:
+        assert 0.0 < errors(group).max() < 0.12
+        assert abs(group.figures["height"] - 1.7) < 0.2
+        for anchor in group.poses:
+            sigma = np.sqrt(np.linalg.eigvalsh(anchor.covariance[3:, 3:])[-1])
+            assert 0.0005 < sigma < 0.2
+    for (rotation, translation), view in zip(before, prepared.scaffold.views, strict=True):
+        assert np.array_equal(rotation, view.cam_from_world.rotation)
+        assert np.array_equal(translation, view.cam_from_world.translation)
+
+
+def test_a_wrong_prior_refuses_and_a_right_one_helps(prepared: PreparedScaffold, walk: Sequence) -> None:
+    frames = GroundFrames(walk, small_config())
+    group = walk.groups[0]
+    away, _ = localise_group(prepared, frames, group, small_config(), (Near(200.0, 0.0, 5.0),))
+    assert not away.accepted and not away.poses
+    close, _ = localise_group(prepared, frames, group, small_config(), (Near(0.0, 5.0, 12.0),))
+    assert close.accepted
+
+
+@pytest.mark.parametrize("which", ["mirrored", pytest.param("elsewhere", marks=pytest.mark.slow)])
+def test_what_does_not_belong_is_refused(
+    prepared: PreparedScaffold, which: str, request: pytest.FixtureRequest
+) -> None:
+    sequence: Sequence = request.getfixturevalue(which)
+    frames = GroundFrames(sequence, small_config())
+    result, _ = localise_group(prepared, frames, sequence.groups[0], small_config())
+    assert not result.accepted
+    assert result.refusal is not None and result.refusal.reason and result.refusal.detail
+    assert result.poses == ()
+
+
+def test_a_support_photo_with_a_wrong_pose_does_no_harm(prepared: PreparedScaffold, walk: Sequence) -> None:
+    views = list(prepared.scaffold.views)
+    pose = views[4].cam_from_world
+    views[4] = replace(views[4], cam_from_world=Pose(pose.rotation, pose.translation + np.array([0.8, 0.5, 0.0])))
+    atlas = AerialAtlas(prepared.surface, tuple(views), small_config().bridge)
+    frames = GroundFrames(walk, small_config())
+    result, _ = localise_group(replace(prepared, atlas=atlas), frames, walk.groups[0], small_config())
+    assert not result.accepted or errors(result).max() < 0.25
+
+
+@pytest.mark.slow
+def test_ablations_run(prepared: PreparedScaffold, walk: Sequence) -> None:
+    frames = GroundFrames(walk, small_config())
+    for ablation in (
+        Ablation(bridges=False),
+        Ablation(ground_first=False),
+        Ablation(metric_alignment=False),
+        Ablation(single_frame=True),
+    ):
+        config = replace(small_config(), ablation=ablation)
+        result, _ = localise_group(prepared, frames, walk.groups[0], config)
+        assert result.accepted or result.refusal is not None
+        if result.accepted:
+            assert errors(result).max() < 2.0
+
+
+def test_the_prepared_scaffold_survives_the_disk(prepared: PreparedScaffold, folder: Path) -> None:
+    save_surface(folder / "surface.npz", prepared.surface, float(prepared.surface.spacing[0]) / 1.1)
+    again = load_surface(folder / "surface.npz")
+    assert np.array_equal(again.points, prepared.surface.points)
+    assert np.array_equal(again.cell_starts, prepared.surface.cell_starts)
+    save_places(folder / "places.npz", prepared.index)
+    index = load_places(folder / "places.npz")
+    assert len(index.views) == len(prepared.index.views)
+    assert np.array_equal(index.views[3].points, prepared.index.views[3].points)
+    assert np.allclose(index.globals_, prepared.index.globals_)
