@@ -197,7 +197,7 @@ def _localised(
     def described() -> PlaceIndex:
         atlas = AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
         matcher, near = config.places.features.load(), config.prior.near
-        return build_places(atlas, ground, sequence.camera, matcher, config.places, near, run.listen)
+        return build_places(atlas, ground, scaffold.points, sequence.camera, matcher, config.places, near, run.listen)
 
     stage.cached(f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, described)
 
