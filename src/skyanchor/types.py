@@ -300,6 +300,24 @@ class AnchorPose:
 
 
 @dataclass(frozen=True, eq=False)
+class CrossView:
+    """A few matches between street frames and aerial photos, for people to look at; flat arrays of one length."""
+
+    frame: Ints
+    """(N,), frame of the sequence."""
+    ground_xy: Floats
+    """(N, 2), pixels of the undistorted street photo at full size."""
+    view: Ints
+    """(N,), aerial view of the scaffold."""
+    aerial_xy: Floats
+    """(N, 2), pixels of the undistorted aerial photo at full size."""
+    residual_px: Floats
+    """(N,), from ground_xy to where the group's pose puts the point; inf behind the camera."""
+    agrees: Bools
+    """(N,), True where the group's pose rests on the match."""
+
+
+@dataclass(frozen=True, eq=False)
 class LocalisedGroup:
     """The verdict on one anchor group: poses, or a refusal."""
 
@@ -311,6 +329,8 @@ class LocalisedGroup:
     """What the verdict rests on."""
     attempts: tuple[Refusal, ...] = ()
     """Earlier rungs of the retry ladder."""
+    cross_view: CrossView | None = None
+    """What its place was believed or refused on; None where nothing was matched."""
 
     @property
     def accepted(self) -> bool:

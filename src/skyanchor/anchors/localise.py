@@ -21,6 +21,7 @@ from skyanchor.anchors.places import (
     find_places,
     spread_voters,
 )
+from skyanchor.anchors.showing import shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
 from skyanchor.anchors.support import AerialIndex, index_aerial, match_support, seed_of, support_set
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
@@ -31,7 +32,9 @@ from skyanchor.matching import Matcher
 from skyanchor.types import (
     AnchorGroup,
     AnchorPose,
+    Bools,
     Camera,
+    CrossView,
     DepthMap,
     Floats,
     LocalisedGroup,
@@ -88,6 +91,8 @@ class Settled:
     support: float
     start: tuple[Pose, ...] = ()
     """Where the place was first thought to be."""
+    cross_view: CrossView | None = None
+    """Some of its matches, for people to look at."""
 
 
 # --- one place ---------------------------------------------------------------------------------------------------
@@ -122,10 +127,10 @@ def _refined(
     camera: Camera,
     matcher: Matcher,
     config: AnchorConfig,
-) -> tuple[GroupSolution, CrossMatches, int] | Refusal:
-    """(solution, its agreeing matches, matches in all) after rounds of rendering at the estimate."""
+) -> tuple[GroupSolution, CrossMatches] | Settled:
+    """(solution, the matches it was solved from) after rounds of rendering at the estimate, or why it was dropped."""
     solution = start
-    found: tuple[GroupSolution, CrossMatches, int] | None = None
+    found: tuple[GroupSolution, CrossMatches] | None = None
     for turn in range(config.refine.rounds):
         most = config.refine.frames[0] if turn == 0 else config.refine.frames[1]
         chosen = [int(k) for k in spread_voters(len(local.frames), most)]
@@ -135,9 +140,12 @@ def _refined(
         support = 0 if better is None else distinct_support(matches, better.inliers, camera.width / 100.0)
         if better is None or support < config.refine.least_support:
             figures = {"support": float(support), "round": float(turn)}
-            return Refusal("place-not-confirmed", f"Only {support} matches agree with a view from there.", figures)
+            refusal = Refusal("place-not-confirmed", f"Only {support} matches agree with a view from there.", figures)
+            agrees = np.zeros(len(matches), bool) if better is None else better.inliers
+            seen = _shown(prepared, local, (better or solution).cams_from_world, matches, agrees, camera)
+            return Settled(None, figures, refusal, float(support), cross_view=seen)
         solution = better
-        found = (solution, subset(matches, solution.inliers), len(matches))
+        found = (solution, matches)
     assert found is not None
     return found
 
@@ -153,10 +161,23 @@ def _settle(
 ) -> Settled:
     """One place refined, adjusted against the real aerial photos and judged."""
     result = _refined(prepared, frames, local, start, camera, matcher, config)
-    if isinstance(result, Refusal):
-        return Settled(None, result.figures, result, result.figures.get("support", 0.0))
-    solution, matches, total = result
-    return _adjusted(prepared, frames, local, solution, matches, total, camera, config)
+    if isinstance(result, Settled):
+        return result
+    return _adjusted(prepared, frames, local, *result, camera, config)
+
+
+def _shown(
+    prepared: PreparedScaffold,
+    local: LocalGroup,
+    poses: tuple[Pose, ...],
+    matches: CrossMatches,
+    agrees: Bools,
+    camera: Camera,
+    points: Floats | None = None,
+) -> CrossView | None:
+    """A few of the matches; `points` where they were adjusted."""
+    at = matches.points if points is None else points
+    return shown_matches(matches, at, agrees, poses, camera, local.frames, prepared.scaffold.views)
 
 
 def _adjusted(
@@ -164,12 +185,12 @@ def _adjusted(
     frames: GroundFrames,
     local: LocalGroup,
     solution: GroupSolution,
-    matches: CrossMatches,
-    total: int,
+    found: CrossMatches,
     camera: Camera,
     config: AnchorConfig,
 ) -> Settled:
-    """The group against the real aerial photos, and the verdict on it."""
+    """The group against the real aerial photos, and the verdict on it; the solution was made from all of `found`."""
+    matches = subset(found, solution.inliers)
     done = adjust_fixed_aerial(
         prepared.atlas,
         camera,
@@ -182,11 +203,17 @@ def _adjusted(
     )
     if done is None:
         gone = Refusal("nothing-left", "The aerial photos confirm too few of the matches.")
-        return Settled(None, {}, gone, 0.0)
+        seen = _shown(prepared, local, solution.cams_from_world, found, np.zeros(len(found), bool), camera)
+        return Settled(None, {}, gone, 0.0, cross_view=seen)
     halves = compare_halves(matches, local, camera, solution.world_from_local)
     matched = len(np.unique(matches.frame))
-    figures = measure(done, matches, total, matched, local, prepared.ground, camera, halves)
-    return Settled(done, figures, judge(figures, config.verdict), figures["support"])
+    figures = measure(done, matches, len(found), matched, local, prepared.ground, camera, halves)
+    agreeing, points = np.flatnonzero(solution.inliers)[done.cross], found.points.copy()
+    points[agreeing] = done.points
+    agrees = np.isin(np.arange(len(found)), agreeing)
+    focal = with_focal(camera, done.focal_scale)
+    seen = _shown(prepared, local, done.cams_from_world, found, agrees, focal, points)
+    return Settled(done, figures, judge(figures, config.verdict), figures["support"], cross_view=seen)
 
 
 # --- one group ---------------------------------------------------------------------------------------------------
@@ -322,8 +349,7 @@ def _settle_on_photos(
     solution = solve_group(sightings(matches, camera), local.cams_from_local, prepared.ground.up, config.refine.solve)
     if solution is None:
         return Settled(None, {}, Refusal("no-place", "The matches agree with no place."), 0.0)
-    agreeing = subset(matches, solution.inliers)
-    return _adjusted(prepared, frames, local, solution, agreeing, len(matches), camera, config)
+    return _adjusted(prepared, frames, local, solution, matches, camera, config)
 
 
 def _rungs(
@@ -376,18 +402,19 @@ def localise_group(
         return _frame_by_frame(prepared, frames, group, near, matcher, config), 1.0
     attempts: list[Refusal] = []
     figures: dict[str, float] = {}
+    seen: CrossView | None = None
     for indices, settings in _rungs(frames, group, config):
         settled, local = _attempt(prepared, frames, indices, near, matcher, settings)
-        figures = settled.figures or figures
+        figures, seen = settled.figures or figures, settled.cross_view or seen
         if settled.refusal is None and settled.done is not None and local is not None:
             kept = tuple(i for i in indices if i in local.frames)
             poses = _anchor_poses(settled.done, local, kept, settled.figures)
             scale = local.focal_scale * settled.done.focal_scale
             accepted = replace(group, frames=kept)
-            return LocalisedGroup(accepted, poses, None, settled.figures, tuple(attempts)), scale
+            return LocalisedGroup(accepted, poses, None, settled.figures, tuple(attempts), seen), scale
         attempts.append(settled.refusal or Refusal("no-place", "No place was found."))
     last = attempts.pop()
-    return LocalisedGroup(group, (), last, figures, tuple(attempts)), 1.0
+    return LocalisedGroup(group, (), last, figures, tuple(attempts), seen), 1.0
 
 
 def _frame_by_frame(

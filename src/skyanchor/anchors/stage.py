@@ -106,7 +106,7 @@ def disagreeing(groups: list[LocalisedGroup], config: PriorConfig) -> list[int]:
 
 def _refused(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:
     reason = Refusal("off-the-walk", "Other groups lie farther away than the frames between them allow.", group.figures)
-    return LocalisedGroup(original, (), reason, group.figures, group.attempts)
+    return LocalisedGroup(original, (), reason, group.figures, group.attempts, group.cross_view)
 
 
 def neighbour_prior(groups: list[LocalisedGroup], index: int, ground: Ground, config: PriorConfig) -> tuple[Near, ...]:

@@ -1,0 +1,72 @@
+"""Matches that people look at: pixels of the real photos, from the pairs that agree most, good and bad."""
+
+from pathlib import Path
+
+import numpy as np
+
+from skyanchor.anchors.evidence import CrossMatches
+from skyanchor.anchors.showing import PAIRS, PER_PAIR, shown_matches
+from skyanchor.geometry import cameras, rigid
+from skyanchor.types import CrossView, View
+
+UP = np.array([0.0, 0.0, 1.0])
+GROUND, AERIAL = cameras.pinhole(400, 224, 290.0), cameras.pinhole(640, 480, 500.0)
+POSES = tuple(rigid.look_at(np.array([0.0, y, 1.7]), np.array([0.0, y + 9.0, 2.0]), UP) for y in (0.0, 1.0, 2.0))
+VIEWS = tuple(
+    View(f"a{k}.jpg", Path(f"a{k}.jpg"), AERIAL, rigid.look_at(np.array([k - 4.0, -6.0, 30.0]), np.zeros(3), UP))
+    for k in range(4)
+)
+
+
+def matches(count: int = 200, seed: int = 0) -> tuple[CrossMatches, np.ndarray]:
+    """Exact matches, and every fifth 30 pixels off."""
+    rng = np.random.default_rng(seed)
+    points = np.c_[rng.uniform(-4, 4, count), rng.uniform(8, 14, count), rng.uniform(0, 4, count)]
+    frame, source = rng.integers(0, 3, count), rng.choice([0, 1, 1, 2], count)
+    xy = np.stack(
+        [cameras.project(GROUND, rigid.apply(POSES[f], x[None]))[0] for f, x in zip(frame, points, strict=True)]
+    )
+    bad = np.arange(count) % 5 == 0
+    xy[bad, 0] += 30.0
+    none = np.zeros((count, 3))
+    return CrossMatches(frame, xy, np.ones(count), points, none, source, np.zeros(count, np.int64)), ~bad
+
+
+def shown(found: CrossMatches, agrees: np.ndarray) -> CrossView | None:
+    return shown_matches(found, found.points, agrees, POSES, GROUND, (40, 41, 42), VIEWS)
+
+
+def test_pixels_lie_where_the_photos_show_the_points() -> None:
+    found, agrees = matches()
+    seen = shown(found, agrees)
+    assert seen is not None and 0 < len(seen.frame) <= PAIRS * PER_PAIR
+    np.testing.assert_allclose(seen.residual_px[seen.agrees], 0.0, atol=1e-9)
+    np.testing.assert_allclose(seen.residual_px[~seen.agrees], 30.0, atol=1e-6)
+    assert 0.05 < np.mean(~seen.agrees) < 0.4
+    for f, v, xy, above in zip(seen.frame, seen.view, seen.ground_xy, seen.aerial_xy, strict=True):
+        row = int(np.argmin(np.abs(found.xy - xy).sum(axis=1)))
+        assert found.frame[row] + 40 == f and found.source[row] == v
+        want = cameras.project(AERIAL, rigid.apply(VIEWS[v].cam_from_world, found.points[row][None]))[0]
+        np.testing.assert_allclose(above, want)
+
+
+def test_the_pairs_with_the_most_agreement_come_first_and_differ() -> None:
+    found, agrees = matches()
+    seen = shown(found, agrees)
+    assert seen is not None
+    pairs = list(dict.fromkeys(zip(seen.frame.tolist(), seen.view.tolist(), strict=True)))
+    assert len(pairs) == PAIRS and len({f for f, _ in pairs}) == len({v for _, v in pairs}) == PAIRS
+    counts = {
+        (int(f), int(v)): int((agrees & (found.frame == f) & (found.source == v)).sum())
+        for f in range(3)
+        for v in range(3)
+    }
+    assert counts[pairs[0][0] - 40, pairs[0][1]] == max(counts.values())
+
+
+def test_nothing_matched_nothing_shown() -> None:
+    found, agrees = matches()
+    none = CrossMatches(*(getattr(found, name)[:0] for name in CrossMatches.__dataclass_fields__))
+    assert shown(none, agrees[:0]) is None
+    everything_bad = shown(found, np.zeros(len(found), bool))
+    assert everything_bad is not None and not everything_bad.agrees.any()
