@@ -54,6 +54,21 @@ def write_through(path: Path, write: Callable[[Path], None]) -> None:
     sync_folder(path.parent)
 
 
+def link(source: Path, target: Path) -> None:
+    """The same file under a second name, or a copy where the disk knows no links; what is there already stays."""
+
+    def copy(draft: Path) -> None:
+        shutil.copyfile(source, draft)
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return
+    except OSError:
+        write_through(target, copy)
+
+
 def sync_tree(path: Path) -> None:
     """Make sure that a file or everything in a folder is on the disk."""
     for item in [path, *path.rglob("*")] if path.is_dir() else [path]:

@@ -3,6 +3,7 @@
     RUN/1-scaffold/  2-anchors/  3-trajectory/  4-scene/      results, recipe.json in each, written last
     RUN/<stage>/progress/                                     what an unfinished stage has so far
     RUN/timings.json  log.txt  .state/                        seconds, log, lock and digests: never compared
+    RUN/.state/shared/                                        where it exists: what variants of a run make only once
 
 A stage without recipe.json is unfinished. Its finished units are whole files and are kept; everything else is made
 again. The same recipe skips a stage, another one is an error that names the difference, or replaces it under redo.
@@ -31,6 +32,7 @@ RECIPE = "recipe.json"
 PROGRESS = "progress"
 TIMINGS = "timings.json"
 STATE = ".state"
+SHARED = "shared"
 
 PACKAGES = ("skyanchor", "numpy", "pycolmap", "opencv-python-headless", "torch", "numba", "poselib")
 """Whose versions may change a result's bytes."""
@@ -149,28 +151,57 @@ class Stage:
         """The value that `save` wrote."""
         return files.load(self.path(name), kind)
 
-    def cached(self, name: str, kind: type[T], make: Callable[[], T]) -> T:
-        """The saved value, made and saved first where it is not there yet."""
-        if not self.path(name).is_file():
-            self.save(name, make())
+    def cached(self, name: str, kind: type[T], make: Callable[[], T], basis: object = None) -> T:
+        """The saved value, made and saved first where it is not there yet; for `basis` see `produce`."""
+        if not self.path(name).is_file() and not self._borrowed(name, basis):
+            files.save(self.path(name), make())
+            self._lend(name, basis)
         return self.load(name, kind)
 
-    def produce(self, step: str, jobs: Mapping[str, Job], executor: Executor) -> list[Path]:
+    def produce(self, step: str, jobs: Mapping[str, Job], executor: Executor, basis: object = None) -> list[Path]:
         """The files that the jobs write, in the order of the jobs; jobs whose file is there are not run.
 
-        A job is called with `out`, the path of its file, besides its arguments, and writes it whole.
+        A job is called with `out`, the path of its file, besides its arguments, and writes it whole. `basis` is what of
+        the settings the files depend on: variants of a run that agree on it share them and do not count their seconds.
         """
         missing = {name: job for name, job in jobs.items() if not self.path(name).is_file()}
+        missing = {name: job for name, job in missing.items() if not self._borrowed(name, basis)}
+        names = list(missing)
         ready = _counter(len(jobs) - len(missing))
         self.run.listen(Progress(self.recipe.stage, step, len(jobs) - len(missing), len(jobs)))
 
         def tell(index: int, result: Json) -> None:
-            self._clock.mark()
+            self._lend(names[index], basis)
             self.run.listen(Progress(self.recipe.stage, step, next(ready), len(jobs)))
 
         calls = [Job(job.function, {**job.arguments, "out": str(self.path(name))}) for name, job in missing.items()]
         executor.run(calls, self.run.listen, tell)
         return [self.path(name) for name in jobs]
+
+    def _shared(self, name: str, basis: object) -> Path | None:
+        """Where variants of this run share a file; None where nothing is shared."""
+        folder = self.run.root / STATE / SHARED
+        if basis is None or not folder.is_dir():
+            return None
+        given = (self.recipe.stage, self.recipe.inputs, self.recipe.upstream, self.recipe.versions, basis)
+        return folder / files.digest(codec.dumps(given).encode()) / name
+
+    def _borrowed(self, name: str, basis: object) -> bool:
+        """Whether another variant had the file; it is here as well then."""
+        shared = self._shared(name, basis)
+        if shared is None or not shared.is_file():
+            return False
+        files.link(shared, self.path(name))
+        return True
+
+    def _lend(self, name: str, basis: object) -> None:
+        """Let other variants have the file that was made just now, and count its seconds if it is this one's alone."""
+        shared = self._shared(name, basis)
+        if shared is None:
+            self._clock.mark()
+            return
+        files.link(self.path(name), shared)
+        self._clock.skip()
 
     def finish(self, figures: Mapping[str, float] | None = None) -> None:
         """Declare the result complete: everything to the disk, then the recipe, then the progress away."""
@@ -199,6 +230,10 @@ class Stopwatch:
         self._since = now
         self._write(total)
         return total
+
+    def skip(self) -> None:
+        """Leave out the time since the last mark."""
+        self._since = time.monotonic()
 
     def _write(self, seconds: float) -> None:
         known = {**timings(self.path.parent), self.stage: round(seconds, 3)}

@@ -159,13 +159,13 @@ def _street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> list[De
     chosen = depth_views(plan.views, plan.config)
     calls = {k: Job.of(measure_street_job, plan=stage.path(shared), view=k) for k in chosen}
     first = {_street_file("measured", plan.views[k]): call for k, call in calls.items()}
-    measured = stage.produce("street depth measured", first, executor)
+    measured = stage.produce("street depth measured", first, executor, plan.config)
     work = {}
     for i, k in enumerate(chosen):
         near = [measured[j] for j in range(max(0, i - NEIGHBOURS), min(len(chosen), i + NEIGHBOURS + 1)) if j != i]
         call = Job.of(agree_street_job, plan=stage.path(shared), measured=[measured[i], *near])
         work[_street_file("street", plan.views[k])] = call
-    return [load_depth(path) for path in stage.produce("street depth confirmed", work, executor)]
+    return [load_depth(path) for path in stage.produce("street depth confirmed", work, executor, plan.config)]
 
 
 def _street_file(folder: str, view: View) -> str:

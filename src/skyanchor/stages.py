@@ -191,15 +191,16 @@ def _localised(
         maps = tuple(load_depth(depth_path(above.path("depth"), view.name)) for view in scaffold.views)
         return fuse_surface(maps, scaffold.up, config.surface)
 
-    surface = stage.cached(f"{PROGRESS}/{jobs.SURFACE}", Surface, fused)
-    ground = stage.cached(f"{PROGRESS}/{jobs.GROUND}", Ground, lambda: find_ground(surface))
+    surface = stage.cached(f"{PROGRESS}/{jobs.SURFACE}", Surface, fused, config.surface)
+    ground = stage.cached(f"{PROGRESS}/{jobs.GROUND}", Ground, lambda: find_ground(surface), config.surface)
 
     def described() -> PlaceIndex:
         atlas = AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
         matcher, near = config.places.features.load(), config.prior.near
         return build_places(atlas, ground, scaffold.points, sequence.camera, matcher, config.places, near, run.listen)
 
-    stage.cached(f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, described)
+    basis = (config.surface, config.places, config.prior.near, sequence.camera)
+    stage.cached(f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, described, basis)
 
     def verdicts(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         return _verdicts(stage, tasks, executor)
