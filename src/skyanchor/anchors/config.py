@@ -11,7 +11,7 @@ from skyanchor.anchors.places import Near, PlacesConfig
 from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.surface import SurfaceConfig
 from skyanchor.anchors.verdict import VerdictConfig
-from skyanchor.matching import Sift, VerifyConfig, XFeat, XFeatStar
+from skyanchor.matching import AnyMatcher, Sift, VerifyConfig, XFeat, XFeatStar
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RefineConfig:
 
     width: int = 640
     """Of the bridges, pixels; ground photos are matched at this width too."""
-    matcher: XFeatStar = field(default_factory=lambda: XFeatStar(keypoints=4000, longest=640))
+    matcher: AnyMatcher = field(default_factory=lambda: XFeatStar(keypoints=4000, longest=640))
     """Ground frames with bridges."""
     rounds: int = 2
     """Render, match, solve."""
