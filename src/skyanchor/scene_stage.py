@@ -92,6 +92,11 @@ class SceneRecord:
     hidden: int
 
 
+def resolved_update(config: SceneConfig) -> UpdateConfig:
+    """The settings of the update, the device's preset where none were given."""
+    return config.update or preset(load_engine(config.device).device)
+
+
 def scene_stage(
     run: RunFolder, survey: Survey, above: Stage, trajectory: Trajectory, config: SceneConfig, executor: Executor
 ) -> Stage:

@@ -157,12 +157,12 @@ def held_out_views(run: Path) -> tuple[Path, Path]:
     return views / "aerial", views / "ground"
 
 
-def render_metrics(views: Path, perceptual: Perceptual | None = None) -> ImageMetrics:
-    """Means over the pairs render/NAME.png and photo/NAME.png."""
-    names = sorted(path.name for path in (views / "render").glob("*.png"))
+def render_metrics(views: Path, perceptual: Perceptual | None = None, drawn: str = "render") -> ImageMetrics:
+    """Means over the pairs DRAWN/NAME.png and photo/NAME.png; `drawn` may be "before", the scene without its update."""
+    names = sorted(path.name for path in (views / drawn).glob("*.png"))
     if not names:
         return ImageMetrics(None, None, None)
-    pairs = [(read_pixels(views / "render" / name), read_pixels(views / "photo" / name)) for name in names]
+    pairs = [(read_pixels(views / drawn / name), read_pixels(views / "photo" / name)) for name in names]
     return ImageMetrics(
         float(np.mean([psnr(*pair) for pair in pairs])),
         float(np.mean([ssim(*pair) for pair in pairs])),

@@ -1,0 +1,165 @@
+"""What can be left out of the method to measure what it is worth: the paper's variants, and matchers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from skyanchor import records
+from skyanchor.errors import SkyAnchorError
+from skyanchor.matching import AnyMatcher, LighterGlue, LightGlue, Mast3r, Roma, Sift, Vismatch, XFeat, XFeatStar
+from skyanchor.pipeline import PipelineConfig
+from skyanchor.scene_stage import resolved_update
+
+Table: TypeAlias = Literal["anchors", "trajectory", "update", "matchers"]
+"""Which of the tables a variant belongs to."""
+Change: TypeAlias = Callable[[PipelineConfig], PipelineConfig]
+"""The method's settings as a variant has them."""
+
+STAGES: dict[Table, str] = {
+    "anchors": records.ANCHORS,
+    "trajectory": records.TRAJECTORY,
+    "update": records.SCENE,
+    "matchers": records.ANCHORS,
+}
+"""The stage that the variants of a table run again."""
+FULL = "full method"
+MATCHER = "matcher-"
+"""Begins the names of variants with another matcher."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The method with one thing changed."""
+
+    table: Table
+    name: str
+    """Of its run folder."""
+    label: str
+    """What the tables call it, the paper's words where it has them."""
+    change: Change
+
+
+def all_variants(table: Table) -> tuple[Variant, ...]:
+    """The paper's variants of a stage, and ours, in the paper's order."""
+    return {"anchors": anchor_variants, "trajectory": trajectory_variants, "update": update_variants}[table]()
+
+
+# --- anchors ------------------------------------------------------------------------------------------------------
+
+
+def anchor_variants() -> tuple[Variant, ...]:
+    """Anchor localisation; the visibility graph serves direct matching, so it is left out together with the bridges."""
+    rows: tuple[tuple[str, str, dict[str, bool]], ...] = (
+        ("no-bridges", "w/o bridges: aerial photos matched directly", {"bridges": False}),
+        (
+            "no-visibility-graph",
+            "w/o bridges and aerial visibility graph",
+            {"bridges": False, "visibility_graph": False},
+        ),
+        ("no-ground-first", "w/o ground-first reconstruction", {"ground_first": False}),
+        ("no-metric-alignment", "w/o global metric alignment", {"metric_alignment": False}),
+        ("single-frame", "single-frame localisation", {"single_frame": True}),
+    )
+    return tuple(Variant("anchors", name, label, _anchors_without(switches)) for name, label, switches in rows)
+
+
+def _anchors_without(switches: dict[str, bool]) -> Change:
+    def change(config: PipelineConfig) -> PipelineConfig:
+        ablation = replace(config.anchors.ablation, **switches)
+        return replace(config, anchors=replace(config.anchors, ablation=ablation))
+
+    return change
+
+
+# --- trajectory ---------------------------------------------------------------------------------------------------
+
+
+def trajectory_variants() -> tuple[Variant, ...]:
+    """Trajectory recovery; a group size that is the method's own is the full method."""
+    rows: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("no-anchor-init", "w/o anchor initialisation", {"anchor_initialisation": False}),
+        ("anchors-not-fixed", "w/o fixed anchor poses", {"fixed_anchors": False}),
+        ("front-only", "front-anchor-only adjustment", {"rear_anchors": False}),
+        ("no-anchored-adjustment", "w/o anchor-constrained adjustment", {"anchored_adjustment": False}),
+        ("no-3d-aware-selection", "w/o 3D-aware keyframe selection", {"aware_of_points": False}),
+        ("group-size-2", "anchor group size (2, 2)", {"group_size": 2}),
+        ("group-size-4", "anchor group size (4, 4)", {"group_size": 4}),
+        ("group-size-6", "anchor group size (6, 6)", {"group_size": 6}),
+    )
+    return tuple(Variant("trajectory", name, label, _trajectory_without(switches)) for name, label, switches in rows)
+
+
+def _trajectory_without(switches: dict[str, Any]) -> Change:
+    def change(config: PipelineConfig) -> PipelineConfig:
+        ablation = replace(config.trajectory.ablation, **switches)
+        return replace(config, trajectory=replace(config.trajectory, ablation=ablation))
+
+    return change
+
+
+# --- update -------------------------------------------------------------------------------------------------------
+
+
+def update_variants() -> tuple[Variant, ...]:
+    """Scene update; the aerial-only row needs no run, see `AERIAL_ONLY`."""
+    rows: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("from-scratch", "trained from scratch", {"from_scratch": True}),
+        ("not-frozen", "w/o frozen aerial model", {"frozen": False}),
+        ("no-adjustment-init", "w/o points of the anchored adjustment", {"seeds": "random"}),
+        ("no-joint-refinement", "w/o joint refinement", {"joint": None}),
+    )
+    return tuple(Variant("update", name, label, _update_without(switches)) for name, label, switches in rows)
+
+
+AERIAL_ONLY = Variant("update", "aerial-only", "aerial only", lambda config: config)
+"""The scene before the update: the full run has drawn its held-out views too."""
+
+
+def _update_without(switches: dict[str, Any]) -> Change:
+    def change(config: PipelineConfig) -> PipelineConfig:
+        update = replace(resolved_update(config.scene), **switches)
+        return replace(config, scene=replace(config.scene, update=update))
+
+    return change
+
+
+# --- matchers -----------------------------------------------------------------------------------------------------
+
+MATCHERS: dict[str, AnyMatcher] = {
+    "sift": Sift(),
+    "xfeat": XFeat(),
+    "xfeat-star": XFeatStar(),
+    "lighterglue": LighterGlue(),
+    "lightglue-aliked": LightGlue(),
+    "lightglue-disk": LightGlue(detector="disk"),
+    "aerial-mast3r": Mast3r(),
+    "mast3r": Mast3r(variant="original"),
+    "roma": Roma(),
+    "romav2": Roma(version=2),
+}
+"""Matchers as the command line names them; vismatch:NAME is any of that package."""
+VISMATCH = "vismatch:"
+
+
+def matcher_of(name: str) -> AnyMatcher:
+    """The matcher that a name of the command line means."""
+    if name.startswith(VISMATCH):
+        return Vismatch(name=name.removeprefix(VISMATCH))
+    if name not in MATCHERS:
+        raise SkyAnchorError(f"--matchers {name}: there are {', '.join(MATCHERS)} and {VISMATCH}NAME")
+    return MATCHERS[name]
+
+
+def matcher_variant(name: str) -> Variant:
+    """The method with another cross-view matcher, on pictures of the size that the method matches."""
+    chosen = matcher_of(name)
+
+    def change(config: PipelineConfig) -> PipelineConfig:
+        refine = config.anchors.refine
+        most = min(chosen.keypoints, refine.matcher.keypoints)
+        matcher = replace(chosen, keypoints=most, longest=refine.matcher.longest)
+        return replace(config, anchors=replace(config.anchors, refine=replace(refine, matcher=matcher)))
+
+    return Variant("matchers", MATCHER + name.replace(":", "-"), name, change)
