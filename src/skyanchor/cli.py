@@ -80,8 +80,8 @@ def _stage_verb(name: str, given: Sequence[str]) -> Callable[..., None]:
     words = " ".join(given).replace("=", " ").split()
     chosen = words[words.index("--preset") + 1] if "--preset" in words[:-1] else "cpu"
     default = next((config for preset, config in pipeline.PRESETS.items() if preset == chosen), pipeline.CPU)
-    verbs = {"anchors": pipeline.run_anchors, "trajectory": pipeline.run_trajectory, "update": commands.run_update}
-    return commands.verb(verbs[name], default)
+    verbs = {"anchors": pipeline.run_anchors, "trajectory": pipeline.run_trajectory, "update": pipeline.run_update}
+    return commands.verb(commands.reported(verbs[name]), default)
 
 
 def _not_asked() -> None:
@@ -205,20 +205,48 @@ def evaluate(run: RunPath, /, truth: Path, align: bool = False) -> None:
 
 
 @app.command
+def ablate(
+    run: RunPath,
+    /,
+    truth: Path,
+    stages: str | None = None,
+    matchers: str | None = None,
+    only: str | None = None,
+    workers: int = 1,
+    redo: bool = False,
+) -> None:
+    """Run variants of a run with parts of the method left out; prints the paper's tables, writes RUN/ablations.md.
+
+    Args:
+        run: Run folder; its finished stages are what the variants stand on.
+        truth: COLMAP model with the true poses of the ground sequence; images are matched by name.
+        stages: Which stages to vary, of anchors,trajectory,update; those that the run holds without it.
+        matchers: Also try these cross-view matchers for the anchors, e.g. sift,xfeat-star,lightglue-aliked.
+        only: Variants to run, by the names of their folders, e.g. front-only,group-size-2; all without it.
+        workers: Worker processes; 1 works in this process, 0 takes one per core.
+        redo: Replace variants that were made with other settings or inputs.
+    """
+    from skyanchor.commands import ablated
+    from skyanchor.evaluation.ablation_tables import NOTE, tables
+
+    record, path = ablated(run, truth, stages, matchers, only, workers, redo)
+    for table in tables(record):
+        _print_table(table.title, table.header, table.rows)
+    print(f"{NOTE}\nwritten to {path}")
+
+
+@app.command
 def report(run: RunPath, /, truth: Path | None = None) -> None:
-    """Write RUN/report.html: one page with the verdict, the map, every group and submap, and the settings.
+    """Write RUN/report.html, one page with everything there is to see of a run, and plots/*.png for papers.
 
     Args:
         run: Run folder.
         truth: COLMAP model with the true poses, only to be drawn on the map.
     """
-    from skyanchor.commands import remembered
     from skyanchor.report.folder import write_report
-    from skyanchor.scaffold import load_scaffold
+    from skyanchor.report.run_data import run_scaffold
 
-    inputs = remembered(run, None, None, None, None)
-    scaffold = load_scaffold(inputs.aerial, inputs.images, inputs.splats)
-    print(f"written to {write_report(run, scaffold, truth)}")
+    print(f"written to {write_report(run, run_scaffold(run), truth)}")
 
 
 @patch.command

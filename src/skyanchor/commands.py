@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import tyro
 
-from skyanchor import files, pipeline, records
+from skyanchor import files, records
 from skyanchor.anchors.places import Near
-from skyanchor.errors import SkyAnchorError
+from skyanchor.errors import InputError, SkyAnchorError
 from skyanchor.events import Note
 from skyanchor.executor import Executor, InProcess, Processes
 from skyanchor.pipeline import Inputs, PipelineConfig, Preset
 from skyanchor.report.progress import display, every, log_file
-from skyanchor.run_folder import RECIPE, STATE, RunFolder
-from skyanchor.scaffold import load_scaffold
+from skyanchor.run_folder import STATE, RunFolder
+
+if TYPE_CHECKING:
+    from skyanchor.evaluation.ablate import AblationRecord
 
 Settings: TypeAlias = Annotated[PipelineConfig, tyro.conf.arg(name="")]
 Work: TypeAlias = Callable[[RunFolder, Inputs, PipelineConfig, Executor], object]
 """A function of the pipeline that runs the stages up to one."""
+SETTINGS = "settings.json"
+"""In .state/: the settings of the last time."""
+ABLATIONS = "ablations.md"
 
 
 def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
@@ -64,7 +69,9 @@ def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
             settings = replace(settings, anchors=replace(settings.anchors, prior=prior))
         engine: Executor = InProcess() if workers == 1 else Processes(workers)
         with opened(out, redo) as folder:
-            work(folder, remembered(out, scaffold, ground, images, splats), settings, engine)
+            inputs = remembered(out, scaffold, ground, images, splats)
+            files.save(out / STATE / SETTINGS, settings)
+            work(folder, inputs, settings, engine)
 
     return command
 
@@ -85,6 +92,15 @@ def opened(root: Path, redo: bool) -> Iterator[RunFolder]:
         yield run
 
 
+def remembered_settings(run: Path) -> PipelineConfig:
+    """The settings of the last time."""
+    path = run / STATE / SETTINGS
+    if not path.is_file():
+        advice = "Run its last verb once more with the same options: nothing is done again."
+        raise InputError(run, "does not say with which settings it was made", advice)
+    return files.load(path, PipelineConfig)
+
+
 def remembered(run: Path, aerial: Path | None, ground: Path | None, images: Path | None, splats: Path | None) -> Inputs:
     """The inputs given now, else those of the last time."""
     path = run / STATE / "inputs.json"
@@ -99,13 +115,48 @@ def remembered(run: Path, aerial: Path | None, ground: Path | None, images: Path
     return inputs
 
 
-def run_update(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
-    """All stages, and the report: also when the anchors were refused, which is when people need it most."""
-    from skyanchor.report.folder import write_report
+def reported(work: Work) -> Work:
+    """The same work, and the report of what is there after it: also when it failed, for then people need it most."""
 
-    try:
-        pipeline.run_update(run, inputs, config, executor)
-    finally:
-        if (run.root / records.ANCHORS / RECIPE).is_file():
-            page = write_report(run.root, load_scaffold(inputs.aerial, inputs.images, inputs.splats, config.scaffold))
-            run.listen(Note("report", f"written to {page}"))
+    def run_and_report(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
+        try:
+            work(run, inputs, config, executor)
+        except SkyAnchorError:
+            with suppress(SkyAnchorError):
+                _report(run)
+            raise
+        _report(run)
+
+    return run_and_report
+
+
+def _report(run: RunFolder) -> None:
+    """report.html of the run, once there are anchors."""
+    from skyanchor.report.folder import write_report
+    from skyanchor.report.run_data import finished, run_scaffold
+
+    if finished(run.root, records.ANCHORS):
+        page = write_report(run.root, run_scaffold(run.root))
+        run.listen(Note("report", f"written to {page}"))
+
+
+def ablated(
+    root: Path, truth: Path, stages: str | None, matchers: str | None, only: str | None, workers: int, redo: bool
+) -> tuple[AblationRecord, Path]:
+    """The measured variants of a run that the options name, and the Markdown file that shows them."""
+    from skyanchor.evaluation import ablate, ablation_tables, perceptual
+
+    variants = ablate.chosen_variants(root, _words(stages), _words(matchers), _words(only))
+    config, weights = remembered_settings(root), perceptual.find_weights()
+    engine: Executor = InProcess() if workers == 1 else Processes(workers)
+    with opened(root, False) as run:
+        inputs = remembered(root, None, None, None, None)
+        lpips = weights.load() if weights is not None else None
+        record = ablate.ablate(ablate.Subject(run, inputs, config, engine, truth.resolve(), lpips, redo), variants)
+        files.write_bytes(root / ABLATIONS, ablation_tables.markdown(record).encode())
+    return record, root / ABLATIONS
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    """The names in a list with commas."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())

@@ -24,7 +24,8 @@ from skyanchor.report.content import (
     MapCamera,
     MapContent,
     MapFrame,
-    Picture,
+    MatchLine,
+    MatchPicture,
     Report,
     Scene3d,
     SubmapRow,
@@ -59,9 +60,12 @@ def example_report() -> Report:
     groups = (
         GroupRow(0, 0, 5, True, "", "", -9.0, 2.0, {"inliers": 812.0}),
         GroupRow(1, 12, 17, False, "look-alike", "two places fit", 5.0, 2.0, {"inliers": 40.0}, ("first try",)),
+        GroupRow(2, 18, 18, False, "no-place", "nothing looks like it", math.nan, math.nan),
     )
     comparisons = tuple(Comparison(k, k, uri, uri, uri, uri, 14.0, 23.0) for k in ("ground", "aerial"))
     walk = tuple((f.x, f.y, 1.7, 1.0, 0.0, 0.0) for f in frames)
+    lines = (MatchLine(10, 10, 30, 20, True, 0.8), MatchLine(40, 20, 9, 8, False, 31.0))
+    matched = MatchPicture(1, False, "f12.jpg", "a.jpg", uri, (64, 36), uri, (64, 36), lines)
     scene = Scene3d(
         base64.b64encode(splat_bytes(points, colors)).decode(), 4000, 9000, (0, 0, 1), walk, ((0, 0, 50, 0, 0, -1),)
     )
@@ -74,7 +78,7 @@ def example_report() -> Report:
         submaps=(SubmapRow(0, 0, 17, {"closure_m": 0.2}),),
         figures={"trajectory": {"ate_m": 0.08}},
         comparisons=comparisons,
-        matches=(Picture("group 0", uri),),
+        matches=(matched,),
         curves=(Curve("ground", (0.0, 10.0), (12.0, 20.0)),),
         seconds={"anchors": 12.0},
         scene=scene,
@@ -186,5 +190,33 @@ def test_slider_and_map_respond(browser: Any) -> None:
     )
     text = browser.execute_script(hover)
     assert "refused" in text and "two places fit" in text
+    chip = hover.replace("[data-group=", ".chips [data-group=").replace('"1"', '"2"')
+    assert "nothing looks like it" in browser.execute_script(chip)
     boxes = "return document.querySelectorAll('.legend input').length"
     assert browser.execute_script(boxes) >= 4
+
+
+@pytest.mark.browser
+def test_matches_are_lines_between_the_photos(browser: Any) -> None:
+    script = (
+        "return [...document.querySelectorAll('svg.matches g')].map((g) => "
+        "[g.getAttribute('class'), g.querySelector('line').getAttribute('y2'), g.getAttribute('aria-label')])"
+    )
+    assert browser.execute_script(script) == [
+        ["bad", "52", "thrown out, 31 px off in the street photo"],
+        ["good", "64", "agrees, 0.8 px off in the street photo"],
+    ]
+    assert "1 of 2 shown agree" in browser.execute_script("return document.querySelector('#matches').textContent")
+
+
+@pytest.mark.browser
+def test_nothing_is_wider_than_a_phone(browser: Any) -> None:
+    browser.set_window_size(500, 800)  # as narrow as headless Chromium gets; the page itself is then made narrower
+    browser.execute_script("document.body.style.width = '360px'")
+    wide = (
+        "return [...document.querySelectorAll('main *')].filter((n) => !n.closest('.scroll, pre, svg') && "
+        "n.getBoundingClientRect().right > 361).map((n) => n.outerHTML.slice(0, 90))"
+    )
+    assert browser.execute_script(wide) == []
+    browser.execute_script("document.body.style.width = ''")
+    browser.set_window_size(900, 700)

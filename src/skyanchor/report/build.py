@@ -19,7 +19,7 @@ from skyanchor.report.content import (
     MapCamera,
     MapContent,
     MapFrame,
-    Picture,
+    MatchPicture,
     RenderedView,
     Report,
     Scene3d,
@@ -51,7 +51,7 @@ class ReportInputs:
     views: tuple[RenderedView, ...] = ()
     scores: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """PSNR before and after per view name."""
-    matches: tuple[Picture, ...] = ()
+    matches: tuple[MatchPicture, ...] = ()
     curves: tuple[Curve, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)

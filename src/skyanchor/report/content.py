@@ -86,11 +86,35 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """An image with a caption."""
+class MatchLine:
+    """A match: from a pixel of the street picture to one of the aerial picture."""
 
-    caption: str
-    image: str
+    street_x: float
+    street_y: float
+    aerial_x: float
+    aerial_y: float
+    agrees: bool
+    residual_px: float
+    """In the street photo."""
+
+
+@dataclass(frozen=True)
+class MatchPicture:
+    """A street photo and a part of an aerial photo, with matches of an anchor group."""
+
+    group: int
+    accepted: bool
+    frame: str
+    """Name of the street photo."""
+    aerial_name: str
+    street: str
+    """Data URI."""
+    street_size: tuple[int, int]
+    """Width, height of the picture, pixels."""
+    aerial: str
+    """Data URI."""
+    aerial_size: tuple[int, int]
+    lines: tuple[MatchLine, ...]
 
 
 @dataclass(frozen=True)
@@ -132,7 +156,7 @@ class Report:
     figures: dict[str, dict[str, float]]
     """Tables of figures by heading."""
     comparisons: tuple[Comparison, ...] = ()
-    matches: tuple[Picture, ...] = ()
+    matches: tuple[MatchPicture, ...] = ()
     curves: tuple[Curve, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Pictures for the report: top view, error maps, matches drawn on photos, data URIs."""
+"""Pictures for the report: top view, error maps, data URIs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import base64
 import cv2
 import numpy as np
 
-from skyanchor.types import Bools, Bytes, Floats
-
-GOOD = (52, 168, 83)
-BAD = (217, 48, 37)
+from skyanchor.types import Bytes, Floats
 
 
 def data_uri(pixels: Bytes, quality: int = 85) -> str:
@@ -64,21 +61,3 @@ def error_map(photo: Bytes, render: Bytes, full_scale: float = 64.0) -> Bytes:
     difference = np.abs(photo.astype(np.float32) - render.astype(np.float32)).mean(axis=2)
     grey = np.clip(difference / full_scale * 255.0, 0, 255).astype(np.uint8)
     return np.ascontiguousarray(cv2.applyColorMap(grey, cv2.COLORMAP_INFERNO)[..., ::-1])
-
-
-def draw_matches(a: Bytes, b: Bytes, xy_a: Floats, xy_b: Floats, inlier: Bools, most: int = 120) -> Bytes:
-    """The two photos side by side at one height, inliers joined in green over outliers in red."""
-    height = min(a.shape[0], b.shape[0], 480)
-    scale_a, scale_b = height / a.shape[0], height / b.shape[0]
-    left = cv2.resize(a, (round(a.shape[1] * scale_a), height), interpolation=cv2.INTER_AREA)
-    right = cv2.resize(b, (round(b.shape[1] * scale_b), height), interpolation=cv2.INTER_AREA)
-    canvas = np.ascontiguousarray(np.concatenate([left, right], axis=1))
-    order = np.argsort(inlier, kind="stable")
-    for i in order[:: max(1, len(order) // most)]:
-        p = (round(xy_a[i, 0] * scale_a), round(xy_a[i, 1] * scale_a))
-        q = (round(xy_b[i, 0] * scale_b) + left.shape[1], round(xy_b[i, 1] * scale_b))
-        colour = GOOD if inlier[i] else BAD
-        cv2.line(canvas, p, q, colour, 1, cv2.LINE_AA)
-        cv2.circle(canvas, p, 2, colour, -1, cv2.LINE_AA)
-        cv2.circle(canvas, q, 2, colour, -1, cv2.LINE_AA)
-    return np.asarray(canvas, dtype=np.uint8)

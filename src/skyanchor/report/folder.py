@@ -1,4 +1,4 @@
-"""The report of a run folder, from whatever stages are there."""
+"""The report of a run folder, from whatever stages are there: one page, and plots for papers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from skyanchor.evaluation.metrics import METRICS, Metrics
 from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.records import AnchorsRecord
 from skyanchor.report.build import ReportInputs, build_report
-from skyanchor.report.content import SubmapRow
+from skyanchor.report.content import MatchPicture, Report, SubmapRow
+from skyanchor.report.match_pictures import StreetPhotos, match_pictures
 from skyanchor.report.page import render_page
+from skyanchor.report.plots import plot_curves, plot_map
+from skyanchor.report.run_data import finished, street_camera, street_photos
 from skyanchor.report.scene_folder import scene_part
 from skyanchor.run_folder import RECIPE, Recipe, timings
 from skyanchor.scaffold.georeference import moved_by
@@ -19,21 +22,31 @@ from skyanchor.trajectory import TrajectoryReport
 from skyanchor.types import Pose, Scaffold
 
 PAGE = "report.html"
+PLOTS = "plots"
 
 
 def write_report(run: Path, scaffold: Scaffold, truth: Path | None = None) -> Path:
-    """report.html in the run folder."""
-    if not (run / records.ANCHORS / RECIPE).is_file():
+    """report.html in the run folder, and plots/*.png beside it."""
+    if not finished(run, records.ANCHORS):
         raise InputError(run, "has no anchors yet", "Run `skyanchor anchors` or `skyanchor trajectory` first.")
-    page = render_page(build_report(report_inputs(run, scaffold, truth)))
-    files.write_bytes(run / PAGE, page.encode())
+    report = build_report(report_inputs(run, scaffold, truth))
+    files.write_bytes(run / PAGE, render_page(report).encode())
+    write_plots(run / PLOTS, report)
     return run / PAGE
+
+
+def write_plots(folder: Path, report: Report) -> None:
+    """trajectory.png, and curves.png where a scene was trained."""
+    folder.mkdir(exist_ok=True)
+    plot_map(report.map, folder / "trajectory.png")
+    if report.curves:
+        plot_curves(report.curves, folder / "curves.png")
 
 
 def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportInputs:
     """What the finished stages of a run say."""
     anchors = records.load_anchors(run)
-    posed = _finished(run, records.TRAJECTORY)
+    posed = finished(run, records.TRAJECTORY)
     recipe = files.load(run / (records.TRAJECTORY if posed else records.ANCHORS) / RECIPE, Recipe)
     scene = scene_part(run, scaffold)
     return ReportInputs(
@@ -47,6 +60,7 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
         submaps=_submaps(run) if posed else (),
         figures={**_figures(run), **(scene.figures or {})},
         truth=_truth(anchors, truth),
+        matches=_matches(run, anchors, scaffold),
         seconds=timings(run),
         settings=recipe.settings,
         versions=recipe.versions,
@@ -58,8 +72,12 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
     )
 
 
-def _finished(run: Path, stage: str) -> bool:
-    return (run / stage / RECIPE).is_file()
+def _matches(run: Path, anchors: AnchorsRecord, scaffold: Scaffold) -> tuple[MatchPicture, ...]:
+    camera = street_camera(run)
+    if camera is None or all(group.cross_view is None for group in anchors.anchors.groups):
+        return ()
+    street = StreetPhotos(anchors.names, street_photos(run), camera)
+    return match_pictures(anchors.anchors, scaffold.views, street)
 
 
 def _submaps(run: Path) -> tuple[SubmapRow, ...]:

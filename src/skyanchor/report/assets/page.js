@@ -37,11 +37,11 @@ function number(value, digits = 3) {
   return value.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : digits);
 }
 
-const words = (name) => name.replaceAll("_", " ");
+const words = (name) => name.replaceAll(/[_-]/g, " ");
 
 // --- tooltip: hover, focus or tap ---------------------------------------------------------------------------------
 const tip = byId("tip");
-function explain(node, text) {
+function explain(node, text, byKeyboard = true) {
   const show = (event) => {
     tip.textContent = text;
     tip.hidden = false;
@@ -54,8 +54,8 @@ function explain(node, text) {
   };
   for (const kind of ["pointerenter", "click", "focus"]) node.addEventListener(kind, show);
   for (const kind of ["pointerleave", "blur"]) node.addEventListener(kind, () => (tip.hidden = true));
-  node.setAttribute("tabindex", "0");
   node.setAttribute("aria-label", text);
+  if (byKeyboard) node.setAttribute("tabindex", "0");
 }
 document.addEventListener("click", () => (tip.hidden = true));
 
@@ -120,7 +120,18 @@ function drawMap() {
     explain(mark, groupText(group));
   }
   scaleBar(svg, width, height, scale);
-  part.append(make("div", { class: "map" }, svg), legend(layers), missingNote());
+  part.append(make("div", { class: "map" }, svg), legend(layers), placelessGroups(), missingNote());
+}
+
+function placelessGroups() {
+  const placeless = DATA.groups.filter((group) => group.x === null);
+  if (!placeless.length) return null;
+  const chips = placeless.map((group) => {
+    const chip = make("span", { class: "tag no", "data-group": group.index }, `group ${group.index}: ${words(group.reason)}`);
+    explain(chip, groupText(group));
+    return chip;
+  });
+  return make("p", { class: "chips" }, "Refused and not on the map, for they have no place: ", ...chips);
 }
 
 function groupText(group) {
@@ -185,13 +196,17 @@ function figureColumns(rows) {
   return names;
 }
 
+function verdictTag(group) {
+  return make("span", { class: "tag " + (group.accepted ? "ok" : "no") }, group.accepted ? "accepted" : "refused");
+}
+
 function drawGroups() {
   if (!DATA.groups.length) return;
   const part = section("groups", "Anchor groups", "Short runs of frames that were localised against the aerial photos. A refused group gets no pose: the walk is then held by the other groups.");
   const keys = figureColumns(DATA.groups).slice(0, 8);
   const rows = DATA.groups.map((group) => [
     group.index, `${group.first_frame}–${group.last_frame}`,
-    make("span", { class: "tag " + (group.accepted ? "ok" : "no") }, group.accepted ? "accepted" : "refused"),
+    verdictTag(group),
     group.accepted ? "" : `${words(group.reason)}. ${group.detail}`, ...keys.map((key) => group.figures[key] ?? null)]);
   part.append(table(["#", "frames", "verdict", "why", ...keys.map(words)], rows));
   for (const group of DATA.groups.filter((group) => group.attempts.length)) {
@@ -245,8 +260,34 @@ function drawComparisons() {
 
 function drawMatches() {
   if (!DATA.matches.length) return;
-  const part = section("matches", "Cross-view matches", "What tied each anchor group to the aerial photos.");
-  part.append(make("div", { class: "grid" }, ...DATA.matches.map((picture) => make("figure", {}, make("img", { src: picture.image, loading: "lazy", alt: picture.caption }), make("figcaption", {}, picture.caption)))));
+  const part = section("matches", "Cross-view matches", "What tied each anchor group to the aerial photos: a street photo above, the part of an aerial photo that shows the same place below. Some of the matches as they were found; green ones agree with the pose, red ones were thrown out. Point at a line to see how far off it is.");
+  for (const group of DATA.groups) {
+    const pictures = DATA.matches.filter((picture) => picture.group === group.index);
+    if (!pictures.length) continue;
+    part.append(make("h3", {}, `Group ${group.index}, frames ${group.first_frame}–${group.last_frame} `, verdictTag(group)));
+    if (!group.accepted) part.append(make("p", { class: "note" }, `${words(group.reason)}: ${group.detail}`));
+    part.append(make("div", { class: "grid" }, ...pictures.map(matchFigure)));
+  }
+}
+
+function matchFigure(picture) {
+  const gap = 8, [w, h] = picture.street_size, [aw, ah] = picture.aerial_size, top = h + gap;
+  const good = picture.lines.filter((line) => line.agrees).length;
+  const caption = `street ${picture.frame}, aerial ${picture.aerial_name}: ${good} of ${picture.lines.length} shown agree`;
+  const svg = shape("svg", { viewBox: `0 0 ${Math.max(w, aw)} ${top + ah}`, role: "img", "aria-label": caption, class: "matches" });
+  shape("image", { href: picture.street, x: 0, y: 0, width: w, height: h }, svg);
+  shape("image", { href: picture.aerial, x: 0, y: top, width: aw, height: ah }, svg);
+  const order = [...picture.lines].sort((a, b) => a.agrees - b.agrees);
+  for (const line of order) {
+    const mark = shape("g", { class: line.agrees ? "good" : "bad" }, svg);
+    const ends = { x1: line.street_x, y1: line.street_y, x2: line.aerial_x, y2: top + line.aerial_y };
+    shape("line", { ...ends, class: "touch" }, mark);
+    shape("line", ends, mark);
+    shape("circle", { cx: ends.x1, cy: ends.y1, r: 3.5 }, mark);
+    shape("circle", { cx: ends.x2, cy: ends.y2, r: 3.5 }, mark);
+    explain(mark, `${line.agrees ? "agrees" : "thrown out"}, ${number(line.residual_px, 1)} px off in the street photo`, false);
+  }
+  return make("figure", {}, svg, make("figcaption", {}, caption));
 }
 
 // --- curves and times ------------------------------------------------------------------------------------------------
