@@ -18,7 +18,16 @@ from typing import TypeAlias
 
 from skyanchor import files, pipeline, records
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
-from skyanchor.evaluation.ablations import AERIAL_ONLY, FULL, STAGES, Table, Variant, matcher_of
+from skyanchor.evaluation.ablations import (
+    AERIAL_ONLY,
+    FULL,
+    STAGES,
+    Table,
+    Variant,
+    all_variants,
+    matcher_of,
+    matcher_variant,
+)
 from skyanchor.evaluation.metrics import ImageMetrics, Metrics, Perceptual, evaluate_run, held_out_views, render_metrics
 from skyanchor.evaluation.poses import PoseMetrics
 from skyanchor.events import Note
@@ -26,6 +35,8 @@ from skyanchor.executor import Executor
 from skyanchor.pipeline import Inputs, PipelineConfig
 from skyanchor.run_folder import RECIPE, SHARED, STATE, RunFolder, timings
 
+VARIED: tuple[Table, ...] = ("anchors", "trajectory", "update")
+"""Stages with variants."""
 FOLDER, JSON = "ablations", "ablations.json"
 STAGE = "ablations"
 
@@ -92,6 +103,28 @@ class Subject:
     redo: bool = False
     """Replace variants that were made with other settings."""
     work: dict[str, Work] = field(default_factory=lambda: dict(WORK))
+
+
+def chosen_variants(
+    root: Path, stages: Sequence[str] = (), matchers: Sequence[str] = (), only: Sequence[str] = ()
+) -> tuple[Variant, ...]:
+    """The variants that names ask for; without any, those of every stage that the run holds."""
+    unknown = [name for name in stages if name not in VARIED]
+    if unknown:
+        raise SkyAnchorError(f"--stages {unknown[0]}: there are {', '.join(VARIED)}")
+    asked = [table for table in VARIED if table in stages]
+    if not stages and not matchers:
+        asked = [table for table in VARIED if (root / STAGES[table] / RECIPE).is_file()]
+    found = [variant for table in asked for variant in all_variants(table)]
+    found += [matcher_variant(name) for name in matchers]
+    if not found:
+        raise InputError(
+            root, "has no finished anchors, trajectory or scene", "Run those stages first, or name --stages."
+        )
+    missing = set(only) - {variant.name for variant in found}
+    if missing:
+        raise SkyAnchorError(f"--only {min(missing)}: there are {', '.join(variant.name for variant in found)}")
+    return tuple(variant for variant in found if not only or variant.name in only)
 
 
 def ablate(subject: Subject, variants: Sequence[Variant]) -> AblationRecord:

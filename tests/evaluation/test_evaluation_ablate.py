@@ -1,0 +1,200 @@
+"""Ablations of a run: stages reused, variants resumed, rows kept, and a real effect on a street of paper."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
+import paper_street
+
+from skyanchor import files, pipeline, records
+from skyanchor.errors import BackendError, InputError, RecipeError, SkyAnchorError
+from skyanchor.evaluation import ablate as ab
+from skyanchor.evaluation.ablation_tables import HEADERS, markdown, tables
+from skyanchor.evaluation.ablations import MATCHERS, all_variants, matcher_of, matcher_variant
+from skyanchor.evaluation.metrics import ImageMetrics
+from skyanchor.evaluation.poses import PoseMetrics
+from skyanchor.executor import Executor, InProcess
+from skyanchor.matching import Sift, Vismatch
+from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
+from skyanchor.run_folder import RunFolder
+from skyanchor.sequence import SequenceConfig
+from skyanchor.stages import trajectory_stage
+from skyanchor.trajectory import TrajectoryConfig
+from skyanchor.trajectory.config import AdjustConfig
+from skyanchor.types import AnchorPose, Anchors, LocalisedGroup
+
+FRAMES = 16
+CONFIG = PipelineConfig(
+    sequence=SequenceConfig(camera="PINHOLE,230,230,160,90"),
+    trajectory=TrajectoryConfig(
+        matcher=Sift(keypoints=600),
+        adjust=AdjustConfig(bootstrap_iterations=50, online_iterations=30, final_iterations=50, final_rounds=1),
+    ),
+)
+
+
+class FromTrueAnchors:
+    """Takes anchors from the truth and runs the trajectory stage on them, and counts how often it had to."""
+
+    def __init__(self, trajectory: bool = True) -> None:
+        self.trajectory = trajectory
+        self.runs: list[Path] = []
+
+    def __call__(self, run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
+        survey = read_survey(run, inputs, config)
+        true = paper_street.walk(FRAMES)
+        groups = tuple(
+            LocalisedGroup(group, tuple(AnchorPose(f, true[f], np.eye(6) * 1e-6) for f in group.frames), None, {})
+            for group in survey.sequence.groups
+        )
+        anchors = Anchors(groups, survey.sequence.camera)
+        stage = run.stage(records.ANCHORS, "given", {}, {})
+        if not stage.done:
+            stage.save(records.ANCHORS_FILE, records.AnchorsRecord(survey.names, survey.scaffold.georef, anchors))
+            stage.finish()
+        if self.trajectory and not (run.root / records.TRAJECTORY / "recipe.json").is_file():
+            self.runs.append(run.root)
+        if self.trajectory:
+            trajectory_stage(run, survey, stage, anchors, config.trajectory, executor)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("paper")
+    paper_street.write_scene(root, FRAMES)
+    return root
+
+
+def subject(run: RunFolder, scene: Path, work: ab.Work, config: PipelineConfig = CONFIG) -> ab.Subject:
+    inputs = Inputs(scene / "aerial", scene / "ground")
+    every = dict.fromkeys(ab.WORK, work)
+    return ab.Subject(run, inputs, config, InProcess(), scene / "ground/truth", work=every)
+
+
+def test_a_trajectory_ablation_of_a_real_run(scene: Path, tmp_path: Path) -> None:
+    work, root = FromTrueAnchors(), tmp_path / "run"
+    chosen = ab.chosen_variants(root, ["trajectory"], only=["no-anchor-init", "group-size-6"])
+    with RunFolder(root) as run:
+        first = ab.ablate(subject(run, scene, work), chosen)
+    rows = {row.name: row for row in first.rows}
+    full, without, same = rows["full-trajectory"], rows["no-anchor-init"], rows["group-size-6"]
+    assert [path.name for path in work.runs] == ["run", "no-anchor-init"]  # group size 6 is the method's own
+    assert full.poses is not None and full.poses.ate_m is not None and 0.0 < full.poses.ate_m < 0.05
+    assert without.poses is not None and (without.poses.ate_m is None or without.poses.ate_m > 2 * full.poses.ate_m)
+    assert same.poses == full.poses and full.seconds is not None and full.seconds > 0
+
+    variant = root / "ablations/no-anchor-init"
+    assert (variant / "2-anchors").readlink() == Path("../../2-anchors")
+    assert list((root / ".state/features").glob("*.npz")) and (variant / ".state/features").is_symlink()
+    assert not (variant / "3-trajectory").is_symlink() and (variant / "3-trajectory/model").is_dir()
+
+    more = ab.chosen_variants(root, ["trajectory"], only=["front-only", "no-anchor-init"])
+    with RunFolder(root) as run:
+        again = ab.ablate(subject(run, scene, work), more)
+        assert [path.name for path in work.runs[2:]] == ["front-only"]
+        assert {row.name for row in again.rows} == {*rows, "front-only"}
+        changed = replace(CONFIG, trajectory=replace(CONFIG.trajectory, tail_window=3))
+        with pytest.raises(RecipeError, match="tail_window"):
+            ab.ablate(subject(run, scene, work, changed), more)
+    assert files.load(root / ab.JSON, ab.AblationRecord) == again
+
+
+def test_a_variant_that_fails_says_why_and_the_others_go_on(scene: Path, tmp_path: Path) -> None:
+    good = FromTrueAnchors(trajectory=False)
+
+    def work(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
+        if config.anchors.ablation.single_frame:
+            raise SkyAnchorError("no frame has a pose")
+        good(run, inputs, config, executor)
+
+    names = ["no-bridges", "single-frame"]
+    with RunFolder(tmp_path) as run:
+        record = ab.ablate(subject(run, scene, work), ab.chosen_variants(tmp_path, ["anchors"], only=names))
+    problems = {row.name: row.problem for row in record.rows}
+    assert problems == {"no-bridges": "", "single-frame": "no frame has a pose", "full-anchors": ""}
+    assert "| single-frame localisation | no frame has a pose |" in markdown(record)
+
+
+def test_matchers_that_are_not_here_are_told(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(self: object, device: str = "cpu") -> None:
+        raise BackendError("The weights are not on this machine.")
+
+    monkeypatch.setattr(type(MATCHERS["mast3r"]), "load", absent)
+    work = FromTrueAnchors(trajectory=False)
+    variants = ab.chosen_variants(tmp_path, matchers=["mast3r", "sift"])
+    with RunFolder(tmp_path) as run:
+        record = ab.ablate(subject(run, scene, work), variants)
+    assert [row.name for row in record.rows] == ["matcher-mast3r", "matcher-sift", "full-matchers"]
+    assert "not on this machine" in record.rows[0].problem and record.rows[1].accepted == record.rows[1].groups == 2
+    (table,) = tables(record)
+    assert table.rows[1][:2] == ("sift", "2/2") and table.rows[2][0] == "full method"
+
+
+# --- choosing -----------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_variants_are_all_there() -> None:
+    names = {table: [v.name for v in all_variants(table)] for table in ab.VARIED}
+    assert names["anchors"] == [
+        "no-bridges",
+        "no-visibility-graph",
+        "no-ground-first",
+        "no-metric-alignment",
+        "single-frame",
+    ]
+    assert len(names["trajectory"]) == 8 and len(names["update"]) == 4
+    for table in ab.VARIED:
+        changed = [variant.change(pipeline.CPU) for variant in all_variants(table)]
+        assert len({repr(config) for config in changed}) == len(changed)
+        assert [config for config in changed if config.sequence != pipeline.CPU.sequence] == []
+
+
+def test_names_choose_and_wrong_ones_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no finished anchors"):
+        ab.chosen_variants(tmp_path)
+    files.save(tmp_path / records.TRAJECTORY / "recipe.json", {})
+    assert {v.table for v in ab.chosen_variants(tmp_path)} == {"trajectory"}
+    assert [v.table for v in ab.chosen_variants(tmp_path, matchers=["sift"])] == ["matchers"]
+    with pytest.raises(SkyAnchorError, match="--stages scene: there are anchors, trajectory, update"):
+        ab.chosen_variants(tmp_path, ["scene"])
+    with pytest.raises(SkyAnchorError, match="--only rear-only: there are no-anchor-init"):
+        ab.chosen_variants(tmp_path, ["trajectory"], only=["rear-only"])
+    with pytest.raises(SkyAnchorError, match="--matchers surf: there are sift"):
+        ab.chosen_variants(tmp_path, matchers=["surf"])
+
+
+def test_matchers_keep_the_size_of_the_pictures() -> None:
+    config = matcher_variant("lightglue-disk").change(pipeline.CPU)
+    held, own = config.anchors.refine.matcher, pipeline.CPU.anchors.refine.matcher
+    assert held.longest == own.longest and getattr(held, "detector", "") == "disk"
+    assert replace(config.anchors, refine=pipeline.CPU.anchors.refine) == pipeline.CPU.anchors
+    assert matcher_of("vismatch:loftr") == Vismatch(name="loftr")
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_the_papers() -> None:
+    poses = PoseMetrics(12, 14, 0.1234, 0.0456, None)
+    images = ImageMetrics(24.567, 0.7891, None)
+    rows = (
+        ab.Measured("update", "full-update", "full method", ground=images, aerial=images, seconds=61.4),
+        ab.Measured("update", "no-joint-refinement", "w/o joint refinement", ground=images, aerial=images),
+        ab.Measured("update", "aerial-only", "aerial only", ground=images, aerial=images),
+        ab.Measured("anchors", "single-frame", "single-frame localisation", poses, 3, 4, seconds=9.0),
+    )
+    found = tables(ab.AblationRecord("truth", rows))
+    assert [table.title.split(",")[0] for table in found] == ["anchor localisation", "scene update"]
+    assert found[0].rows == (("single-frame localisation", "0.123", "0.046", "-", "12/14", "3/4", "9"),)
+    assert [row[0] for row in found[1].rows] == ["aerial only", "w/o joint refinement", "full method"]
+    assert found[1].rows[2] == ("full method", "0.789", "24.57", "-", "24.57", "61")
+    assert all(len(row) == len(table.header) for table in found for row in table.rows)
+    assert set(HEADERS) == {"anchors", "trajectory", "update", "matchers"}
+    lines = markdown(ab.AblationRecord("truth", rows)).splitlines()
+    assert "| full method | 0.789 | 24.57 | - | 24.57 | 61 |" in lines and "## Scene update, held-out views" in lines
