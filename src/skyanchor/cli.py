@@ -318,12 +318,14 @@ def view(run: RunPath, /, port: int = 8080) -> None:
         port: Where the viewer listens.
     """
     from skyanchor.report.live import LiveViewer, follow
-    from skyanchor.report.live_folder import live_scene, state_of
+    from skyanchor.report.live_folder import live_scene, state_of, status_of
+    from skyanchor.report.run_data import run_inputs
 
+    run_inputs(run)  # a folder that is no run is told before anything opens
     viewer = LiveViewer(port)
-    print(f"http://localhost:{port} shows {run}; Ctrl-C ends it")
+    print(f"http://localhost:{viewer.server.get_port()} shows {run}; Ctrl-C ends it", flush=True)
     try:
-        follow(viewer, lambda: live_scene(run), lambda: state_of(run))
+        follow(viewer, lambda: live_scene(run), lambda: state_of(run), lambda: status_of(run))
     except KeyboardInterrupt:
         viewer.server.stop()
 

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from skyanchor import files
 from skyanchor.gaussians.densify import GrowthStatistics
 from skyanchor.gaussians.exposure import Exposures
-from skyanchor.gaussians.parameters import Leaves, ParameterSet
+from skyanchor.gaussians.parameters import Leaves, ParameterSet, splats_of
+from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.training import TrainState
 
 if TYPE_CHECKING:
@@ -50,6 +51,16 @@ def read_checkpoint(path: Path, fingerprint: str, device: str) -> TrainState | N
             return _state(stored, device)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile):
         return None
+
+
+def checkpoint_splats(path: Path) -> tuple[Splats, ...]:
+    """The sets of Gaussians in a checkpoint as they are now, for people to look at; empty when it cannot be read."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            count = sum(name.endswith(".owner") for name in stored)
+            return tuple(splats_of(_set(stored, k, "cpu")) for k in range(count))
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        return ()
 
 
 def _state(stored: Mapping[str, npt.NDArray[Any]], device: str) -> TrainState:

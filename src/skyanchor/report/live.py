@@ -2,84 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skyanchor.errors import BackendError
+from skyanchor.errors import BackendError, SkyAnchorError
 from skyanchor.gaussians.harmonics import SH_C0
-from skyanchor.gaussians.splats import Splats, select
 from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import read_pixels, resized
-from skyanchor.types import Bools, Floats, Floats32, View
+from skyanchor.report.live_scene import Kind, Layer, LiveScene, covariances, is_visible, layers
+from skyanchor.types import Floats, View
 
-AERIAL_COLOUR, GROUND_COLOUR = (21, 101, 192), (229, 57, 53)
-THUMBNAIL_PX = 320
+log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, eq=False)
-class LiveScene:
-    """What the viewer shows; any part may be missing while a run goes on."""
-
-    before: Splats | None
-    """The aerial set as it was flown."""
-    after: Splats | None
-    """The updated set: the same aerial rows first, then the ground sequences by owner."""
-    changed: Bools
-    """(N,), aerial rows that the patch moves or hides."""
-    hidden: Bools
-    """(N,), aerial rows that the patch hides."""
-    aerial: tuple[View, ...]
-    ground: tuple[View, ...]
-    up: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """A set of splats that is switched as one."""
-
-    name: str
-    splats: Splats
-    patched: bool | None
-    """True: seen with the patch on; False: with it off; None: always."""
-    owner: int = 0
-
-
-def layers(scene: LiveScene) -> tuple[Layer, ...]:
-    """The scene's splats in the parts that are switched apart."""
-    if scene.before is None:
-        return ()
-    if scene.after is None:
-        return (Layer("aerial", scene.before, None),)
-    count = len(scene.before)
-    refined = np.concatenate([scene.changed & ~scene.hidden, np.zeros(len(scene.after) - count, np.bool_)])
-    parts = [
-        Layer("aerial", select(scene.before, ~scene.changed), None),
-        Layer("aerial before the patch", select(scene.before, scene.changed & ~scene.hidden), False),
-        Layer("hidden by the patch", select(scene.before, scene.hidden), False),
-        Layer("aerial refined", select(scene.after, refined), True),
-    ]
-    street = select(scene.after, np.arange(count, len(scene.after)))
-    for owner in np.unique(street.owner):
-        parts.append(Layer(f"ground {owner}", select(street, street.owner == owner), True, int(owner)))
-    return tuple(part for part in parts if len(part.splats))
-
-
-def covariances(splats: Splats) -> Floats32:
-    """(N, 3, 3), R diag(σ²) Rᵀ."""
-    q = splats.quats / np.linalg.norm(splats.quats, axis=1, keepdims=True)
-    w, x, y, z = q.T
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    rotation = np.moveaxis(np.array(rows), 2, 0)
-    scaled = rotation * np.exp(splats.log_scales)[:, None, :]
-    return np.asarray(scaled @ scaled.transpose(0, 2, 1), np.float32)
+AERIAL_COLOUR, GROUND_COLOUR, HIDDEN_COLOUR = (21, 101, 192), (229, 57, 53), (0.9, 0.1, 0.1)
+THUMBNAIL_PX = 480
+MOST_CAMERAS = 500
+"""Frusta of one kind: a browser gets slow beyond that."""
+MOST_GAP = 10
+"""Frames farther apart in the sequence are not joined by a line: nothing is known of the way between them."""
 
 
 class LiveViewer:
@@ -92,34 +36,75 @@ class LiveViewer:
             advice = "the live viewer needs viser: pip install 'skyanchor[view]'"
             raise BackendError(advice) from error
         self.server: Any = viser.ViserServer(port=port, label="SkyAnchor", verbose=False)
-        self.patched: Any = self.server.gui.add_checkbox("patch on", True)
-        self.cameras: Any = self.server.gui.add_checkbox("cameras", True)
-        self.until: Any = self.server.gui.add_slider("sequences up to", min=1, max=1, step=1, initial_value=1)
-        self.photo: Any = self.server.gui.add_image(np.full((90, 160, 3), 200, np.uint8), label="click a camera")
+        gui = self.server.gui
+        self.status: Any = gui.add_markdown("waiting for the run")
+        self.patched: Any = gui.add_checkbox("patch on", True, hint="off: the aerial model as it was")
+        self.kinds: dict[Kind, Any] = {
+            Kind.AERIAL: gui.add_checkbox("aerial Gaussians", True),
+            Kind.GROUND: gui.add_checkbox("ground Gaussians", True),
+            Kind.HIDDEN: gui.add_checkbox("hidden Gaussians", False, hint="what the patch hides, in red"),
+        }
+        self.cameras: Any = gui.add_checkbox("cameras and walk", True)
+        self.until: Any = gui.add_slider("sequences up to", min=1, max=2, step=1, initial_value=1, visible=False)
+        self.photo: Any = gui.add_image(np.full((90, 160, 3), 200, np.uint8), label="click a camera to see its photo")
+        self._names: tuple[str, ...] = ()
         self._splats: list[tuple[Layer, Any]] = []
-        self._frusta: list[Any] = []
-        for control in (self.patched, self.cameras, self.until):
+        self._marks: list[Any] = []
+        self._placed = False
+        for control in (self.patched, self.cameras, self.until, *self.kinds.values()):
             control.on_update(lambda _: self._switch())
 
+    @property
+    def newest(self) -> int:
+        """Number of the newest sequence in the splats."""
+        return max([layer.owner for layer, _ in self._splats], default=0)
+
     def show(self, scene: LiveScene) -> None:
-        """Replace what is on screen."""
+        """Replace what is on screen; switches and the visitor's viewpoint stay."""
         self.server.scene.reset()
-        self.server.scene.set_up_direction(tuple(float(value) for value in scene.up))
+        self._place(scene)
         self._splats = [(layer, self._add(layer)) for layer in layers(scene)]
-        self._frusta = [self._camera(view, AERIAL_COLOUR, "aerial", 2.0) for view in scene.aerial]
-        self._frusta += [self._camera(view, GROUND_COLOUR, "ground", 0.3) for view in scene.ground]
-        self._frusta += self._walk(scene.ground)
-        last = max([layer.owner for layer, _ in self._splats], default=1)
-        self.until.max = max(1, last)
-        self.until.value = max(1, last)
+        if scene.before is None and scene.points is not None:
+            self._points(scene)
+        self._marks = [self._camera(view, AERIAL_COLOUR, "aerial", 2.0) for view in _some(scene.aerial)]
+        self._marks += [self._camera(view, GROUND_COLOUR, "ground", 0.3) for view in _some(scene.ground)]
+        self._marks += self._walk(scene.ground)
+        self._sequences(scene)
         self._switch()
+
+    def say(self, text: str) -> None:
+        """Replace the line that tells how far the run is."""
+        if self.status.content != text:
+            self.status.content = text
+
+    def _place(self, scene: LiveScene) -> None:
+        """Up, and the first viewpoint: above the walk, or the aerial cameras before there is one."""
+        if self._placed and not scene.ground:
+            return
+        self._placed = True
+        self.server.scene.set_up_direction(tuple(float(value) for value in scene.up))
+        position, target = first_viewpoint(scene)
+        self.server.initial_camera.position = tuple(float(value) for value in position)
+        self.server.initial_camera.look_at = tuple(float(value) for value in target)
+
+    def _sequences(self, scene: LiveScene) -> None:
+        known, self._names = self._names, scene.sequences
+        self.until.visible = self.newest > 1
+        if known != scene.sequences or self.until.max != max(2, self.newest):
+            self.until.max = max(2, self.newest)
+            self.until.value = max(1, self.newest)
 
     def _add(self, layer: Layer) -> Any:
         splats = layer.splats
         colour = np.clip(0.5 + SH_C0 * splats.sh[:, 0], 0.0, 1.0)
+        if layer.kind is Kind.HIDDEN:
+            colour = np.broadcast_to(np.array(HIDDEN_COLOUR, np.float32), colour.shape)
         opacity = 1.0 / (1.0 + np.exp(-splats.logit_opacities))
         name = f"/splats/{layer.name}"
         return self.server.scene.add_gaussian_splats(name, splats.means, covariances(splats), colour, opacity[:, None])
+
+    def _points(self, scene: LiveScene) -> None:
+        self.server.scene.add_point_cloud("/points", scene.points, scene.point_colors, point_size=0.12)
 
     def _camera(self, view: View, colour: tuple[int, int, int], kind: str, size: float) -> Any:
         k = cameras.calibration(view.camera)
@@ -136,36 +121,72 @@ class LiveViewer:
         return frustum
 
     def _open(self, view: View) -> None:
+        if not view.path.is_file():
+            self.photo.label = f"{view.name}: the photo is not there any more"
+            return
         self.photo.label = view.name
         self.photo.image = resized(read_pixels(view.path), THUMBNAIL_PX)
 
     def _walk(self, ground: tuple[View, ...]) -> list[Any]:
-        if len(ground) < 2:
+        near = np.diff([view.image_id for view in ground]) <= MOST_GAP
+        if not near.any():
             return []
         centres = rigid.centres_in_world([view.cam_from_world for view in ground])
-        segments = np.stack([centres[:-1], centres[1:]], axis=1)
+        segments = np.stack([centres[:-1], centres[1:]], axis=1)[near]
         return [self.server.scene.add_line_segments("/walk", segments, GROUND_COLOUR, thickness=0.05)]
 
     def _switch(self) -> None:
+        newest = self.newest
+        until = self.until.value if newest > 1 else newest
+        on = frozenset(kind for kind, box in self.kinds.items() if box.value)
         for layer, handle in self._splats:
-            wanted = layer.patched is None or layer.patched == self.patched.value
-            handle.visible = wanted and layer.owner <= self.until.value
-        for handle in self._frusta:
+            handle.visible = is_visible(layer, on, self.patched.value, until, newest)
+        for handle in self._marks:
             handle.visible = self.cameras.value
+        if 0 < until <= len(self._names):
+            self.until.label = f"up to {self._names[until - 1]}"
+
+
+def first_viewpoint(scene: LiveScene) -> tuple[Floats, Floats]:
+    """(position, target) from above and aside."""
+    seen = scene.ground or scene.aerial
+    if not seen:
+        return 30.0 * scene.up + np.array([0.0, -30.0, 0.0]), np.zeros(3)
+    centres = rigid.centres_in_world([view.cam_from_world for view in seen])
+    middle = centres.mean(axis=0)
+    reach = max(15.0, float(np.linalg.norm(centres - middle, axis=1).max()))
+    aside = np.array([0.0, -1.0, 0.0]) if abs(scene.up[1]) < 0.9 else np.array([1.0, 0.0, 0.0])
+    aside -= scene.up * (scene.up @ aside)
+    return middle + reach * (scene.up + aside / np.linalg.norm(aside)), middle
+
+
+def _some(views: tuple[View, ...]) -> tuple[View, ...]:
+    """At most MOST_CAMERAS of them, evenly chosen."""
+    return views[:: -(-len(views) // MOST_CAMERAS)] if views else ()
 
 
 def follow(
     viewer: LiveViewer,
     load: Callable[[], LiveScene],
     state: Callable[[], object],
+    status: Callable[[], str] = str,
     poll_s: float = 2.0,
     go_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Show the scene, and again whenever `state()` differs, until `go_on()` says no."""
+    """Show the scene, and again whenever `state()` differs, until `go_on()` says no.
+
+    A run removes its progress when a stage ends, perhaps while it is being read: then the next look shows the result.
+    """
     shown: object = None
     while go_on():
         current = state()
         if current != shown:
-            viewer.show(load())
-            shown = current
+            try:
+                viewer.show(load())
+                shown = current
+            except (SkyAnchorError, OSError) as error:
+                if shown is None:
+                    raise
+                log.warning("the run is not readable just now: %s", error)
+        viewer.say(status())
         time.sleep(poll_s)

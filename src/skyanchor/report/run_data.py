@@ -42,10 +42,11 @@ def run_scaffold(run: Path) -> Scaffold:
     inputs, recipe = run_inputs(run), held_recipe(run, records.SCAFFOLD)
     parts = (inputs.aerial, inputs.images, inputs.splats)
     if recipe is None:
-        return load_scaffold(*parts)
+        return load_scaffold(*parts, ScaffoldConfig(check_photos=False))
     up = codec.from_json(tuple[float, float, float], recipe.settings["up"])
     ground = codec.from_json(Plane, recipe.settings["ground"])
-    config = ScaffoldConfig(OrientationConfig(up=up, ground_height=0.0))  # the plane as it was replaces the height
+    given = OrientationConfig(up=up, ground_height=0.0)  # the plane as it was replaces this height
+    config = ScaffoldConfig(given, check_photos=False)
     return replace(load_scaffold(*parts, config), up=np.array(up), ground=ground)
 
 
