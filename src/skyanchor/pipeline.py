@@ -75,6 +75,7 @@ def run_anchors(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor
 
 def run_trajectory(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
     """Stages 1 to 3: a pose in the aerial frame, or a reason, for every street frame."""
+    config.trajectory.local.check()
     survey = read_survey(run, inputs, config)
     geometry = geometry_stage(run, survey, config.geometry, executor)
     localised, anchors = anchors_stage(run, survey, geometry, config.anchors, executor)
@@ -83,6 +84,7 @@ def run_trajectory(run: RunFolder, inputs: Inputs, config: PipelineConfig, execu
 
 def run_update(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
     """All stages: the street added to the aerial splats, as one .ply and as a patch that can be taken off again."""
+    config.trajectory.local.check()
     survey = read_survey(run, inputs, config)
     geometry = geometry_stage(run, survey, config.geometry, executor)
     localised, anchors = anchors_stage(run, survey, geometry, config.anchors, executor)

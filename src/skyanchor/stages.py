@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skyanchor import codec, files, jobs, records
-from skyanchor.anchors.bridges import AerialAtlas
+from skyanchor.anchors.bridges import Node
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.places import PlaceIndex, build_places
+from skyanchor.anchors.places import PlaceIndex, choose_nodes, index_places
 from skyanchor.anchors.stage import GroupTask, GroupVerdict, localise_all
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.events import Note
@@ -39,6 +40,8 @@ from skyanchor.trajectory import (
     export,
     recover,
 )
+from skyanchor.trajectory.free_frames import FreeFrames
+from skyanchor.trajectory.local import FreeFolder, Incremental
 from skyanchor.types import Anchors, Ints, Scaffold, Sequence, Trajectory, View
 
 if TYPE_CHECKING:
@@ -56,6 +59,10 @@ class Survey:
     def names(self) -> tuple[str, ...]:
         """Frame names in order."""
         return tuple(frame.name for frame in self.sequence.frames)
+
+
+NODES_PER_JOB = 60
+"""Places that one job describes: enough to share the aerial photos it reads."""
 
 
 @dataclass(frozen=True)
@@ -194,18 +201,25 @@ def _localised(
     surface = stage.cached(f"{PROGRESS}/{jobs.SURFACE}", Surface, fused, config.surface)
     ground = stage.cached(f"{PROGRESS}/{jobs.GROUND}", Ground, lambda: find_ground(surface), config.surface)
 
-    def described() -> PlaceIndex:
-        atlas = AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
-        matcher, near = config.places.features.load(), config.prior.near
-        return build_places(atlas, ground, scaffold.points, sequence.camera, matcher, config.places, near, run.listen)
-
-    basis = (config.surface, config.places, config.prior.near, sequence.camera)
-    stage.cached(f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, described, basis)
+    chosen = choose_nodes(ground, scaffold.points, config.prior.near, config.places)
+    stage.cached(f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, lambda: _places(stage, chosen, config, executor))
 
     def verdicts(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         return _verdicts(stage, tasks, executor)
 
     return localise_all(scaffold, ground, sequence, config, verdicts, run.listen)
+
+
+def _places(stage: Stage, chosen: tuple[Node, ...], config: AnchorConfig, executor: Executor) -> PlaceIndex:
+    """The index of the nodes, described a few dozen at a time."""
+    context = stage.path(PROGRESS)
+    parts = [chosen[start : start + NODES_PER_JOB] for start in range(0, len(chosen), NODES_PER_JOB)]
+    work = {
+        f"{PROGRESS}/places-{k}-{_digest(part)}.npz": Job.of(jobs.describe_places_job, context=context, nodes=part)
+        for k, part in enumerate(parts)
+    }
+    made = [files.load(path, jobs.PlaceViews).views for path in stage.produce("describe places", work, executor)]
+    return index_places(tuple(view for views in made for view in views), config.places.centres)
 
 
 def _verdicts(stage: Stage, tasks: tuple[GroupTask, ...], executor: Executor) -> tuple[GroupVerdict, ...]:
@@ -231,8 +245,11 @@ def trajectory_stage(
 ) -> Stage:
     """A pose or a reason for every frame, submap by submap."""
     frames = len(survey.sequence.frames)
-    stage = run.stage(records.TRAJECTORY, f"poses of {frames} frames", config, {}, (above,))
-    if not stage.done:
+    inputs = _free_digests(run, config)
+    stage = run.stage(records.TRAJECTORY, f"poses of {frames} frames", config, inputs, (above,))
+    if not stage.done and not isinstance(config.local, Incremental):
+        _write_trajectory(stage, survey, *_fed_forward(stage, survey, anchors, config))
+    elif not stage.done:
         features = run.root / STATE / "features"
         stage.save(f"{PROGRESS}/{jobs.SEQUENCE}", survey.sequence)
         source = PhotoFeatures(survey.sequence, config.matcher, features, config.device)
@@ -243,6 +260,28 @@ def trajectory_stage(
         found = recover(survey.scaffold, survey.sequence, anchors, config, run.listen, source, submaps)
         _write_trajectory(stage, survey, *found)
     return stage
+
+
+def _free_digests(run: RunFolder, config: TrajectoryConfig) -> dict[str, str]:
+    """Digest of a folder made elsewhere, where the trajectory comes from one."""
+    if not isinstance(config.local, FreeFolder):
+        return {}
+    root = config.local.folder
+    config.local.check()
+    found = [path for path in sorted(root.rglob("*")) if path.is_file()]
+    return {"free": run.digest({path.relative_to(root).as_posix(): path for path in found})}
+
+
+def _fed_forward(
+    stage: Stage, survey: Survey, anchors: Anchors, config: TrajectoryConfig
+) -> tuple[Trajectory, TrajectoryReport]:
+    """The trajectory from a network's passes, each kept as soon as it is there, or from a folder made elsewhere."""
+    from skyanchor.trajectory.feedforward_run import recover_free
+
+    def keep(name: str, make: Callable[[], FreeFrames]) -> FreeFrames:
+        return stage.cached(f"{PROGRESS}/{name}.npz", FreeFrames, make)
+
+    return recover_free(survey.scaffold, survey.sequence, anchors, config, stage.run.listen, keep)
 
 
 def _submaps(

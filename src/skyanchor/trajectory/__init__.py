@@ -2,20 +2,25 @@
 
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import Ablation, TrajectoryConfig
+from skyanchor.trajectory.local import AnyLocal, FreeFolder, Incremental, Vggt
 from skyanchor.trajectory.recover import SubmapReport, TrajectoryReport, recover
 from skyanchor.trajectory.source import FeatureSource, PhotoFeatures
 from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap
 
 __all__ = [
     "Ablation",
+    "AnyLocal",
     "Closure",
     "FeatureSource",
+    "FreeFolder",
+    "Incremental",
     "PhotoFeatures",
     "SubmapJob",
     "SubmapReport",
     "SubmapResult",
     "TrajectoryConfig",
     "TrajectoryReport",
+    "Vggt",
     "recover",
     "recover_submap",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from skyanchor.matching import AnySparse, Sift, VerifyConfig
+from skyanchor.trajectory.local import AnyLocal, Incremental
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,8 @@ class TrajectoryConfig:
         default_factory=lambda: VerifyConfig(threshold=1.0, confidence=0.999999, trials=(100, 10_000), least_ratio=0.2)
     )
     """Two-view verification of frame pairs."""
+    local: AnyLocal = field(default_factory=Incremental)
+    """Where the submaps' own geometry comes from."""
     keyframe: KeyframeConfig = field(default_factory=KeyframeConfig)
     register: RegisterConfig = field(default_factory=RegisterConfig)
     tracks: TrackConfig = field(default_factory=TrackConfig)

@@ -191,12 +191,17 @@ def _report(
         for r in results
     )
     closures = tuple(c for r in results for c in r.closures)
-    counts = {s.value: float(sum(f.support is s for f in trajectory.frames)) for s in Support}
-    figures = {**counts, "frames": float(len(trajectory.frames)), "points": float(len(trajectory.points))}
-    figures |= {"focal_px": cameras.focal_px(trajectory.camera), "height_m": _height_m(trajectory, scaffold)}
+    figures = trajectory_figures(trajectory, scaffold)
     warnings = tuple(g.refusal.detail for g in rejected) + tuple(_unresolved(c) for c in closures if c.contradiction)
     warnings += tuple(f"The anchor of frame {f} contradicts its own group; it was not used." for f in _dropped(results))
     return TrajectoryReport(submaps, closures, rejected, warnings, figures, clock.seconds)
+
+
+def trajectory_figures(trajectory: Trajectory, scaffold: Scaffold) -> dict[str, float]:
+    """Frames by support, points, focal length in pixels, median height of the cameras above the ground plane."""
+    counts = {s.value: float(sum(f.support is s for f in trajectory.frames)) for s in Support}
+    figures = {**counts, "frames": float(len(trajectory.frames)), "points": float(len(trajectory.points))}
+    return figures | {"focal_px": cameras.focal_px(trajectory.camera), "height_m": _height_m(trajectory, scaffold)}
 
 
 def _dropped(results: tuple[SubmapResult, ...]) -> list[int]:

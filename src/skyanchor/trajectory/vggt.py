@@ -6,7 +6,6 @@ The package `vggt` and its weights are the user's; the published weights are for
 from __future__ import annotations
 
 from collections.abc import Sequence as Ordered
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,27 +14,13 @@ import cv2
 import numpy as np
 import torch
 
-from skyanchor import weights
 from skyanchor.errors import BackendError
 from skyanchor.matching.checkpoints import load_into, read_state
-from skyanchor.trajectory.free_frames import FreeFrame, FreeFrames, LocalReconstruction, photo_camera
+from skyanchor.trajectory.free_frames import FreeFrame, FreeFrames, photo_camera
+from skyanchor.trajectory.local import VGGT_ADVICE, Vggt
 from skyanchor.types import Bytes, Camera, Photo, Pose
 
 MULTIPLE = 14
-
-
-@dataclass(frozen=True)
-class Vggt:
-    """VGGT-1B with the user's package and weights."""
-
-    side: int = 518
-    """Width that photos are resized to, pixels, a multiple of 14."""
-    weights: Path | None = None
-    """Checkpoint or its folder; looked for in the usual places without it."""
-
-    def load(self, device: str = "cpu") -> LocalReconstruction:
-        """The reconstruction, ready to run."""
-        return VggtReconstruction(load_network(weights.resolve(weights.VGGT, self.weights), device), self, device)
 
 
 @lru_cache(maxsize=1)
@@ -44,10 +29,7 @@ def load_network(path: Path, device: str) -> Any:
     try:
         from vggt.models import vggt as code
     except ImportError as missing:
-        advice = (
-            "pip install --no-deps git+https://github.com/facebookresearch/vggt && pip install einops huggingface_hub"
-        )
-        raise BackendError(f"VGGT needs the package vggt ({missing}). Install it: {advice}") from missing
+        raise BackendError(f"VGGT needs the package vggt ({missing}). Install it: {VGGT_ADVICE}") from missing
     network = code.VGGT()
     load_into(network, read_state(path), path, "VGGT-1B")
     return network.eval().to(device)

@@ -1,0 +1,156 @@
+"""The trajectory stage from a feed-forward reconstruction: a network in passes, and a folder made elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence as Ordered
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import paper_street
+
+from skyanchor import pipeline, records
+from skyanchor.errors import BackendError, InputError, RecipeError
+from skyanchor.evaluation.metrics import evaluate_run
+from skyanchor.executor import InProcess
+from skyanchor.geometry import cameras, rigid, similarity
+from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
+from skyanchor.run_folder import RunFolder
+from skyanchor.sequence import SequenceConfig
+from skyanchor.stages import trajectory_stage
+from skyanchor.trajectory import AnyLocal, FreeFolder, TrajectoryConfig, Vggt
+from skyanchor.trajectory.feedforward_run import passes
+from skyanchor.trajectory.free_frames import FreeFrame, FreeFrames
+from skyanchor.types import AnchorPose, Anchors, Floats, LocalisedGroup, Photo, Pose, Similarity
+
+FRAMES = 16
+TRUE = paper_street.walk(FRAMES)
+FACES = paper_street.street()
+
+
+def depth_of(cam_from_world: Pose) -> Floats:
+    """(H, W), of the street's faces."""
+    camera = paper_street.WALKER
+    x, y = np.meshgrid(np.arange(camera.width) + 0.5, np.arange(camera.height) + 0.5)
+    rays = cameras.unproject(camera, np.stack([x.ravel(), y.ravel()], axis=1)) @ cam_from_world.rotation
+    centre = rigid.centre_in_world(cam_from_world)
+    nearest = np.full(len(rays), np.inf)
+    for face in FACES:
+        normal = np.cross(face.across, face.along)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            depth = (face.origin - centre) @ normal / (rays @ normal)
+        hit = centre + depth[:, None] * rays - face.origin
+        size = np.array(face.texture.shape[1::-1]) / paper_street.PIXELS_PER_METRE
+        uv = np.stack([hit @ face.across, hit @ face.along], axis=1)
+        inside = np.all((uv > 0) & (uv < size), axis=1) & (depth > 0.05)
+        nearest = np.where(inside, np.minimum(nearest, depth), nearest)
+    return np.where(np.isfinite(nearest), nearest, 0.0).reshape(camera.height, camera.width)
+
+
+def seen_freely(frames: Ordered[int]) -> FreeFrames:
+    """The truth in another frame and scale, with steps that come out too long by up to a tenth."""
+    free_from_world = Similarity(0.4, rigid.rotation_exp(np.array([0.3, -1.0, 2.0])), np.array([5.0, -2.0, 9.0]))
+    found = []
+    for frame in frames:
+        grown = 1.0 + 0.1 * frame / FRAMES
+        eye = rigid.centre_in_world(TRUE[frame])
+        drifted = rigid.from_centre(TRUE[frame].rotation, np.array([eye[0] * (1 + 0.05 * frame / FRAMES), *eye[1:]]))
+        depth = (0.4 * grown * depth_of(TRUE[frame])).astype(np.float32)
+        pose = similarity.transform_camera(free_from_world, drifted)
+        found.append(FreeFrame(frame, pose, depth, np.ones_like(depth)))
+    return FreeFrames(tuple(found))
+
+
+class StandIn:
+    """Answers like the network, and remembers what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[int, ...]] = []
+
+    def reconstruct(self, frames: Ordered[int], photos: Ordered[Photo]) -> FreeFrames:
+        assert [photo.name for photo in photos] == [f"g{frame:03}.png" for frame in frames]
+        self.shown.append(tuple(frames))
+        return seen_freely(frames)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("paper")
+    paper_street.write_scene(root, FRAMES)
+    return root
+
+
+def recover(scene: Path, root: Path, local: AnyLocal) -> None:
+    config = PipelineConfig(
+        sequence=SequenceConfig(camera="PINHOLE,230,230,160,90"), trajectory=TrajectoryConfig(local=local)
+    )
+    with RunFolder(root) as run:
+        survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), config)
+        groups = tuple(
+            LocalisedGroup(group, tuple(AnchorPose(f, TRUE[f], np.eye(6) * 1e-6) for f in group.frames), None, {})
+            for group in survey.sequence.groups
+        )
+        anchors = Anchors(groups, survey.sequence.camera)
+        stage = run.stage(records.ANCHORS, "given", {}, {})
+        if not stage.done:
+            stage.save(records.ANCHORS_FILE, records.AnchorsRecord(survey.names, survey.scaffold.georef, anchors))
+            stage.finish()
+        trajectory_stage(run, survey, stage, anchors, config.trajectory, InProcess())
+
+
+def test_a_networks_passes_become_the_trajectory(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = StandIn()
+    monkeypatch.setattr(Vggt, "load", lambda self, device: network)
+    recover(scene, tmp_path, Vggt(most_frames=14))
+    assert network.shown == [(*range(6), 6, 8, *range(10, 16)), (*range(6), 7, 9, *range(10, 16))]
+    metrics = evaluate_run(tmp_path, scene / "ground/truth")
+    assert metrics.trajectory.registered == FRAMES
+    assert metrics.trajectory.ate_m is not None and 1e-6 < metrics.trajectory.ate_m < 0.05
+    assert (tmp_path / "3-trajectory/model/points3D.bin").stat().st_size > 1000
+    recover(scene, tmp_path, Vggt(most_frames=14))
+    assert len(network.shown) == 2  # the stage was there
+
+
+def write(folder: Path, free: FreeFrames) -> None:
+    (folder / "depth").mkdir(parents=True)
+    lines = []
+    for one in free.frames:
+        pose = rigid.inverse(one.cam_from_free)
+        w, x, y, z = rigid.quaternion_from_rotation(pose.rotation)
+        lines.append(" ".join(str(v) for v in (one.frame, *pose.translation, x, y, z, w)))
+        np.save(folder / f"depth/{one.frame}.npy", one.depth)
+    (folder / "trajectory.tum").write_text("\n".join(lines))
+
+
+def test_a_folder_made_elsewhere_becomes_the_trajectory(scene: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "vggt-slam"
+    write(folder, seen_freely(range(FRAMES)))
+    recover(scene, tmp_path / "run", FreeFolder(folder))
+    metrics = evaluate_run(tmp_path / "run", scene / "ground/truth")
+    assert metrics.trajectory.registered == FRAMES
+    assert metrics.trajectory.ate_m is not None and 1e-6 < metrics.trajectory.ate_m < 0.05
+    np.save(folder / "depth/3.npy", np.ones((180, 320), np.float32))
+    with pytest.raises(RecipeError, match=r"inputs\.free"):
+        recover(scene, tmp_path / "run", FreeFolder(folder))
+
+
+def test_passes_share_the_anchors() -> None:
+    assert passes(tuple(range(10)), (0, 1, 8, 9), 20) == (tuple(range(10)),)
+    found = passes(tuple(range(10)), (0, 1, 8, 9), 6)
+    assert found == ((0, 1, 2, 5, 8, 9), (0, 1, 3, 6, 8, 9), (0, 1, 4, 7, 8, 9))
+    assert passes((4, 5, 6), (), 6) == () and passes((4, 5), (4, 5), 6) == ((4, 5),)
+
+
+def test_what_is_missing_is_told_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKYANCHOR_WEIGHTS", str(tmp_path))
+    inputs = Inputs(tmp_path / "nothing", tmp_path / "here")
+    with RunFolder(tmp_path / "run") as run:
+        absent = PipelineConfig(trajectory=TrajectoryConfig(local=Vggt(weights=tmp_path / "vggt.pt")))
+        with pytest.raises(BackendError, match=r"vggt\.pt does not exist"):
+            pipeline.run_trajectory(run, inputs, absent, InProcess())
+        empty = PipelineConfig(trajectory=TrajectoryConfig(local=FreeFolder(tmp_path)))
+        with pytest.raises(InputError, match=r"has no trajectory\.tum"):
+            pipeline.run_update(run, inputs, empty, InProcess())
