@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.geometry import cameras, rigid
-from skyanchor.report.build import ReportInputs, build_report, thinned
+from skyanchor.report import advice
+from skyanchor.report.build import AIR_TABLE, STREET_TABLE, ReportInputs, build_report, thinned, verdict
 from skyanchor.report.page import render_page
 from skyanchor.types import (
     AnchorGroup,
@@ -27,6 +29,7 @@ from skyanchor.types import (
     View,
 )
 
+ROOT = Path(__file__).parents[2]
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(64, 48, 60.0)
 
@@ -84,6 +87,25 @@ def test_a_refused_group_stands_where_the_trajectory_puts_its_frames() -> None:
     assert report.groups[1].attempts == ("look alike: two places fit equally well",)
     assert "3 of 4 frames" in report.verdict and "0.10 m" in report.verdict
     assert np.isnan(report.map.frames[3].x) and report.map.frames[3].reason == "nothing in common"
+
+
+def test_the_verdict_tells_of_the_renders() -> None:
+    frames = tuple(PosedFrame(k, Support.KEYFRAME, standing_at(2.0 * k, 1.0), 50, 0.1) for k in range(4))
+    tables = {
+        STREET_TABLE: {"psnr before": 12.04, "psnr after": 21.96},
+        AIR_TABLE: {"psnr before": 27.0, "psnr after": 26.95},
+    }
+    text, _ = verdict(replace(inputs(accepted=True), frames=frames, figures=tables))
+    assert "street photos went from 12.0 to 22.0 dB" in text and "aerial photos from 27.0 to 26.9 dB" in text
+    assert "dB" not in verdict(replace(inputs(accepted=True), frames=frames))[0]
+
+
+def test_every_reason_of_a_refused_group_is_explained_in_page_and_docs() -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "src/skyanchor/anchors").glob("*.py"))
+    reasons = set(re.findall(r'Refusal\(\s*"([a-z-]+)"', source)) | set(re.findall(r'^ +\("([a-z-]+)", ', source, re.M))
+    assert len(reasons) > 15 and reasons - set(advice.GROUPS) == set()
+    manual = (ROOT / "docs/stages.md").read_text()
+    assert [reason for reason in sorted(advice.GROUPS) if f"`{reason}`" not in manual] == []
 
 
 def test_thinning_keeps_the_most_visible() -> None:

@@ -73,7 +73,9 @@ def example_report() -> Report:
         title="A <walk>",
         verdict="One of two groups was accepted.",
         status="partial",
-        map=MapContent(drawings.data_uri(raster), extent, (MapCamera("a.jpg", 0, 0),), frames + lost, ((0, 0), (1, 1))),  # type: ignore[arg-type]
+        map=MapContent(
+            drawings.transparent_uri(raster), extent, (MapCamera("a.jpg", 0, 0),), frames + lost, ((0, 0), (1, 1))
+        ),  # type: ignore[arg-type]
         groups=groups,
         submaps=(SubmapRow(0, 0, 17, {"closure_m": 0.2}),),
         figures={"trajectory": {"ate_m": 0.08}},
@@ -104,8 +106,11 @@ def test_top_view_shows_the_highest_point() -> None:
     roof = ground + np.array([0.0, 0.0, 5.0])
     colors = np.repeat(np.array([[250, 0, 0], [0, 0, 250]], np.uint8), 100, axis=0)
     image, extent = drawings.top_view(np.concatenate([ground, roof]), colors, UP, width=40)
-    drawn = image[(image != 225).any(axis=2)]
-    assert (drawn[:, 2] > 200).all()
+    drawn = image[image[..., 3] > 0]
+    assert (drawn[:, 2] > 200).all() and image[..., 3].min() == 255
+    far = np.array([[60.0, 60.0, 0.0]])
+    sparse, _ = drawings.top_view(np.concatenate([ground, far]), np.full((101, 3), 9, np.uint8), UP, width=90)
+    assert 0.5 < (sparse[..., 3] == 0).mean() < 0.98  # what no point shows is clear
     assert extent[0] < 1 and extent[2] > 8
 
 

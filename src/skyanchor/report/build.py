@@ -12,6 +12,7 @@ from skyanchor.gaussians.ply import splat_bytes
 from skyanchor.gaussians.splats import Splats, select
 from skyanchor.geometry import rigid
 from skyanchor.report import drawings
+from skyanchor.report.advice import explained
 from skyanchor.report.content import (
     Comparison,
     Curve,
@@ -27,6 +28,8 @@ from skyanchor.report.content import (
 )
 from skyanchor.types import Anchors, Bytes, Floats, LocalisedGroup, Pose, PosedFrame, Scaffold, Support, View
 
+STREET_TABLE, AIR_TABLE = "render from the street", "render from the air"
+"""Headings of the tables of held-out views."""
 MOST_SPLATS = 250_000
 """Splats in the page: 32 bytes each, 11 MB as text."""
 
@@ -71,6 +74,8 @@ def build_report(inputs: ReportInputs) -> Report:
         groups=tuple(group_row(group, inputs) for group in inputs.anchors.groups),
         submaps=inputs.submaps,
         figures={key: dict(value) for key, value in inputs.figures.items()},
+        reached="scene" if inputs.splats is not None else "trajectory" if inputs.frames else "anchors",
+        frames=len(inputs.names),
         comparisons=tuple(comparison(view, inputs.scores) for view in inputs.views),
         matches=inputs.matches,
         curves=inputs.curves,
@@ -88,18 +93,27 @@ def verdict(inputs: ReportInputs) -> tuple[str, str]:
     if not accepted:
         reasons = sorted({group.refusal.reason.replace("-", " ") for group in groups if group.refusal is not None})
         why = f" ({', '.join(reasons)})" if reasons else ""
-        return (
-            f"None of the {len(groups)} anchor groups could be placed in the aerial model{why}: no pose is given.",
-            "refused",
-        )
+        text = f"None of the {len(groups)} anchor groups could be placed in the aerial model{why}: no pose is given."
+        return text, "refused"
     text = f"{accepted} of {len(groups)} anchor groups were placed in the aerial model"
     if not inputs.frames:
-        return text + ".", "good" if accepted == len(groups) else "partial"
+        anchored = sum(len(group.poses) for group in groups)
+        return f"{text}, {anchored} frames in all.", "good" if accepted == len(groups) else "partial"
     posed = [frame for frame in inputs.frames if frame.cam_from_world is not None]
     sigma = float(np.nanmedian([frame.sigma_m for frame in posed])) if posed else float("nan")
     text += f"; {len(posed)} of {len(inputs.frames)} frames have a pose, with a median position sigma of {sigma:.2f} m"
     whole = accepted == len(groups) and len(posed) == len(inputs.frames)
-    return text + ".", "good" if whole else "partial"
+    return f"{text}.{_rendered(inputs.figures)}", "good" if whole else "partial"
+
+
+def _rendered(figures: Mapping[str, Mapping[str, float]]) -> str:
+    """A sentence on held-out views; empty before the scene was updated."""
+    street, air = figures.get(STREET_TABLE), figures.get(AIR_TABLE)
+    if street is None or air is None:
+        return ""
+    change = f"from {street['psnr before']:.1f} to {street['psnr after']:.1f} dB"
+    kept = f"from {air['psnr before']:.1f} to {air['psnr after']:.1f} dB"
+    return f" Held-out street photos went {change}, held-out aerial photos {kept}."
 
 
 # --- map ----------------------------------------------------------------------------------------------------------
@@ -112,7 +126,7 @@ def map_content(inputs: ReportInputs) -> MapContent:
     cameras = [(view.name, axes @ rigid.centre_in_world(view.cam_from_world)) for view in inputs.scaffold.views]
     truth = [axes @ rigid.centre_in_world(inputs.truth[name]) for name in inputs.names if name in inputs.truth]
     return MapContent(
-        drawings.data_uri(raster),
+        drawings.transparent_uri(raster),
         (extent[0], extent[1], extent[2], extent[3]),
         tuple(MapCamera(name, float(xy[0]), float(xy[1])) for name, xy in cameras),
         tuple(_map_frame(frame, inputs.names, axes) for frame in _frames(inputs)),
@@ -152,6 +166,7 @@ def group_row(group: LocalisedGroup, inputs: ReportInputs) -> GroupRow:
         poses = [frame.cam_from_world for frame in inside if frame.cam_from_world is not None]
     xy = axes @ rigid.centres_in_world(poses).mean(axis=0) if poses else np.full(2, np.nan)
     refusal = group.refusal
+    advice = explained("" if refusal is None else refusal.reason)
     return GroupRow(
         index=group.group.index,
         first_frame=group.group.frames[0],
@@ -163,6 +178,8 @@ def group_row(group: LocalisedGroup, inputs: ReportInputs) -> GroupRow:
         y=float(xy[1]),
         figures=dict(group.figures),
         attempts=tuple(f"{attempt.reason.replace('-', ' ')}: {attempt.detail}" for attempt in group.attempts),
+        meaning=advice.meaning,
+        remedy=advice.remedy,
     )
 
 

@@ -44,6 +44,10 @@ class GroupRow:
     y: float
     figures: dict[str, float] = field(default_factory=dict)
     attempts: tuple[str, ...] = ()
+    meaning: str = ""
+    """The reason in plain words."""
+    remedy: str = ""
+    """What to try."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,10 @@ class Report:
     submaps: tuple[SubmapRow, ...]
     figures: dict[str, dict[str, float]]
     """Tables of figures by heading."""
+    reached: str = "anchors"
+    """The last finished stage: anchors, trajectory or scene."""
+    frames: int = 0
+    """Street frames in all."""
     comparisons: tuple[Comparison, ...] = ()
     matches: tuple[MatchPicture, ...] = ()
     curves: tuple[Curve, ...] = ()

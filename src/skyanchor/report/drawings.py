@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 
 import cv2
 import numpy as np
+from PIL import Image
 
 from skyanchor.types import Bytes, Floats
 
@@ -17,6 +19,13 @@ def data_uri(pixels: Bytes, quality: int = 85) -> str:
     return "data:image/jpeg;base64," + base64.b64encode(encoded.tobytes()).decode()
 
 
+def transparent_uri(pixels: Bytes, quality: int = 82) -> str:
+    """An image with alpha, (H, W, 4), as a WebP data URI."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="WEBP", quality=quality)
+    return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
 def horizontal_axes(up: Floats) -> Floats:
     """East-like and north-like unit vectors, (2, 3): world x (or y) made level, and up × it."""
     seed = np.array([1.0, 0.0, 0.0]) if abs(up[0]) < 0.9 else np.array([0.0, 1.0, 0.0])
@@ -26,7 +35,10 @@ def horizontal_axes(up: Floats) -> Floats:
 
 
 def top_view(points: Floats, colors: Bytes, up: Floats, width: int = 1200) -> tuple[Bytes, tuple[float, ...]]:
-    """Orthographic view from above (highest point wins) and its extent x_min, y_min, x_max, y_max in metres."""
+    """Orthographic view from above and its extent x_min, y_min, x_max, y_max in metres.
+
+    (H, W, 4): where there are several points the highest is seen, where there is none the alpha is 0.
+    """
     xy = points @ horizontal_axes(up).T
     low, high = np.percentile(xy, 0.5, axis=0), np.percentile(xy, 99.5, axis=0)
     margin = 0.03 * (high - low).max() + 1e-6
@@ -43,7 +55,7 @@ def top_view(points: Floats, colors: Bytes, up: Floats, width: int = 1200) -> tu
 
 
 def _fill_gaps(image: Bytes, rounds: int = 6) -> Bytes:
-    """Empty pixels take the mean of their filled neighbours, a few times over; what stays empty is light grey."""
+    """(H, W, 4): empty pixels take the mean of their filled neighbours, a few times over; what stays empty is clear."""
     filled = image.max(axis=2) > 0
     value = image.astype(np.float32)
     for _ in range(rounds):
@@ -52,8 +64,7 @@ def _fill_gaps(image: Bytes, rounds: int = 6) -> Bytes:
         new = ~filled & (weight > 0)
         value[new] = mean[new]
         filled |= new
-    value[~filled] = 225.0
-    return value.astype(np.uint8)
+    return np.dstack([value, np.where(filled, 255.0, 0.0)]).astype(np.uint8)
 
 
 def error_map(photo: Bytes, render: Bytes, full_scale: float = 64.0) -> Bytes:

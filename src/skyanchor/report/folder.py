@@ -16,6 +16,7 @@ from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
 from skyanchor.report.run_data import finished, street_camera, street_photos
 from skyanchor.report.scene_folder import scene_part
+from skyanchor.report.top_points import map_points
 from skyanchor.run_folder import RECIPE, Recipe, timings
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.trajectory import TrajectoryReport
@@ -49,12 +50,13 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
     posed = finished(run, records.TRAJECTORY)
     recipe = files.load(run / (records.TRAJECTORY if posed else records.ANCHORS) / RECIPE, Recipe)
     scene = scene_part(run, scaffold)
+    points, colors = map_points(run, scaffold)
     return ReportInputs(
         title=run.resolve().name,
         scaffold=scaffold,
         names=anchors.names,
-        points=scaffold.points,
-        point_colors=scaffold.point_colors,
+        points=points,
+        point_colors=colors,
         anchors=anchors.anchors,
         frames=records.load_trajectory(run).frames if posed else (),
         submaps=_submaps(run) if posed else (),
@@ -94,7 +96,7 @@ def _figures(run: Path) -> dict[str, dict[str, float]]:
     return {
         name: {key: value for key, value in table.items() if value is not None}
         for name, table in tables.items()
-        if isinstance(table, dict)
+        if isinstance(table, dict) and table["total"]
     }
 
 

@@ -10,6 +10,7 @@ from skyanchor.evaluation.images import psnr
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats, select
 from skyanchor.photos import read_pixels
+from skyanchor.report.build import AIR_TABLE, STREET_TABLE
 from skyanchor.report.content import Curve, RenderedView
 from skyanchor.run_folder import RECIPE
 from skyanchor.scaffold.georeference import moved_by
@@ -88,7 +89,7 @@ def _figures(record: SceneRecord) -> dict[str, dict[str, float]]:
         "moved": record.moved,
         "hidden": record.hidden,
     }
-    return {"render from the street": table("ground"), "render from the air": table("aerial"), "splats": counts}
+    return {STREET_TABLE: table("ground"), AIR_TABLE: table("aerial"), "splats": counts}
 
 
 def _street(run: Path) -> tuple[View, ...]:

@@ -67,12 +67,26 @@ function head() {
   verdict.classList.add(DATA.status);
   const accepted = DATA.groups.filter((group) => group.accepted).length;
   const posed = DATA.map.frames.filter((frame) => frame.x !== null).length;
-  const rows = [["anchor groups accepted", `${accepted} / ${DATA.groups.length}`], ["frames with a pose", `${posed} / ${DATA.map.frames.length}`]];
+  const anchorsOnly = DATA.reached === "anchors";
+  const asked = anchorsOnly ? DATA.groups.reduce((sum, group) => sum + group.last_frame - group.first_frame + 1, 0) : DATA.map.frames.length;
+  const rows = [["anchor groups accepted", `${accepted} / ${DATA.groups.length}`]];
+  rows.push([anchorsOnly ? "anchor frames with a pose" : "frames with a pose", `${posed} / ${asked}`]);
   const sigmas = DATA.map.frames.map((frame) => frame.sigma_m).filter((sigma) => sigma !== null).sort((a, b) => a - b);
   if (sigmas.length) rows.push(["median position sigma", number(sigmas[sigmas.length >> 1]) + " m"]);
-  const ate = DATA.figures.trajectory?.ate_m ?? DATA.figures.anchors?.ate_m;
+  const ate = anchorsOnly ? DATA.figures.anchors?.ate_m : DATA.figures.trajectory?.ate_m;
   if (ate !== undefined && ate !== null) rows.push(["error against truth (ATE)", number(ate) + " m"]);
+  for (const [table, label] of [["render from the street", "street photos"], ["render from the air", "aerial photos"]]) {
+    const figures = DATA.figures[table];
+    if (figures) rows.push([`${label}, held out`, `${number(figures["psnr before"], 1)} → ${number(figures["psnr after"], 1)} dB`]);
+  }
+  const total = Object.values(DATA.seconds).reduce((sum, seconds) => sum + seconds, 0);
+  if (total) rows.push(["time in all", duration(total)]);
   for (const [label, value] of rows) byId("headline").append(make("div", {}, make("dt", {}, label), make("dd", {}, value)));
+}
+
+function duration(seconds) {
+  if (seconds < 120) return `${number(seconds, 1)} s`;
+  return seconds < 7200 ? `${number(seconds / 60, 1)} min` : `${number(seconds / 3600, 1)} h`;
 }
 
 // --- map -------------------------------------------------------------------------------------------------------------
@@ -84,43 +98,73 @@ function figuresText(figures) {
 }
 
 function drawMap() {
-  const part = section("map", "Map", "The scaffold from above with what was placed on it. Hover over or tap a mark to see its figures; refused anchor groups carry the reason.");
+  const part = section("map", "Map", "The aerial model from above with what was placed on it. Hover over or tap a mark to see its figures; refused anchor groups carry the reason.");
+  const holder = make("div", { class: "map" }), row = make("div", { class: "legend" });
+  const whole = DATA.map.extent, walk = walkBox();
+  const off = new Set(); // layers switched off
+  const show = (box) => { holder.replaceChildren(mapPicture(box, off, row)); };
+  const views = make("div", { class: "pick" });
+  for (const [name, box] of [["the walk", walk], ["the whole model", whole]]) {
+    if (box) views.append(make("button", { type: "button", "aria-pressed": box === (walk ?? whole), onclick: (event) => { show(box); for (const button of views.children) button.setAttribute("aria-pressed", button === event.target); } }, name));
+  }
+  show(walk ?? whole);
+  part.append(...[walk ? views : null, holder, row, placelessGroups(), missingNote()].filter(Boolean));
+}
+
+// The box around walk and truth with room to see where it lies; null when that is most of the model anyway.
+function walkBox() {
+  const places = [...DATA.map.frames.filter((frame) => frame.x !== null).map((frame) => [frame.x, frame.y]), ...DATA.map.truth];
+  if (!places.length) return null;
+  const [xs, ys] = [places.map(([x]) => x), places.map(([, y]) => y)];
   const [x0, y0, x1, y1] = DATA.map.extent;
+  const box = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+  const half = 0.62 * Math.max(box[2] - box[0], box[3] - box[1], 30) + 5, shape = Math.min(1, (y1 - y0) / (x1 - x0));
+  const [cx, cy] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2], tall = Math.max(half * shape, (box[3] - box[1]) / 2 + 5);
+  return 2 * half > 0.75 * (x1 - x0) ? null : [cx - half, cy - tall, cx + half, cy + tall];
+}
+
+function mapPicture([x0, y0, x1, y1], off, row) {
   const width = 1000, scale = width / (x1 - x0), height = (y1 - y0) * scale;
+  const unit = Math.min(2.4, Math.max(1, 1000 / Math.max(320, document.documentElement.clientWidth - 40))); // marks keep their size on a phone
   const px = (x) => (x - x0) * scale, py = (y) => (y1 - y) * scale;
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Map of the scene" });
-  if (DATA.map.raster) shape("image", { href: DATA.map.raster, x: 0, y: 0, width, height, preserveAspectRatio: "none" }, svg);
+  const [rx0, ry0, rx1, ry1] = DATA.map.extent;
+  if (DATA.map.raster) shape("image", { href: DATA.map.raster, x: px(rx0), y: py(ry1), width: (rx1 - rx0) * scale, height: (ry1 - ry0) * scale, preserveAspectRatio: "none" }, svg);
   const layers = {};
-  const layer = (name, colour) => (layers[name] = { node: shape("g", { "data-layer": name }, svg), colour });
+  const layer = (name, colour) => (layers[name] = { node: shape("g", { "data-layer": name }, svg), colour }).node;
   const aerial = layer("aerial cameras", "#1565c0");
   for (const camera of DATA.map.cameras) {
-    const mark = shape("path", { d: `M${px(camera.x)} ${py(camera.y) - 5}l5 9h-10z`, fill: "#1565c0", stroke: "#fff", opacity: 0.85 }, aerial.node);
-    explain(mark, `aerial photo ${camera.name}`);
+    const mark = shape("path", { d: `M${px(camera.x)} ${py(camera.y) - 5 * unit}l${5 * unit} ${9 * unit}h${-10 * unit}z`, fill: "#1565c0", stroke: "#fff", opacity: 0.85 }, aerial);
+    explain(mark, `aerial photo ${camera.name}`, false);
   }
-  if (DATA.map.truth.length) {
-    const truth = layer("truth", "#8e24aa");
-    shape("polyline", { points: DATA.map.truth.map(([x, y]) => `${px(x)},${py(y)}`).join(" "), fill: "none", stroke: "#8e24aa", "stroke-width": 5, opacity: 0.55 }, truth.node);
-  }
-  const walk = layer("trajectory (colour = position sigma)", "#7cb342");
+  if (DATA.map.truth.length) shape("polyline", { points: DATA.map.truth.map(([x, y]) => `${px(x)},${py(y)}`).join(" "), fill: "none", stroke: "#8e24aa", "stroke-width": 7 * unit, opacity: 0.5 }, layer("truth", "#8e24aa"));
+  drawWalk(layer(DATA.reached === "anchors" ? "anchors (colour = position sigma)" : "trajectory (colour = position sigma)", "#7cb342"), px, py, unit);
+  drawGroupMarks(layer("anchor groups", "#1e8e3e"), px, py, unit);
+  scaleBar(svg, width, height, scale, unit);
+  row.replaceChildren(...legend(layers, off));
+  return svg;
+}
+
+function drawWalk(walk, px, py, unit) {
   const posed = DATA.map.frames.filter((frame) => frame.x !== null);
   posed.forEach((frame, i) => {
     const next = posed[i + 1];
     if (next && next.index === frame.index + 1) {
-      shape("line", { x1: px(frame.x), y1: py(frame.y), x2: px(next.x), y2: py(next.y), stroke: sigmaColour(frame.sigma_m), "stroke-width": 4, "stroke-linecap": "round" }, walk.node);
+      shape("line", { x1: px(frame.x), y1: py(frame.y), x2: px(next.x), y2: py(next.y), stroke: sigmaColour(frame.sigma_m), "stroke-width": 4 * unit, "stroke-linecap": "round" }, walk);
     }
-    const dot = shape("circle", { cx: px(frame.x), cy: py(frame.y), r: 3.5, fill: sigmaColour(frame.sigma_m), stroke: "#fff", "stroke-width": 0.7 }, walk.node);
-    explain(dot, `frame ${frame.index} ${frame.name}\n${frame.support}, sigma ${number(frame.sigma_m)} m`);
+    const dot = shape("circle", { cx: px(frame.x), cy: py(frame.y), r: 3.5 * unit, fill: sigmaColour(frame.sigma_m), stroke: "#fff", "stroke-width": 0.7 }, walk);
+    explain(dot, `frame ${frame.index} ${frame.name}\n${frame.support}, sigma ${number(frame.sigma_m)} m`, false);
   });
-  const groups = layer("anchor groups", "#1e8e3e");
+}
+
+function drawGroupMarks(layer, px, py, unit) {
   for (const group of DATA.groups.filter((group) => group.x !== null)) {
     const colour = group.accepted ? "#1e8e3e" : "#d93025";
-    const mark = shape("g", { class: "group", "data-group": group.index }, groups.node);
-    shape("circle", { cx: px(group.x), cy: py(group.y), r: 10, fill: group.accepted ? colour : "#fff", stroke: colour, "stroke-width": 3 }, mark);
-    shape("text", { x: px(group.x), y: py(group.y) + 4, "text-anchor": "middle", "font-size": 11, "font-weight": 700, fill: group.accepted ? "#fff" : colour }, mark).textContent = group.index;
+    const mark = shape("g", { class: "group", "data-group": group.index }, layer);
+    shape("circle", { cx: px(group.x), cy: py(group.y), r: 10 * unit, fill: group.accepted ? colour : "#fff", stroke: group.accepted ? "#fff" : colour, "stroke-width": (group.accepted ? 1.5 : 3) * unit }, mark);
+    shape("text", { x: px(group.x), y: py(group.y) + 4 * unit, "text-anchor": "middle", "font-size": 11 * unit, "font-weight": 700, fill: group.accepted ? "#fff" : colour }, mark).textContent = group.index;
     explain(mark, groupText(group));
   }
-  scaleBar(svg, width, height, scale);
-  part.append(make("div", { class: "map" }, svg), legend(layers), placelessGroups(), missingNote());
 }
 
 function placelessGroups() {
@@ -136,27 +180,34 @@ function placelessGroups() {
 
 function groupText(group) {
   const title = `group ${group.index}, frames ${group.first_frame}–${group.last_frame}: ${group.accepted ? "accepted" : "refused"}`;
-  return [title, group.accepted ? "" : `${words(group.reason)}. ${group.detail}`, figuresText(group.figures)].filter(Boolean).join("\n");
+  return [title, group.accepted ? "" : whyText(group), figuresText(group.figures)].filter(Boolean).join("\n");
 }
 
-function scaleBar(svg, width, height, scale) {
+function whyText(group) {
+  const remedy = group.remedy ? `\nTry: ${group.remedy}.` : "";
+  return `${words(group.reason)}${group.meaning ? ": " + group.meaning : ""}. ${group.detail}${remedy}`;
+}
+
+function scaleBar(svg, width, height, scale, unit) {
   const metres = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].filter((m) => m * scale < width / 4).pop() ?? 1;
-  const y = height - 18;
-  shape("path", { d: `M20 ${y - 5}v5h${metres * scale}v-5`, fill: "none", stroke: "#fff", "stroke-width": 5 }, svg);
-  shape("path", { d: `M20 ${y - 5}v5h${metres * scale}v-5`, fill: "none", stroke: "#111", "stroke-width": 2 }, svg);
-  shape("text", { x: 26, y: y - 6, "font-size": 14, fill: "#111", stroke: "#fff", "stroke-width": 3, "paint-order": "stroke" }, svg).textContent = `${metres} m`;
+  const y = height - 18, bar = { d: `M20 ${y - 5 * unit}v${5 * unit}h${metres * scale}v${-5 * unit}`, fill: "none" };
+  shape("path", { ...bar, stroke: "#fff", "stroke-width": 5 * unit }, svg);
+  shape("path", { ...bar, stroke: "#111", "stroke-width": 2 * unit }, svg);
+  shape("text", { x: 26, y: y - 6 * unit, "font-size": 14 * unit, fill: "#111", stroke: "#fff", "stroke-width": 3 * unit, "paint-order": "stroke" }, svg).textContent = `${metres} m`;
 }
 
-function legend(layers) {
-  const row = make("div", { class: "legend" });
+function legend(layers, off) {
+  const row = [];
   for (const [name, { node, colour }] of Object.entries(layers)) {
-    const box = make("input", { type: "checkbox", onchange: (event) => (node.style.display = event.target.checked ? "" : "none") });
-    box.checked = true;
-    row.append(make("label", {}, box, make("span", { class: "key", style: `background:${colour}` }), name));
+    const apply = (on) => { node.style.display = on ? "" : "none"; on ? off.delete(name) : off.add(name); };
+    const box = make("input", { type: "checkbox", onchange: (event) => apply(event.target.checked) });
+    box.checked = !off.has(name);
+    apply(box.checked);
+    row.push(make("label", {}, box, make("span", { class: "key", style: `background:${colour}` }), name));
   }
   STOPS.forEach(([limit, colour], i) => {
     const text = Number.isFinite(limit) ? `≤ ${limit} m` : `> ${STOPS[i - 1][0]} m`;
-    row.append(make("span", {}, make("span", { class: "key", style: `background:${colour}` }), " " + text));
+    row.push(make("span", {}, make("span", { class: "key", style: `background:${colour}` }), " " + text));
   });
   return row;
 }
@@ -207,7 +258,7 @@ function drawGroups() {
   const rows = DATA.groups.map((group) => [
     group.index, `${group.first_frame}–${group.last_frame}`,
     verdictTag(group),
-    group.accepted ? "" : `${words(group.reason)}. ${group.detail}`, ...keys.map((key) => group.figures[key] ?? null)]);
+    group.accepted ? "" : make("div", { class: "why" }, whyText(group)), ...keys.map((key) => group.figures[key] ?? null)]);
   part.append(table(["#", "frames", "verdict", "why", ...keys.map(words)], rows));
   for (const group of DATA.groups.filter((group) => group.attempts.length)) {
     part.append(make("details", {}, make("summary", {}, `group ${group.index}: ${group.attempts.length} earlier attempts`), make("ul", {}, ...group.attempts.map((text) => make("li", {}, text)))));
@@ -265,7 +316,7 @@ function drawMatches() {
     const pictures = DATA.matches.filter((picture) => picture.group === group.index);
     if (!pictures.length) continue;
     part.append(make("h3", {}, `Group ${group.index}, frames ${group.first_frame}–${group.last_frame} `, verdictTag(group)));
-    if (!group.accepted) part.append(make("p", { class: "note" }, `${words(group.reason)}: ${group.detail}`));
+    if (!group.accepted) part.append(make("p", { class: "note" }, whyText(group)));
     part.append(make("div", { class: "grid" }, ...pictures.map(matchFigure)));
   }
 }
@@ -323,7 +374,7 @@ function drawTimes() {
   if (!entries.length) return;
   const part = section("times", "Times");
   const most = Math.max(...entries.map(([, seconds]) => seconds));
-  const rows = entries.map(([stage, seconds]) => [stage, seconds < 120 ? `${number(seconds, 1)} s` : `${number(seconds / 60, 1)} min`, make("div", { class: "bar", style: `width:${(100 * seconds) / most}%` })]);
+  const rows = entries.map(([stage, seconds]) => [stage, duration(seconds), make("div", { class: "bar", style: `width:${(100 * seconds) / most}%` })]);
   part.append(table(["stage", "time", ""], rows));
 }
 
