@@ -184,6 +184,30 @@ def train(
 
 
 @app.command
+def masks(
+    ground: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PHOTOS")],
+    /,
+    model: Path,
+    ignore: tuple[int, ...] | None = None,
+    longest: int = 1024,
+) -> None:
+    """Mask sky, people and vehicles in street photos with a segmentation network that you have.
+
+    Args:
+        ground: Folder of street photos (of a video: RUN/frames); masks/ is written beside it, masks there stay.
+        model: Segmentation network, an .onnx file.
+        ignore: Classes to mask; sky, people and vehicles of the 19 Cityscapes classes without it.
+        longest: Longer side that photos are shrunk to for the network, pixels.
+    """
+    from skyanchor.report.progress import display
+    from skyanchor.sequence.segmentation import CITYSCAPES, SegmentationConfig, write_masks
+
+    with display(sys.stderr) as listen:
+        out = write_masks(ground, model, SegmentationConfig(ignore or CITYSCAPES, longest), listen)
+    print(f"written to {out}")
+
+
+@app.command
 def evaluate(run: RunPath, /, truth: Path, align: bool = False) -> None:
     """Compare a run with true camera poses; writes RUN/metrics.json and prints a table.
 
