@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,11 +10,11 @@ import cv2
 import numpy as np
 
 from skyanchor import codec, files
-from skyanchor.anchors.bridges import AerialAtlas
+from skyanchor.anchors.bridges import AerialAtlas, Node
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.localise import PreparedScaffold, localise_group
-from skyanchor.anchors.places import PlaceIndex
+from skyanchor.anchors.places import PlaceIndex, PlaceView, describe_nodes
 from skyanchor.anchors.stage import GroupTask, GroupVerdict
 from skyanchor.anchors.surface import Ground, Surface
 from skyanchor.codec import Json
@@ -90,6 +91,30 @@ def _ready(context: str) -> tuple[PreparedScaffold, GroundFrames, AnchorConfig]:
     index, graph = files.load(folder / PLACES, PlaceIndex), visibility_graph(scaffold)
     prepared = PreparedScaffold(scaffold, surface, ground, atlas, index, graph)
     return prepared, GroundFrames(_sequence(str(folder / SEQUENCE)), config), config
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceViews:
+    """Described places, as a job leaves them."""
+
+    views: tuple[PlaceView, ...]
+
+
+@lru_cache(maxsize=1)
+def _coarse_atlas(context: str) -> AerialAtlas:
+    folder = Path(context)
+    scaffold, config = _scaffold(str(folder / SCAFFOLD)), files.load(folder / SETTINGS, AnchorConfig)
+    surface = files.load(folder / SURFACE, Surface)
+    return AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
+
+
+def describe_places_job(out: str, context: str, nodes: Json, listen: Listener) -> None:
+    """Write the PlaceViews from some nodes."""
+    folder = Path(context)
+    config, camera = files.load(folder / SETTINGS, AnchorConfig).places, _sequence(str(folder / SEQUENCE)).camera
+    chosen = codec.from_json(tuple[Node, ...], nodes)
+    views = describe_nodes(_coarse_atlas(context), chosen, camera, config.features.load(), config)
+    files.save(Path(out), PlaceViews(views))
 
 
 def localise_group_job(out: str, context: str, task: Json, listen: Listener) -> None:

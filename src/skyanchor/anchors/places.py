@@ -176,6 +176,25 @@ def choose_nodes(ground: Ground, landmarks: Floats, near: tuple[Near, ...], conf
         spacing *= 1.1
 
 
+def describe_nodes(
+    atlas: AerialAtlas, chosen: tuple[Node, ...], camera: Camera, matcher: SparseMatcher, config: PlacesConfig
+) -> tuple[PlaceView, ...]:
+    """Views from the nodes with their features; those that show too little are left out."""
+    seen_as = view_camera(camera, config.width)
+    described = [_described(atlas, node, seen_as, matcher, config.least_painted) for node in chosen]
+    return tuple(view for view in described if view is not None)
+
+
+def index_places(views: tuple[PlaceView, ...], centres: int) -> PlaceIndex:
+    """The views with a vocabulary of their own descriptors and a global descriptor each."""
+    if not views:
+        nothing = Vocabulary(np.zeros((1, 64), np.float32))
+        return PlaceIndex((), np.empty((0, 3)), nothing, np.empty((0, 64), np.float32))
+    vocabulary = fit_vocabulary(np.concatenate([v.features.descriptors for v in views]), centres)
+    described = np.stack([vlad(v.features.descriptors, vocabulary) for v in views])
+    return PlaceIndex(views, np.array([v.node.eye for v in views]), vocabulary, described)
+
+
 def build_places(
     atlas: AerialAtlas,
     ground: Ground,
@@ -187,22 +206,12 @@ def build_places(
     listen: Listener = silent,
 ) -> PlaceIndex:
     """Bridge views over the walkable ground, or over the parts that priors allow, with their descriptors."""
-    seen_as = view_camera(camera, config.width)
     wanted = choose_nodes(ground, landmarks, near, config)
     held: list[PlaceView] = []
-    for i, node in enumerate(wanted):
-        view = _described(atlas, node, seen_as, matcher, config.least_painted)
-        if view is not None:
-            held.append(view)
-        if (i + 1) % 50 == 0 or i + 1 == len(wanted):
-            listen(Progress("anchors", "describe places", i + 1, len(wanted)))
-    if not held:
-        return PlaceIndex(
-            (), np.empty((0, 3)), Vocabulary(np.zeros((1, 64), np.float32)), np.empty((0, 64), np.float32)
-        )
-    vocabulary = fit_vocabulary(np.concatenate([v.features.descriptors for v in held]), config.centres)
-    described = np.stack([vlad(v.features.descriptors, vocabulary) for v in held])
-    return PlaceIndex(tuple(held), np.array([v.node.eye for v in held]), vocabulary, described)
+    for start in range(0, len(wanted), 50):
+        held += describe_nodes(atlas, wanted[start : start + 50], camera, matcher, config)
+        listen(Progress("anchors", "describe places", min(start + 50, len(wanted)), len(wanted)))
+    return index_places(tuple(held), config.centres)
 
 
 def _allowed(index: PlaceIndex, ground: Ground, near: tuple[Near, ...]) -> Bools:
