@@ -56,7 +56,7 @@ def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
             images: Folder of the aerial photos, where it is not found beside the model.
             splats: Aerial Gaussian model, a .ply of the INRIA convention.
             camera: Street camera: MODEL,params in COLMAP order (PINHOLE,fx,fy,cx,cy) or f=900, pixels.
-            near: The walk stays within this x,y,radius, metres in the aerial frame.
+            near: The walk stays within this x,y,radius, metres in the coordinates of the aerial model.
             preset: Settings to start from.
             workers: Worker processes; 1 works in this process, 0 takes one per core.
             redo: Replace stages that were made with other settings or inputs.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from skyanchor import codec, files, jobs, records
 from skyanchor.anchors.bridges import Node
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.places import PlaceIndex, choose_nodes, index_places
+from skyanchor.anchors.places import PlaceIndex, choose_nodes, in_local_frame, index_places
 from skyanchor.anchors.stage import GroupTask, GroupVerdict, localise_all
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.events import Note
@@ -191,6 +191,8 @@ def _localised(
 ) -> Anchors:
     """The groups' verdicts; the surface and the described places are made once and kept until the stage is done."""
     scaffold, sequence = survey.scaffold, survey.sequence
+    near = in_local_frame(config.prior.near, scaffold.up, scaffold.georef.offset)
+    config = replace(config, prior=replace(config.prior, near=near))
     for name, value in ((jobs.SCAFFOLD, scaffold), (jobs.SEQUENCE, sequence), (jobs.SETTINGS, config)):
         stage.save(f"{PROGRESS}/{name}", value)
 

@@ -23,7 +23,7 @@ from skyanchor.anchors.bridges import (
 from skyanchor.anchors.evidence import CrossMatches, joined, sightings
 from skyanchor.anchors.local import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
-from skyanchor.anchors.surface import Ground
+from skyanchor.anchors.surface import Ground, horizontal_axes
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.geometry import cameras
 from skyanchor.matching import Features, SparseMatcher, XFeat, match_features
@@ -41,6 +41,12 @@ class Near:
     """Metres along its second."""
     radius: float
     """Metres."""
+
+
+def in_local_frame(near: tuple[Near, ...], up: Floats, offset: Floats) -> tuple[Near, ...]:
+    """Priors given in the user's coordinates, in the scaffold's: x_local = x_original - offset."""
+    x, y = horizontal_axes(up) @ offset
+    return tuple(replace(one, x=one.x - float(x), y=one.y - float(y)) for one in near)
 
 
 @dataclass(frozen=True)
