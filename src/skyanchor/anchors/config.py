@@ -12,6 +12,7 @@ from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.surface import SurfaceConfig
 from skyanchor.anchors.verdict import VerdictConfig
 from skyanchor.matching import AnyMatcher, Sift, VerifyConfig, XFeat, XFeatStar
+from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,16 @@ class PriorConfig:
 
 
 @dataclass(frozen=True)
+class FocalConfig:
+    """How the focal length of a camera is found that nobody described."""
+
+    factors: tuple[float, ...] = (0.58, 0.69, 0.83, 1.0, 1.2, 1.44)
+    """Focal lengths that are tried, over the guessed one."""
+    again_within: float = 15.0
+    """Where a group is looked for then, metres from where it was found."""
+
+
+@dataclass(frozen=True)
 class PaperSupportConfig:
     """Support from aerial photos, the paper's way; used when bridges are off."""
 
@@ -88,8 +99,10 @@ class PaperSupportConfig:
     """N_ret, aerial candidates per frame."""
     near: int = 3
     """N_near, graph neighbours per seed."""
-    matcher: XFeat = field(default_factory=lambda: XFeat(keypoints=4000, longest=1600))
-    """Frames with aerial photos."""
+    matcher: AnyMatcher = field(default_factory=lambda: XFeat(keypoints=4000, longest=1600))
+    """Frames with aerial photos; the paper's is Aerial-MASt3R."""
+    descriptor: AnyDescriptor = field(default_factory=SceneVlad)
+    """Which aerial photos are candidates; the paper's is AnyLoc."""
     verify: VerifyConfig = field(default_factory=VerifyConfig)
     """Two-view verification of the candidates."""
 
@@ -109,5 +122,6 @@ class AnchorConfig:
     verdict: VerdictConfig = field(default_factory=VerdictConfig)
     ladder: LadderConfig = field(default_factory=LadderConfig)
     prior: PriorConfig = field(default_factory=PriorConfig)
+    focal: FocalConfig = field(default_factory=FocalConfig)
     paper: PaperSupportConfig = field(default_factory=PaperSupportConfig)
     ablation: Ablation = field(default_factory=Ablation)

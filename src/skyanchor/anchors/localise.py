@@ -199,7 +199,7 @@ def _adjusted(
         solution.world_from_local,
         matches,
         config.adjustment,
-        frames.sequence.camera_is_guess,
+        not frames.focal_known,
     )
     if done is None:
         gone = Refusal("nothing-left", "The aerial photos confirm too few of the matches.")
@@ -273,8 +273,7 @@ def _try_places(
 def _local_group(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | Refusal:
     features = tuple(frames.ground(i) for i in indices)
     matcher = config.ground_matcher.load()
-    guessed = frames.sequence.camera_is_guess
-    return reconstruct_local(indices, features, frames.camera, matcher, config.local, guessed)
+    return reconstruct_local(indices, features, frames.camera, matcher, config.local)
 
 
 def _widened(frames: GroundFrames, indices: tuple[int, ...], by: int) -> tuple[int, ...]:
@@ -336,11 +335,13 @@ def _settle_on_photos(
     """The ablation without bridges: aerial photos retrieved, verified and matched directly."""
     matcher = config.paper.matcher.load()
     if prepared.aerial is None:
-        prepared.aerial = index_aerial(prepared.atlas, matcher)
-    seen = tuple(matcher.extract(frames.photo(i)) for i in local.frames)
+        prepared.aerial = index_aerial(prepared.atlas, matcher, config.paper.descriptor)
+    photos = [frames.photo(i) for i in local.frames]
+    seen = tuple(map(matcher.extract, photos))
+    most, check = config.paper.retrieved, config.paper.verify
     seeds = [
-        seed_of(prepared.aerial, prepared.atlas, f, camera, matcher, config.paper.retrieved, config.paper.verify)
-        for f in seen
+        seed_of(prepared.aerial, prepared.atlas, photo, features, camera, matcher, most, check)
+        for photo, features in zip(photos, seen, strict=True)
     ]
     support = support_set(seeds, prepared.graph, config.paper.near, config.ablation.visibility_graph)
     if not len(support):

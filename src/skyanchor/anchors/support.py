@@ -13,47 +13,46 @@ from skyanchor.anchors.bridges import AerialAtlas
 from skyanchor.anchors.evidence import CrossMatches, joined
 from skyanchor.anchors.surface import render_depth
 from skyanchor.geometry import cameras, rigid
-from skyanchor.matching import Features, SparseMatcher, TwoView, VerifyConfig, verify
-from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, ranked, vlad
+from skyanchor.matching import Features, Matcher, TwoView, VerifyConfig, verify
+from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor, described
+from skyanchor.matching.retrieval import ranked
 from skyanchor.types import Camera, Floats, Floats32, Ints, Photo, VisibilityGraph
 
 
 @dataclass(frozen=True, eq=False)
 class AerialIndex:
-    """Aerial photos with local features and global descriptors."""
+    """Aerial photos as a matcher takes them, with global descriptors."""
 
     features: tuple[Features, ...]
     """In pixels of the atlas photos."""
-    vocabulary: Vocabulary
+    descriptor: GlobalDescriptor
     described: Floats32
     """(V, E), unit."""
 
 
-def index_aerial(atlas: AerialAtlas, matcher: SparseMatcher) -> AerialIndex:
+def index_aerial(atlas: AerialAtlas, matcher: Matcher, choice: AnyDescriptor) -> AerialIndex:
     """Every aerial photo of the scaffold, described once."""
-    found = []
-    for j, view in enumerate(atlas.views):
-        found.append(matcher.extract(Photo(view.name, atlas.pixels(j))))
-    vocabulary = fit_vocabulary(np.concatenate([f.descriptors for f in found]))
-    return AerialIndex(tuple(found), vocabulary, np.stack([vlad(f.descriptors, vocabulary) for f in found]))
+    photos = [Photo(view.name, atlas.pixels(j)) for j, view in enumerate(atlas.views)]
+    descriptor = choice.load("cpu", photos)
+    return AerialIndex(tuple(map(matcher.extract, photos)), descriptor, described(descriptor, photos))
 
 
 def seed_of(
     index: AerialIndex,
     atlas: AerialAtlas,
+    photo: Photo,
     frame: Features,
     camera: Camera,
-    matcher: SparseMatcher,
+    matcher: Matcher,
     retrieved: int,
     config: VerifyConfig,
 ) -> int | None:
     """The retrieved aerial view with the most two-view inliers, or None when no candidate is verified."""
-    query = vlad(frame.descriptors, index.vocabulary)[None]
+    query = index.descriptor.describe(photo)[None]
     best: tuple[int, int] | None = None
     for j in ranked(query, index.described, retrieved)[0]:
-        pairs = matcher.pairs(frame, index.features[int(j)])
-        a, b = frame.xy[pairs[:, 0]], index.features[int(j)].xy[pairs[:, 1]]
-        result = verify(a, b, camera, atlas.photo_camera(int(j)), frame.sigma_px, config)
+        found = matcher.match_extracted(frame, index.features[int(j)])
+        result = verify(found.xy_a, found.xy_b, camera, atlas.photo_camera(int(j)), found.sigma_px, config)
         if isinstance(result, TwoView):
             count = int(result.inliers.sum())
             best = max(best or (0, -1), (count, int(j)))
@@ -90,23 +89,24 @@ def match_support(
     atlas: AerialAtlas,
     support: Ints,
     frames: tuple[Features, ...],
-    matcher: SparseMatcher,
+    matcher: Matcher,
 ) -> CrossMatches:
     """Every frame of the group matched with every aerial photo of its support, lifted to the surface."""
     parts: list[CrossMatches] = []
     for number, j in enumerate(support):
-        pairs = [matcher.pairs(frame, index.features[int(j)]) for frame in frames]
-        owner = np.repeat(np.arange(len(frames)), [len(p) for p in pairs])
-        picked = np.concatenate(pairs)
-        points, normals = _lifted(atlas, int(j), index.features[int(j)].xy[picked[:, 1]])
-        xy = np.concatenate([frame.xy[p[:, 0]] for frame, p in zip(frames, pairs, strict=True)])
+        found = [matcher.match_extracted(frame, index.features[int(j)]) for frame in frames]
+        counts = [len(one.xy_a) for one in found]
+        owner = np.repeat(np.arange(len(frames)), counts)
+        points, normals = _lifted(atlas, int(j), np.concatenate([one.xy_b for one in found]))
+        xy = np.concatenate([one.xy_a for one in found])
+        sigma = np.repeat([max(one.sigma_px, frame.sigma_px) for one, frame in zip(found, frames, strict=True)], counts)
         good = np.isfinite(points[:, 0])
         count = int(good.sum())
         parts.append(
             CrossMatches(
                 owner[good].astype(np.int64),
                 xy[good],
-                np.full(count, frames[0].sigma_px),
+                sigma[good],
                 points[good],
                 normals[good],
                 np.full(count, j, np.int64),
