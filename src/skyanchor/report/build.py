@@ -48,6 +48,9 @@ class ReportInputs:
     anchors: Anchors
     frames: tuple[PosedFrame, ...] = ()
     submaps: tuple[SubmapRow, ...] = ()
+    left_out: Mapping[int, str] = field(default_factory=dict)
+    """Accepted groups that the trajectory did not use, and why."""
+    warnings: tuple[str, ...] = ()
     figures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     truth: Mapping[str, Pose] = field(default_factory=dict)
     """True cam_from_world by frame name, only to be drawn."""
@@ -76,6 +79,7 @@ def build_report(inputs: ReportInputs) -> Report:
         figures={key: dict(value) for key, value in inputs.figures.items()},
         reached="scene" if inputs.splats is not None else "trajectory" if inputs.frames else "anchors",
         frames=len(inputs.names),
+        warnings=inputs.warnings,
         comparisons=tuple(comparison(view, inputs.scores) for view in inputs.views),
         matches=inputs.matches,
         curves=inputs.curves,
@@ -96,13 +100,15 @@ def verdict(inputs: ReportInputs) -> tuple[str, str]:
         text = f"None of the {len(groups)} anchor groups could be placed in the aerial model{why}: no pose is given."
         return text, "refused"
     text = f"{accepted} of {len(groups)} anchor groups were placed in the aerial model"
+    if inputs.left_out:
+        text += f", {len(inputs.left_out)} of them left out because the walk contradicts them"
     if not inputs.frames:
         anchored = sum(len(group.poses) for group in groups)
         return f"{text}, {anchored} frames in all.", "good" if accepted == len(groups) else "partial"
     posed = [frame for frame in inputs.frames if frame.cam_from_world is not None]
     sigma = float(np.nanmedian([frame.sigma_m for frame in posed])) if posed else float("nan")
     text += f"; {len(posed)} of {len(inputs.frames)} frames have a pose, with a median position sigma of {sigma:.2f} m"
-    whole = accepted == len(groups) and len(posed) == len(inputs.frames)
+    whole = accepted == len(groups) and not inputs.left_out and len(posed) == len(inputs.frames)
     return f"{text}.{_rendered(inputs.figures)}", "good" if whole else "partial"
 
 
@@ -180,6 +186,7 @@ def group_row(group: LocalisedGroup, inputs: ReportInputs) -> GroupRow:
         attempts=tuple(f"{attempt.reason.replace('-', ' ')}: {attempt.detail}" for attempt in group.attempts),
         meaning=advice.meaning,
         remedy=advice.remedy,
+        left_out=inputs.left_out.get(group.group.index, ""),
     )
 
 

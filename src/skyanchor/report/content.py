@@ -48,6 +48,8 @@ class GroupRow:
     """The reason in plain words."""
     remedy: str = ""
     """What to try."""
+    left_out: str = ""
+    """Why the trajectory did not use an accepted group; empty when it did."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,8 @@ class Report:
     """The last finished stage: anchors, trajectory or scene."""
     frames: int = 0
     """Street frames in all."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know besides."""
     comparisons: tuple[Comparison, ...] = ()
     matches: tuple[MatchPicture, ...] = ()
     curves: tuple[Curve, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from skyanchor import codec, files, records
@@ -20,6 +21,8 @@ from skyanchor.report.top_points import map_points
 from skyanchor.run_folder import RECIPE, Recipe, timings
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.trajectory import TrajectoryReport
+from skyanchor.trajectory.closure import Closure
+from skyanchor.trajectory.recover import SubmapReport
 from skyanchor.types import Pose, Scaffold
 
 PAGE = "report.html"
@@ -51,6 +54,7 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
     recipe = files.load(run / (records.TRAJECTORY if posed else records.ANCHORS) / RECIPE, Recipe)
     scene = scene_part(run, scaffold)
     points, colors = map_points(run, scaffold)
+    walk = _walk_part(run) if posed else WalkPart()
     return ReportInputs(
         title=run.resolve().name,
         scaffold=scaffold,
@@ -59,8 +63,10 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
         point_colors=colors,
         anchors=anchors.anchors,
         frames=records.load_trajectory(run).frames if posed else (),
-        submaps=_submaps(run) if posed else (),
-        figures={**_figures(run), **(scene.figures or {})},
+        submaps=walk.submaps,
+        left_out=walk.left_out,
+        warnings=(*walk.warnings, *scene.warnings),
+        figures={**_figures(run), **walk.figures, **(scene.figures or {})},
         truth=_truth(anchors, truth),
         matches=_matches(run, anchors, scaffold),
         seconds=timings(run),
@@ -75,16 +81,35 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
 
 
 def _matches(run: Path, anchors: AnchorsRecord, scaffold: Scaffold) -> tuple[MatchPicture, ...]:
-    camera = street_camera(run)
-    if camera is None or all(group.cross_view is None for group in anchors.anchors.groups):
+    if all(group.cross_view is None for group in anchors.anchors.groups):
         return ()
-    street = StreetPhotos(anchors.names, street_photos(run), camera)
+    street = StreetPhotos(anchors.names, street_photos(run), street_camera(run))
     return match_pictures(anchors.anchors, scaffold.views, street)
 
 
-def _submaps(run: Path) -> tuple[SubmapRow, ...]:
+@dataclass(frozen=True)
+class WalkPart:
+    """What the trajectory stage says of itself."""
+
+    submaps: tuple[SubmapRow, ...] = ()
+    left_out: dict[int, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def _walk_part(run: Path) -> WalkPart:
     report = files.load(run / records.TRAJECTORY / records.REPORT_FILE, TrajectoryReport)
-    return tuple(SubmapRow(one.index, one.first, one.last, dict(one.figures)) for one in report.submaps)
+    left_out = {one.group: one.refusal.detail for one in report.rejected}
+    rows = tuple(_submap_row(one, report.closures) for one in report.submaps)
+    return WalkPart(rows, left_out, report.warnings, {"walk": dict(report.figures)})
+
+
+def _submap_row(one: SubmapReport, closures: tuple[Closure, ...]) -> SubmapRow:
+    """The submap with the largest of its closure errors."""
+    own = [closure for closure in closures if closure.submap == one.index]
+    worst = max(own, key=lambda closure: closure.gap_m, default=None)
+    gap = {} if worst is None else {"closure_m": worst.gap_m, "closure_deg": worst.gap_deg, "over_m": worst.path_m}
+    return SubmapRow(one.index, one.first, one.last, {"anchors": one.anchors, **gap, **one.figures})
 
 
 def _figures(run: Path) -> dict[str, dict[str, float]]:

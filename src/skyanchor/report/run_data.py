@@ -57,7 +57,7 @@ def street_photos(run: Path) -> dict[str, Path]:
     return {photo.name: photo for photo in find_photos(source)[1]} if source.is_dir() else {}
 
 
-def street_camera(run: Path) -> Camera | None:
-    """The street camera that the photos were read with, distortion included; None before the anchors have begun."""
-    recipe = held_recipe(run, records.ANCHORS)
-    return None if recipe is None else codec.from_json(Camera, recipe.settings["camera"])
+def street_camera(run: Path) -> Camera:
+    """The street camera that the anchors were found with, distortion included."""
+    recipe = files.load(run / records.ANCHORS / RECIPE, Recipe)
+    return codec.from_json(Camera, recipe.settings["camera"])

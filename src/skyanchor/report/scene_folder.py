@@ -32,6 +32,7 @@ class ScenePart:
     splats: Splats | None = None
     figures: dict[str, dict[str, float]] | None = None
     street: tuple[View, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def scene_part(run: Path, scaffold: Scaffold) -> ScenePart:
@@ -42,7 +43,10 @@ def scene_part(run: Path, scaffold: Scaffold) -> ScenePart:
     record = files.load(folder / SCENE_FILE, SceneRecord)
     views = tuple(view for kind in ("ground", "aerial") for view in _views(folder / TEST_FOLDER / kind, kind))
     scores = {view.name: (psnr(view.before, view.photo), psnr(view.after, view.photo)) for view in views}
-    return ScenePart(views, scores, _curves(record), _splats(folder, scaffold), _figures(record), _street(run))
+    rolled_back = ("The joint refinement cost too much from the air and was undone.",) if record.rolled_back else ()
+    return ScenePart(
+        views, scores, _curves(record), _splats(folder, scaffold), _figures(record), _street(run), rolled_back
+    )
 
 
 def _views(folder: Path, kind: str) -> list[RenderedView]:

@@ -65,6 +65,7 @@ function head() {
   const verdict = byId("verdict");
   verdict.textContent = DATA.verdict;
   verdict.classList.add(DATA.status);
+  if (DATA.warnings.length) verdict.after(make("ul", { class: "warnings" }, ...DATA.warnings.map((text) => make("li", {}, text))));
   const accepted = DATA.groups.filter((group) => group.accepted).length;
   const posed = DATA.map.frames.filter((frame) => frame.x !== null).length;
   const anchorsOnly = DATA.reached === "anchors";
@@ -159,7 +160,7 @@ function drawWalk(walk, px, py, unit) {
 
 function drawGroupMarks(layer, px, py, unit) {
   for (const group of DATA.groups.filter((group) => group.x !== null)) {
-    const colour = group.accepted ? "#1e8e3e" : "#d93025";
+    const colour = group.left_out ? "#e67c00" : group.accepted ? "#1e8e3e" : "#d93025";
     const mark = shape("g", { class: "group", "data-group": group.index }, layer);
     shape("circle", { cx: px(group.x), cy: py(group.y), r: 10 * unit, fill: group.accepted ? colour : "#fff", stroke: group.accepted ? "#fff" : colour, "stroke-width": (group.accepted ? 1.5 : 3) * unit }, mark);
     shape("text", { x: px(group.x), y: py(group.y) + 4 * unit, "text-anchor": "middle", "font-size": 11 * unit, "font-weight": 700, fill: group.accepted ? "#fff" : colour }, mark).textContent = group.index;
@@ -179,11 +180,12 @@ function placelessGroups() {
 }
 
 function groupText(group) {
-  const title = `group ${group.index}, frames ${group.first_frame}–${group.last_frame}: ${group.accepted ? "accepted" : "refused"}`;
-  return [title, group.accepted ? "" : whyText(group), figuresText(group.figures)].filter(Boolean).join("\n");
+  const title = `group ${group.index}, frames ${group.first_frame}–${group.last_frame}: ${verdictOf(group)[0]}`;
+  return [title, whyText(group), figuresText(group.figures)].filter(Boolean).join("\n");
 }
 
 function whyText(group) {
+  if (group.accepted) return group.left_out;
   const remedy = group.remedy ? `\nTry: ${group.remedy}.` : "";
   return `${words(group.reason)}${group.meaning ? ": " + group.meaning : ""}. ${group.detail}${remedy}`;
 }
@@ -247,9 +249,8 @@ function figureColumns(rows) {
   return names;
 }
 
-function verdictTag(group) {
-  return make("span", { class: "tag " + (group.accepted ? "ok" : "no") }, group.accepted ? "accepted" : "refused");
-}
+const verdictOf = (group) => (group.left_out ? ["left out", "part"] : group.accepted ? ["accepted", "ok"] : ["refused", "no"]);
+const verdictTag = (group) => make("span", { class: "tag " + verdictOf(group)[1] }, verdictOf(group)[0]);
 
 function drawGroups() {
   if (!DATA.groups.length) return;
@@ -258,7 +259,7 @@ function drawGroups() {
   const rows = DATA.groups.map((group) => [
     group.index, `${group.first_frame}–${group.last_frame}`,
     verdictTag(group),
-    group.accepted ? "" : make("div", { class: "why" }, whyText(group)), ...keys.map((key) => group.figures[key] ?? null)]);
+    make("div", { class: whyText(group) ? "why" : "" }, whyText(group)), ...keys.map((key) => group.figures[key] ?? null)]);
   part.append(table(["#", "frames", "verdict", "why", ...keys.map(words)], rows));
   for (const group of DATA.groups.filter((group) => group.attempts.length)) {
     part.append(make("details", {}, make("summary", {}, `group ${group.index}: ${group.attempts.length} earlier attempts`), make("ul", {}, ...group.attempts.map((text) => make("li", {}, text)))));
@@ -316,7 +317,7 @@ function drawMatches() {
     const pictures = DATA.matches.filter((picture) => picture.group === group.index);
     if (!pictures.length) continue;
     part.append(make("h3", {}, `Group ${group.index}, frames ${group.first_frame}–${group.last_frame} `, verdictTag(group)));
-    if (!group.accepted) part.append(make("p", { class: "note" }, whyText(group)));
+    if (whyText(group)) part.append(make("p", { class: "note" }, whyText(group)));
     part.append(make("div", { class: "grid" }, ...pictures.map(matchFigure)));
   }
 }

@@ -1,0 +1,133 @@
+"""A run folder made by hand, stage by stage, on a street of paper: what the report and the viewer have to read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
+import paper_street
+
+from skyanchor import files, records
+from skyanchor.gaussians.ply import read_ply, write_ply
+from skyanchor.gaussians.seeding import splats_from_points
+from skyanchor.gaussians.splats import owned
+from skyanchor.geometry import cameras, rigid
+from skyanchor.pipeline import Inputs
+from skyanchor.run_folder import STATE, RunFolder
+from skyanchor.scaffold import load_scaffold
+from skyanchor.scene_stage import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
+from skyanchor.trajectory import TrajectoryReport
+from skyanchor.trajectory.closure import Closure
+from skyanchor.trajectory.planning import RejectedGroup
+from skyanchor.trajectory.recover import SubmapReport
+from skyanchor.types import (
+    AnchorGroup,
+    AnchorPose,
+    Anchors,
+    CrossView,
+    Georeference,
+    LocalisedGroup,
+    Plane,
+    PosedFrame,
+    Refusal,
+    Support,
+)
+from skyanchor.update.patch import Change, apply_patch, make_patch, save_patch
+from skyanchor.update.schedule import CurvePoint
+from skyanchor.update.scoring import Quality
+
+FRAMES = 12
+UP = np.array([0.6, 0.0, 0.8])
+"""Given by the user; nothing in the model says so."""
+NAMES = tuple(f"g{k:03}.png" for k in range(FRAMES))
+GROUPS = (AnchorGroup(0, (0, 1, 2, 3, 4, 5), (0,)), AnchorGroup(1, (6, 7, 8, 9, 10, 11), (0,)))
+REFUSAL = Refusal("ambiguous-place", "A place 30 m away fits nearly as well.", {})
+
+
+def begin(scene: Path, root: Path) -> None:
+    """The first stage, with an up of the user's own."""
+    with RunFolder(root) as run:
+        files.save(root / STATE / "inputs.json", Inputs(scene / "aerial", scene / "ground"))
+        run.stage(records.SCAFFOLD, "depth", {"up": UP, "ground": Plane(UP, 0.5)}, {}).finish()
+
+
+def cross_view(scene: Path, frame: int) -> CrossView:
+    """True matches of one frame with the nadir photo above it, the first one spoilt."""
+    scaffold, pose = load_scaffold(scene / "aerial"), paper_street.walk(FRAMES)[frame]
+    above = scaffold.views[7]
+    points = np.array([[x, 4.0, z] for x in (3.0, 4.0, 5.0) for z in (0.5, 1.5, 2.5)])
+    street = cameras.project(paper_street.WALKER, rigid.apply(pose, points))
+    aerial = cameras.project(above.camera, rigid.apply(above.cam_from_world, points))
+    agrees = np.arange(len(points)) > 0
+    residual = np.where(agrees, 0.5, 40.0)
+    return CrossView(np.full(len(points), frame), street, np.full(len(points), 7), aerial, residual, agrees)
+
+
+def add_anchors(scene: Path, root: Path, accepted: tuple[bool, bool]) -> None:
+    poses = paper_street.walk(FRAMES)
+    groups = tuple(
+        LocalisedGroup(
+            group, tuple(AnchorPose(f, poses[f], np.eye(6) * 1e-4) for f in group.frames) if good else (),
+            None if good else REFUSAL, {"support": 700.0}, (), cross_view(scene, group.frames[2]),
+        )
+        for group, good in zip(GROUPS, accepted, strict=True)
+    )  # fmt: skip
+    with RunFolder(root) as run:
+        stage = run.stage(records.ANCHORS, "places", {"camera": paper_street.WALKER}, {})
+        record = records.AnchorsRecord(NAMES, Georeference(np.zeros(3)), Anchors(groups, paper_street.WALKER))
+        stage.save(records.ANCHORS_FILE, record)
+        stage.finish()
+
+
+def add_trajectory(root: Path) -> None:
+    poses = paper_street.walk(FRAMES)
+    frames = tuple(PosedFrame(k, Support.KEYFRAME, poses[k], 60, 0.04) for k in range(FRAMES))
+    closure = Closure(0, (6, 7), (0, 1), 4.8, 0.21, 0.3, 1.0, 0.4, False)
+    report = TrajectoryReport(
+        (SubmapReport(0, 0, FRAMES - 1, 12, 12, 12, {"tracks": 900.0}, {}),), (closure,),
+        (RejectedGroup(1, Refusal("contradicts-trajectory", "Group 1 lies 9 m from the walk.")),),
+        ("Group 1 lies 9 m from the walk.",), {"keyframe": float(FRAMES)}, {},
+    )  # fmt: skip
+    with RunFolder(root) as run:
+        stage = run.stage(records.TRAJECTORY, "poses", {}, {})
+        camera = paper_street.WALKER
+        record = records.TrajectoryRecord(NAMES, Georeference(np.zeros(3)), camera, frames)
+        stage.save(records.TRAJECTORY_FILE, record)
+        stage.save(records.REPORT_FILE, report)
+        stage.finish()
+
+
+def add_scene(root: Path) -> None:
+    """Forty aerial Gaussians, two moved, one hidden, nine new ones."""
+    rng = np.random.default_rng(0)
+    base = root / records.SPLATS / records.SPLATS_FILE
+    with RunFolder(root) as run:
+        trained = run.stage(records.SPLATS, "aerial", {}, {})
+        grey = np.full((40, 3), 120, np.uint8)
+        write_ply(base, splats_from_points(rng.uniform(-5, 15, (40, 3)), grey, sh_degree=0))
+        trained.finish()
+        stage = run.stage(records.SCENE, "street", {}, {})
+        street = owned(splats_from_points(rng.uniform(0, 5, (9, 3)), grey[:9], sh_degree=0), 1)
+        moved, hidden = np.arange(40) < 2, np.arange(40) == 7
+        patch = make_patch(base, "monday", Change(_shifted(base, moved), moved, hidden, street), "{}")
+        save_patch(stage.path(PATCH_FILE), patch)
+        apply_patch(base, patch, stage.path(UPDATED_PLY))
+        before, after = Quality(27.0, 0.9, 12.0, 0.5, 11.0), Quality(26.9, 0.9, 21.0, 0.7, 20.0)
+        curves = (CurvePoint("insertion", 100, after), CurvePoint("joint", 50, after))
+        stage.save(SCENE_FILE, SceneRecord("splats.ply", before, after, curves, True, 40, 9, 2, 1))
+        for kind in ("aerial", "ground"):
+            for part, grey_level in (("photo", 90), ("before", 200), ("render", 95)):
+                path = stage.path(f"test/{kind}/{part}/v0.png")
+                path.parent.mkdir(parents=True)
+                Image.fromarray(np.full((30, 40, 3), grey_level, np.uint8)).save(path)
+        stage.finish()
+
+
+def _shifted(base: Path, rows: np.ndarray) -> object:
+    splats = read_ply(base)
+    splats.means[rows] += 0.5
+    return splats

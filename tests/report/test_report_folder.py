@@ -1,0 +1,163 @@
+"""The report and the viewer on a run folder as it grows: begun, anchors, trajectory, update, and refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import report_run
+from PIL import Image
+from report_run import paper_street
+
+from skyanchor import files, records
+from skyanchor.anchors.stage import GroupVerdict
+from skyanchor.cli import main
+from skyanchor.errors import InputError
+from skyanchor.geometry import rigid
+from skyanchor.report.folder import write_report
+from skyanchor.report.live_folder import live_scene, state_of, status_of
+from skyanchor.report.live_scene import layers
+from skyanchor.report.run_data import run_inputs, run_scaffold, street_photos
+from skyanchor.sequence import SequenceConfig, load_sequence
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("paper")
+    paper_street.write_scene(root, report_run.FRAMES)
+    return root
+
+
+@pytest.fixture
+def run(scene: Path, tmp_path: Path) -> Path:
+    report_run.begin(scene, tmp_path / "walk")
+    return tmp_path / "walk"
+
+
+def content(run: Path) -> dict[str, Any]:
+    """What the page of the run shows."""
+    assert main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text()
+    assert len(page) < 10 << 20
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert found is not None
+    held: dict[str, Any] = json.loads(found[1].replace("<\\/", "</"))
+    return held
+
+
+def test_up_and_ground_are_those_of_the_run(run: Path) -> None:
+    scaffold = run_scaffold(run)
+    np.testing.assert_allclose(scaffold.up, report_run.UP)
+    assert scaffold.ground.offset == 0.5
+    np.testing.assert_allclose(scaffold.ground.normal, report_run.UP)
+
+
+def test_before_the_anchors_there_is_nothing_to_report(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has no anchors yet"):
+        write_report(run, run_scaffold(run))
+    with pytest.raises(InputError, match="is no run folder"):
+        run_inputs(tmp_path)
+
+
+def test_after_the_anchors(scene: Path, run: Path) -> None:
+    report_run.add_anchors(scene, run, (True, False))
+    held = content(run)
+    assert held["reached"] == "anchors" and held["status"] == "partial" and held["scene"] is None
+    assert held["verdict"] == "1 of 2 anchor groups were placed in the aerial model, 6 frames in all."
+    assert [(one["group"], one["accepted"], one["frame"]) for one in held["matches"]] == [
+        (0, True, "g002.png"), (1, False, "g008.png"),
+    ]  # fmt: skip
+    assert [line["agrees"] for line in held["matches"][1]["lines"]] == [False] + [True] * 8
+    assert "--near" in held["groups"][1]["remedy"] and held["groups"][1]["x"] is None
+    assert (run / "plots/trajectory.png").is_file() and not (run / "plots/curves.png").exists()
+
+
+def test_a_refused_run_has_a_report(scene: Path, run: Path) -> None:
+    report_run.add_anchors(scene, run, (False, False))
+    held = content(run)
+    assert held["status"] == "refused" and "ambiguous place" in held["verdict"]
+    assert len(held["matches"]) == 2 and held["map"]["frames"] == [] and len(held["map"]["cameras"]) == 21
+
+
+def test_after_the_trajectory(scene: Path, run: Path) -> None:
+    report_run.add_anchors(scene, run, (True, True))
+    report_run.add_trajectory(run)
+    held = content(run)
+    assert held["reached"] == "trajectory" and held["status"] == "partial"
+    assert "1 of them left out" in held["verdict"] and "12 of 12 frames" in held["verdict"]
+    assert [bool(one["left_out"]) for one in held["groups"]] == [False, True]
+    assert held["warnings"] == ["Group 1 lies 9 m from the walk."]
+    figures = held["submaps"][0]["figures"]
+    assert figures["closure_m"] == 0.21 and figures["over_m"] == 4.8 and figures["tracks"] == 900.0
+
+
+def test_after_the_update(scene: Path, run: Path) -> None:
+    report_run.add_anchors(scene, run, (True, True))
+    report_run.add_trajectory(run)
+    report_run.add_scene(run)
+    held = content(run)
+    assert held["reached"] == "scene" and "from 12.0 to 21.0 dB" in held["verdict"]
+    assert held["scene"]["shown"] == 48 and len(held["scene"]["path"]) == report_run.FRAMES
+    assert {one["kind"] for one in held["comparisons"]} == {"aerial", "ground"}
+    assert all(one["psnr_after"] > 30 > 10 > one["psnr_before"] for one in held["comparisons"])
+    assert any("undone" in text for text in held["warnings"])
+    assert [one["x"] for one in held["curves"]] == [[0, 100, 150]] * 2
+    curves = np.asarray(Image.open(run / "plots/curves.png"))
+    assert curves.std() > 1 and curves.shape[1] > 600
+
+
+def test_photos_that_moved_away_cost_their_pictures_only(scene: Path, run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(scene, copy)
+    report_run.begin(copy, run)
+    report_run.add_anchors(scene, run, (True, True))
+    for photo in (copy / "ground/images").glob("g00[0-4]*"):
+        photo.unlink()
+    assert [one["group"] for one in content(run)["matches"]] == [1]
+
+
+def test_frames_of_a_video_lie_in_the_run_folder(run: Path) -> None:
+    assert street_photos(run)["g003.png"].parent.name == "images"
+    (run / "frames/images").mkdir(parents=True)
+    Image.new("RGB", (8, 6)).save(run / "frames/images/f0.jpg")
+    assert list(street_photos(run)) == ["f0.jpg"]
+
+
+def test_the_viewer_sees_a_run_grow(scene: Path, run: Path) -> None:
+    seen = live_scene(run)
+    assert len(seen.aerial) == 21 and seen.ground == () and seen.before is None and seen.points is not None
+    first = state_of(run)
+    _one_group_done(scene, run)
+    assert state_of(run) != first
+    assert [view.image_id for view in live_scene(run).ground] == [0, 1, 2, 3, 4, 5]
+    shutil.rmtree(run / records.ANCHORS)
+    report_run.add_anchors(scene, run, (True, True))
+    assert len(live_scene(run).ground) == 12
+    report_run.add_trajectory(run)
+    report_run.add_scene(run)
+    last = live_scene(run)
+    assert last.sequences == ("monday",) and all(view.path.is_file() for view in last.ground)
+    sizes = {layer.name: len(layer.splats) for layer in layers(last)}
+    assert sizes["aerial"] == 37 and sizes["ground 1"] == 9 and sizes["hidden, in red"] == 1
+    assert sizes["refined by the patch"] == sizes["before the patch"] == 2
+    (run / "log.txt").write_text("2026-01-01T00:00:00Z  4-scene: done in 3.0 s\n")
+    assert "4-scene: done in 3.0 s" in status_of(run)
+
+
+def _one_group_done(scene: Path, run: Path) -> None:
+    """The anchor stage at work, one of two groups with a verdict."""
+    other = run.parent / "other"
+    report_run.begin(scene, other)
+    report_run.add_anchors(scene, other, (True, False))
+    group = records.load_anchors(other).anchors.groups[0]
+    progress = run / records.ANCHORS / "progress"
+    sequence = load_sequence(scene / "ground", SequenceConfig(camera="PINHOLE,230,230,160,90"))
+    files.save(progress / "sequence.json", sequence)
+    files.save(progress / "group-0-abc.npz", GroupVerdict(group, 1.0))
+    back = rigid.centres_in_world([pose.cam_from_world for pose in group.poses])
+    assert np.ptp(back[:, 0]) > 1.0
