@@ -12,10 +12,11 @@ import numpy as np
 from skyanchor import codec, files
 from skyanchor.anchors.bridges import AerialAtlas, Node
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.focal import vote_focal
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.localise import PreparedScaffold, localise_group
+from skyanchor.anchors.localise import PreparedScaffold
 from skyanchor.anchors.places import PlaceIndex, PlaceView, describe_nodes
-from skyanchor.anchors.stage import GroupTask, GroupVerdict
+from skyanchor.anchors.stage import GroupTask, localise_task
 from skyanchor.anchors.surface import Ground, Surface
 from skyanchor.codec import Json
 from skyanchor.events import Listener
@@ -119,9 +120,15 @@ def describe_places_job(out: str, context: str, nodes: Json, listen: Listener) -
 
 def localise_group_job(out: str, context: str, task: Json, listen: Listener) -> None:
     """Write the GroupVerdict on one GroupTask."""
+    prepared, frames, _ = _ready(context)
+    files.save(Path(out), localise_task(prepared, frames, codec.from_json(GroupTask, task)))
+
+
+def vote_focal_job(out: str, context: str, task: Json, listen: Listener) -> None:
+    """Write the FocalVotes of one GroupTask."""
     prepared, frames, config = _ready(context)
     given = codec.from_json(GroupTask, task)
-    files.save(Path(out), GroupVerdict(*localise_group(prepared, frames, given.group, config, given.near)))
+    files.save(Path(out), vote_focal(prepared.index, prepared.ground, frames, given.group, config, given.near))
 
 
 def recover_submap_job(out: str, sequence: str, features: str, job: Json, listen: Listener) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from skyanchor import codec, files, jobs, records
 from skyanchor.anchors.bridges import Node
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.focal import FocalVotes
 from skyanchor.anchors.places import PlaceIndex, choose_nodes, in_local_frame, index_places
 from skyanchor.anchors.stage import GroupTask, GroupVerdict, localise_all
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
@@ -209,7 +210,10 @@ def _localised(
     def verdicts(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         return _verdicts(stage, tasks, executor)
 
-    return localise_all(scaffold, ground, sequence, config, verdicts, run.listen)
+    def votes(tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
+        return _votes(stage, tasks, executor)
+
+    return localise_all(scaffold, ground, sequence, config, verdicts, votes, run.listen)
 
 
 def _places(stage: Stage, chosen: tuple[Node, ...], config: AnchorConfig, executor: Executor) -> PlaceIndex:
@@ -233,6 +237,17 @@ def _verdicts(stage: Stage, tasks: tuple[GroupTask, ...], executor: Executor) ->
         for task in tasks
     }
     return tuple(files.load(path, GroupVerdict) for path in stage.produce("groups", work, executor))
+
+
+def _votes(stage: Stage, tasks: tuple[GroupTask, ...], executor: Executor) -> tuple[FocalVotes, ...]:
+    context = stage.path(PROGRESS)
+    work = {
+        f"{PROGRESS}/focal-{task.group.index}-{_digest(task)}.npz": Job.of(
+            jobs.vote_focal_job, context=context, task=task
+        )
+        for task in tasks
+    }
+    return tuple(files.load(path, FocalVotes) for path in stage.produce("focal length", work, executor))
 
 
 def _digest(value: object) -> str:

@@ -25,7 +25,7 @@ def test_natural_order_and_a_guess(tmp_path: Path) -> None:
     assert [frame.name for frame in sequence.frames] == [f"frame{k + 1}.jpg" for k in range(14)]
     assert [frame.index for frame in sequence.frames] == list(range(14))
     assert sequence.camera_is_guess and sequence.focal_sigma > 0.1
-    assert sequence.camera.params[0] == pytest.approx(1.2 * 96)
+    assert sequence.camera.params[0] == pytest.approx(0.78 * 96)
     assert len(sequence.submaps) == 1 and len(sequence.groups) == 2 and sequence.gps == ()
 
 

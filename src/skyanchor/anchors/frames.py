@@ -17,6 +17,10 @@ class GroundFrames:
 
     sequence: Sequence
     config: AnchorConfig
+    focal: float = 1.0
+    """Factor on the focal length of the sequence's camera."""
+    focal_known: bool = True
+    """Whether that is the camera's focal length, or one to be refined."""
     _photos: PhotoCache = field(default_factory=lambda: PhotoCache(limit_bytes=256 << 20))
     _ground: FeatureCache = field(init=False)
     _cross: FeatureCache = field(init=False)
@@ -31,7 +35,7 @@ class GroundFrames:
     @property
     def camera(self) -> Camera:
         """PINHOLE camera of the undistorted photos at full resolution."""
-        return cameras.undistorted(self.sequence.camera)
+        return with_focal(cameras.undistorted(self.sequence.camera), self.focal)
 
     def photo(self, index: int) -> Photo:
         """The undistorted photo at full resolution."""

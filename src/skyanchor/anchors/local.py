@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import Protocol
 
 import numpy as np
 import poselib
@@ -12,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from skyanchor.anchors import bundle as ba
 from skyanchor.geometry import cameras, rigid
-from skyanchor.matching import Features, SparseMatcher, TwoView, VerifyConfig, verify
+from skyanchor.matching import Features, TwoView, VerifyConfig, verify
 from skyanchor.matching.verify import posed
 from skyanchor.types import Camera, Floats, Ints, Pose, Refusal
 
@@ -53,10 +54,18 @@ class LocalGroup:
     """Estimated focal length over the given one; 1 when it was not refined."""
 
 
+class PairMatcher(Protocol):
+    """Joins keypoints of two photos; every sparse matcher does."""
+
+    def pairs(self, a: Features, b: Features) -> Ints:
+        """(M, 2), indices of matched keypoints of a and b."""
+        ...
+
+
 Pairs = dict[tuple[int, int], tuple[Ints, TwoView]]
 
 
-def match_group(features: tuple[Features, ...], camera: Camera, matcher: SparseMatcher, config: LocalConfig) -> Pairs:
+def match_group(features: tuple[Features, ...], camera: Camera, matcher: PairMatcher, config: LocalConfig) -> Pairs:
     """Verified keypoint pairs of every frame pair within reach that has any."""
     found: Pairs = {}
     for i, j in combinations(range(len(features)), 2):
@@ -181,7 +190,7 @@ def reconstruct_local(
     frames: tuple[int, ...],
     features: tuple[Features, ...],
     camera: Camera,
-    matcher: SparseMatcher,
+    matcher: PairMatcher,
     config: LocalConfig,
     refine_focal: bool = False,
 ) -> LocalGroup | Refusal:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from skyanchor.anchors.config import AnchorConfig, PriorConfig
+from skyanchor.anchors.focal import FocalVotes, elected, vote_focal
 from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.localise import PreparedScaffold, localise_group, prepare
 from skyanchor.anchors.places import Near
@@ -37,6 +38,10 @@ class GroupTask:
     group: AnchorGroup
     near: tuple[Near, ...]
     """Where it may stand; anywhere when empty."""
+    focal: float = 1.0
+    """Factor on the focal length of the sequence's camera."""
+    focal_known: bool = True
+    """Whether that is the camera's focal length, or one to be refined."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +53,8 @@ class GroupVerdict:
     """Focal length found over the one assumed."""
 
 
+FocalRunner: TypeAlias = Callable[[tuple[GroupTask, ...]], tuple[FocalVotes, ...]]
+"""Runs independent tasks, in whatever process, and returns what each group says of the focal length, in order."""
 GroupRunner: TypeAlias = Callable[[tuple[GroupTask, ...]], tuple[GroupVerdict, ...]]
 """Runs independent tasks, in whatever process, and returns their verdicts in order."""
 
@@ -126,6 +133,12 @@ def _initial_priors(frames: AnchorGroup, config: AnchorConfig, gps: dict[int, Ne
     return from_gps or config.prior.near
 
 
+def localise_task(prepared: PreparedScaffold, frames: GroundFrames, task: GroupTask) -> GroupVerdict:
+    """The verdict on one task; `frames` takes on its focal length."""
+    frames.focal, frames.focal_known = task.focal, task.focal_known
+    return GroupVerdict(*localise_group(prepared, frames, task.group, frames.config, task.near))
+
+
 def localise_prepared(
     prepared: PreparedScaffold, sequence: Sequence, config: AnchorConfig, listen: Listener = silent
 ) -> Anchors:
@@ -135,11 +148,15 @@ def localise_prepared(
     def run(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         verdicts: list[GroupVerdict] = []
         for task in tasks:
-            verdicts.append(GroupVerdict(*localise_group(prepared, frames, task.group, config, task.near)))
+            verdicts.append(localise_task(prepared, frames, task))
             listen(Progress("anchors", "localise groups", len(verdicts), len(tasks), verdicts[-1].localised.figures))
         return tuple(verdicts)
 
-    return localise_all(prepared.scaffold, prepared.ground, sequence, config, run, listen)
+    def vote(tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
+        parts = (prepared.index, prepared.ground, frames)
+        return tuple(vote_focal(*parts, task.group, config, task.near) for task in tasks)
+
+    return localise_all(prepared.scaffold, prepared.ground, sequence, config, run, vote, listen)
 
 
 def localise_all(
@@ -148,21 +165,61 @@ def localise_all(
     sequence: Sequence,
     config: AnchorConfig,
     run: GroupRunner,
+    vote: FocalRunner,
     listen: Listener = silent,
 ) -> Anchors:
     """Verdicts on all groups: each on its own, then those that contradict the walk or failed near their neighbours."""
     gps = gps_priors(scaffold, sequence, ground, config.prior.gps_radius)
-    first = run(tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups))
-    groups = [verdict.localised for verdict in first]
-    scales = [verdict.focal_scale for verdict in first if verdict.localised.accepted]
-    for i in disagreeing(groups, config.prior):
-        groups[i] = _refused(groups[i], sequence.groups[i])
+    tasks = tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups)
+    focal = 1.0
+    if sequence.camera_is_guess:
+        focal = elected(vote(tasks), config.focal.factors)
+        listen(Note("anchors", f"most agrees at {focal:.2f} of the guessed focal length"))
+        tasks = tuple(replace(task, focal=focal, focal_known=False) for task in tasks)
+    verdicts = run(tasks)
+    groups = _on_the_walk([verdict.localised for verdict in verdicts], sequence, config)
+    if sequence.camera_is_guess:
+        focal *= _median_scale(verdicts, groups)
+        groups = _calibrated(ground, groups, focal, sequence, config, run)
     for i, group in enumerate(sequence.groups):
         if not groups[i].accepted:
-            groups[i] = _retried(ground, groups, i, group, config, run, listen)
-    factor = float(np.median(scales)) if scales and sequence.camera_is_guess else 1.0
-    camera = sequence.camera if factor == 1.0 else with_focal(cameras.undistorted(sequence.camera), factor)
+            groups[i] = _retried(ground, groups, i, group, focal, config, run, listen)
+    camera = sequence.camera if focal == 1.0 else with_focal(cameras.undistorted(sequence.camera), focal)
     return Anchors(tuple(groups), camera)
+
+
+def _on_the_walk(groups: list[LocalisedGroup], sequence: Sequence, config: AnchorConfig) -> list[LocalisedGroup]:
+    """The groups, those refused that contradict the walk."""
+    for i in disagreeing(groups, config.prior):
+        groups[i] = _refused(groups[i], sequence.groups[i])
+    return groups
+
+
+def _median_scale(verdicts: tuple[GroupVerdict, ...], groups: list[LocalisedGroup]) -> float:
+    """Focal length that the accepted groups found, over the one they assumed."""
+    scales = [verdict.focal_scale for verdict, group in zip(verdicts, groups, strict=True) if group.accepted]
+    return float(np.median(scales)) if scales else 1.0
+
+
+def _calibrated(
+    ground: Ground,
+    groups: list[LocalisedGroup],
+    focal: float,
+    sequence: Sequence,
+    config: AnchorConfig,
+    run: GroupRunner,
+) -> list[LocalisedGroup]:
+    """The accepted groups again with the focal length they agree on, near where they were found."""
+    wanted = [i for i, group in enumerate(groups) if group.accepted]
+    tasks = []
+    for i in wanted:
+        x, y = ground.across @ group_centre(groups[i])
+        near = (Near(float(x), float(y), config.focal.again_within),)
+        tasks.append(GroupTask(sequence.groups[i], near, focal))
+    again = [verdict.localised for verdict in run(tuple(tasks))]
+    for i, localised in zip(wanted, again, strict=True):
+        groups[i] = localised
+    return _on_the_walk(groups, sequence, config)
 
 
 def _retried(
@@ -170,6 +227,7 @@ def _retried(
     groups: list[LocalisedGroup],
     index: int,
     group: AnchorGroup,
+    focal: float,
     config: AnchorConfig,
     run: GroupRunner,
     listen: Listener,
@@ -179,7 +237,7 @@ def _retried(
     before = groups[index]
     if not near:
         return before
-    again = run((GroupTask(group, near),))[0].localised
+    again = run((GroupTask(group, near, focal),))[0].localised
     attempts = (*before.attempts, *((before.refusal,) if before.refusal else ()), *again.attempts)
     again = replace(again, attempts=attempts)
     trial = [*groups[:index], again, *groups[index + 1 :]]

@@ -46,11 +46,11 @@ class VerdictConfig:
     """Deviation of the adjusted centres from the ground-only shape, over the group's length."""
     most_turn_deg: float = 1.0
     """Deviation of the adjusted relative rotations from the ground-only ones, degrees."""
-    most_halves: float = 0.6
-    """Distance between the solutions of two halves of the evidence, metres."""
+    most_halves: float = 0.3
+    """Distance between the solutions of two halves of the evidence, metres; the whole is good to about half of it."""
     most_scale_halves: float = 0.25
     """Difference of the scales of the two halves, as a fraction."""
-    most_sigma: float = 0.35
+    most_sigma: float = 0.15
     """Largest standard deviation of a camera centre, metres."""
 
 

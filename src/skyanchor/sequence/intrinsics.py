@@ -12,8 +12,8 @@ from PIL import ExifTags, Image
 from skyanchor.errors import InputError
 from skyanchor.types import Camera
 
-GUESSED_FOCAL = 1.2
-"""Focal length of a guess over the longer image side: about 45 degrees across, between phone and action camera."""
+GUESSED_FOCAL = 0.78
+"""Focal length of a guess over the longer image side: 28 mm equivalent, what phones film with; 65 degrees across."""
 FILM_DIAGONAL_MM = math.hypot(36.0, 24.0)
 EXAMPLE = "Expected e.g. PINHOLE,fx,fy,cx,cy or OPENCV,fx,fy,cx,cy,k1,k2,p1,p2 or f=900 (pixels)."
 
@@ -177,7 +177,7 @@ def _degrees(value: object, reference: object, negative: str) -> float | None:
 
 
 def guessed_camera(width: int, height: int) -> Camera:
-    """A pinhole with focal length 1.2 x the longer side, to be refined by later stages."""
+    """A pinhole with focal length 0.78 x the longer side, to be refined by later stages."""
     focal = GUESSED_FOCAL * max(width, height)
     return Camera("PINHOLE", width, height, (focal, focal, width / 2.0, height / 2.0))
 

@@ -1,0 +1,71 @@
+"""Which focal length a camera has that nobody described: the one at which most of a group agrees with some place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.frames import GroundFrames, with_focal
+from skyanchor.anchors.local import LocalGroup, PairMatcher, reconstruct_local
+from skyanchor.anchors.places import Near, PlaceIndex, find_places
+from skyanchor.anchors.surface import Ground
+from skyanchor.matching import Features
+from skyanchor.types import AnchorGroup, Ints
+
+
+@dataclass(frozen=True)
+class FocalVotes:
+    """What one group says about the focal lengths that were tried."""
+
+    support: tuple[float, ...]
+    """Per factor of `FocalConfig.factors`: ground keypoints that agree with the best place, 0 where there is none."""
+
+
+@dataclass
+class _Remembered:
+    """A sparse matcher that matches a pair once: focal lengths change nothing about it."""
+
+    matcher: PairMatcher
+    _held: dict[tuple[int, int], Ints] = field(default_factory=dict)
+
+    def pairs(self, a: Features, b: Features) -> Ints:
+        """(M, 2), indices of matched keypoints; the features must outlive this."""
+        key = (id(a), id(b))
+        if key not in self._held:
+            self._held[key] = self.matcher.pairs(a, b)
+        return self._held[key]
+
+
+def vote_focal(
+    index: PlaceIndex,
+    ground: Ground,
+    frames: GroundFrames,
+    group: AnchorGroup,
+    config: AnchorConfig,
+    near: tuple[Near, ...] = (),
+) -> FocalVotes:
+    """The group's shape and best place at each focal length that is tried."""
+    seen = tuple(frames.ground(i) for i in group.frames)
+    looks = tuple(frames.place(i) for i in group.frames)
+    matcher = _Remembered(config.ground_matcher.load())
+    support: list[float] = []
+    for factor in config.focal.factors:
+        camera = with_focal(frames.camera, factor)
+        local = reconstruct_local(group.frames, seen, camera, matcher, config.local)
+        best = 0
+        if isinstance(local, LocalGroup):
+            found = find_places(index, ground, local, looks, camera, config.places, near)
+            best = found[0].support if found else 0
+        support.append(float(best))
+    return FocalVotes(tuple(support))
+
+
+def elected(votes: tuple[FocalVotes, ...], factors: tuple[float, ...]) -> float:
+    """The factor with the most support, every group's own best counting one; 1 when no group found any place."""
+    total = np.zeros(len(factors))
+    for vote in votes:
+        most = max(vote.support)
+        total += np.array(vote.support) / most if most > 0 else 0.0
+    return float(factors[int(np.argmax(total))]) if total.any() else 1.0
