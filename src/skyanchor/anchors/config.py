@@ -87,6 +87,8 @@ class FocalConfig:
 
     factors: tuple[float, ...] = (0.58, 0.69, 0.83, 1.0, 1.2, 1.44)
     """Focal lengths that are tried, over the guessed one."""
+    vote_above: float = 0.1
+    """Relative standard deviation of the focal length above which several are tried; EXIF is better known."""
     again_within: float = 15.0
     """Where a group is looked for then, metres from where it was found."""
 

@@ -172,10 +172,10 @@ def localise_all(
     gps = gps_priors(scaffold, sequence, ground, config.prior.gps_radius)
     tasks = tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups)
     focal = 1.0
-    if sequence.camera_is_guess:
+    if sequence.focal_sigma > config.focal.vote_above:
         focal = elected(vote(tasks), config.focal.factors)
         listen(Note("anchors", f"most agrees at {focal:.2f} of the guessed focal length"))
-        tasks = tuple(replace(task, focal=focal, focal_known=False) for task in tasks)
+    tasks = tuple(replace(task, focal=focal, focal_known=not sequence.camera_is_guess) for task in tasks)
     verdicts = run(tasks)
     groups = _on_the_walk([verdict.localised for verdict in verdicts], sequence, config)
     if sequence.camera_is_guess:
