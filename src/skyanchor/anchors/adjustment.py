@@ -151,7 +151,8 @@ def adjust_fixed_aerial(
         whole, tags, cross = _pruned(done.bundle, tags, cross, most)
     assert done is not None
     _assert_untouched(before, whole.cams_from_world[len(poses) :])
-    return _summary(whole, done, tags, cross, matches, chosen, len(poses))
+    scale = float(whole.calibrations[0, 0] / intrinsics(camera)[0])
+    return _summary(whole, replace(done, focal_scale=scale), tags, cross, matches, chosen, len(poses))
 
 
 def thinned(matches: CrossMatches, most: int, camera: Camera) -> Ints:

@@ -89,6 +89,10 @@ class FocalConfig:
     """Focal lengths that are tried, over the guessed one."""
     vote_above: float = 0.1
     """Relative standard deviation of the focal length above which several are tried; EXIF is better known."""
+    turns: int = 6
+    """A group is refined again with the focal length it found, at most so often."""
+    settled: float = 0.002
+    """Until that changes by less than this fraction."""
     again_within: float = 15.0
     """Where a group is looked for then, metres from where it was found."""
 

@@ -27,7 +27,7 @@ from skyanchor.anchors.support import AerialIndex, index_aerial, match_support, 
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.anchors.verdict import centre_sigmas, compare_halves, judge, measure
 from skyanchor.events import Listener, Note, silent
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.matching import Matcher
 from skyanchor.types import (
     AnchorGroup,
@@ -91,6 +91,8 @@ class Settled:
     support: float
     start: tuple[Pose, ...] = ()
     """Where the place was first thought to be."""
+    focal: float = 1.0
+    """Focal length that the last refinement assumed, over the one that the group came with."""
     cross_view: CrossView | None = None
     """Some of its matches, for people to look at."""
 
@@ -312,7 +314,35 @@ def _attempt(
     places = find_places(prepared.index, prepared.ground, local, features, camera, config.places, near)
     if not config.ablation.metric_alignment:
         return _unaligned(places, config), local
-    return _try_places(prepared, frames, local, places, camera, matcher, config), local
+    settled = _try_places(prepared, frames, local, places, camera, matcher, config)
+    if frames.focal_known or settled.done is None:
+        return settled, local
+    return _with_its_focal(prepared, frames, local, settled, matcher, config)
+
+
+def _with_its_focal(
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    local: LocalGroup,
+    settled: Settled,
+    matcher: Matcher,
+    config: AnchorConfig,
+) -> tuple[Settled, LocalGroup]:
+    """The place again with the focal length found there, until it stays; shape, views and matches all follow it."""
+    start, total = frames.focal, 1.0
+    for _ in range(config.focal.turns):
+        if settled.done is None or abs(settled.done.focal_scale - 1.0) < config.focal.settled:
+            break
+        total *= settled.done.focal_scale
+        frames.focal = start * total
+        shape = _shape(frames, local.frames, config)
+        if isinstance(shape, Refusal):
+            break
+        world_from_local = similarity.align_cameras(shape.cams_from_local, settled.done.cams_from_world)
+        at = GroupSolution(world_from_local, settled.done.cams_from_world, np.empty(0, bool), 0.0)
+        local, settled = shape, _settle(prepared, frames, shape, at, frames.camera, matcher, config)
+    frames.focal = start
+    return replace(settled, focal=total), local
 
 
 def _unaligned(places: tuple[PlaceHypothesis, ...], config: AnchorConfig) -> Settled:
@@ -410,7 +440,7 @@ def localise_group(
         if settled.refusal is None and settled.done is not None and local is not None:
             kept = tuple(i for i in indices if i in local.frames)
             poses = _anchor_poses(settled.done, local, kept, settled.figures)
-            scale = local.focal_scale * settled.done.focal_scale
+            scale = settled.focal * local.focal_scale * settled.done.focal_scale
             accepted = replace(group, frames=kept)
             return LocalisedGroup(accepted, poses, None, settled.figures, tuple(attempts), seen), scale
         attempts.append(settled.refusal or Refusal("no-place", "No place was found."))
