@@ -38,6 +38,14 @@ function number(value, digits = 3) {
 }
 
 const words = (name) => name.replaceAll(/[_-]/g, " ");
+const UNITS = { m: "m", deg: "°", px: "px", s: "s" };
+const SHORT = { ate: "ATE", rpe_t: "RPE-t", rpe_r: "RPE-r" };
+// A figure's name for people: ate_m -> ATE [m].
+function label(name) {
+  const at = name.lastIndexOf("_"), unit = at > 0 ? UNITS[name.slice(at + 1)] : undefined;
+  const stem = unit ? name.slice(0, at) : name;
+  return (SHORT[stem] ?? words(stem)) + (unit ? ` [${unit}]` : "");
+}
 
 // --- tooltip: hover, focus or tap ---------------------------------------------------------------------------------
 const tip = byId("tip");
@@ -82,7 +90,11 @@ function head() {
   }
   const total = Object.values(DATA.seconds).reduce((sum, seconds) => sum + seconds, 0);
   if (total) rows.push(["time in all", duration(total)]);
-  for (const [label, value] of rows) byId("headline").append(make("div", {}, make("dt", {}, label), make("dd", {}, value)));
+  byId("headline").append(tiles(rows));
+}
+
+function tiles(rows) {
+  return make("dl", { class: "tiles" }, ...rows.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
 
 function duration(seconds) {
@@ -95,7 +107,7 @@ const STOPS = [[0.05, "#1e8e3e"], [0.15, "#7cb342"], [0.3, "#f9a825"], [Infinity
 const sigmaColour = (sigma) => (sigma === null ? "#888" : STOPS.find(([limit]) => sigma <= limit)[1]);
 
 function figuresText(figures) {
-  return Object.entries(figures).map(([key, value]) => `${words(key)}: ${number(value)}`).join("\n");
+  return Object.entries(figures).map(([key, value]) => `${label(key)}: ${number(value)}`).join("\n");
 }
 
 function drawMap() {
@@ -260,9 +272,11 @@ function drawGroups() {
     group.index, `${group.first_frame}–${group.last_frame}`,
     verdictTag(group),
     make("div", { class: whyText(group) ? "why" : "" }, whyText(group)), ...keys.map((key) => group.figures[key] ?? null)]);
-  part.append(table(["#", "frames", "verdict", "why", ...keys.map(words)], rows));
+  const told = DATA.groups.some(whyText); // no empty column where there is nothing to tell
+  const columns = ["#", "frames", "verdict", ...(told ? ["why"] : []), ...keys.map(label)];
+  part.append(table(columns, told ? rows : rows.map((row) => row.filter((_, i) => i !== 3))));
   for (const group of DATA.groups.filter((group) => group.attempts.length)) {
-    part.append(make("details", {}, make("summary", {}, `group ${group.index}: ${group.attempts.length} earlier attempts`), make("ul", {}, ...group.attempts.map((text) => make("li", {}, text)))));
+    part.append(make("details", {}, make("summary", {}, `group ${group.index}: ${group.attempts.length} earlier attempt${group.attempts.length > 1 ? "s" : ""}`), make("ul", {}, ...group.attempts.map((text) => make("li", {}, text)))));
   }
 }
 
@@ -270,14 +284,14 @@ function drawSubmaps() {
   if (!DATA.submaps.length) return;
   const part = section("submaps", "Submaps", "Closure error: where the walk arrived at the rear anchors before it was held to them. It is the drift of the open walk.");
   const keys = figureColumns(DATA.submaps);
-  part.append(table(["#", "frames", ...keys.map(words)], DATA.submaps.map((submap) => [submap.index, `${submap.first_frame}–${submap.last_frame}`, ...keys.map((key) => submap.figures[key] ?? null)])));
+  part.append(table(["#", "frames", ...keys.map(label)], DATA.submaps.map((submap) => [submap.index, `${submap.first_frame}–${submap.last_frame}`, ...keys.map((key) => submap.figures[key] ?? null)])));
 }
 
 function drawFigures() {
   const tables = Object.entries(DATA.figures).filter(([, figures]) => Object.keys(figures).length);
   if (!tables.length) return;
   const part = section("figures", "Figures");
-  for (const [title, figures] of tables) part.append(make("h3", {}, words(title)), table(Object.keys(figures).map(words), [Object.values(figures)]));
+  for (const [title, figures] of tables) part.append(make("h3", {}, words(title)), tiles(Object.entries(figures).map(([name, value]) => [label(name), number(value)])));
 }
 
 // --- pictures --------------------------------------------------------------------------------------------------------
@@ -375,7 +389,7 @@ function drawTimes() {
   if (!entries.length) return;
   const part = section("times", "Times");
   const most = Math.max(...entries.map(([, seconds]) => seconds));
-  const rows = entries.map(([stage, seconds]) => [stage, duration(seconds), make("div", { class: "bar", style: `width:${(100 * seconds) / most}%` })]);
+  const rows = entries.map(([stage, seconds]) => [stage, duration(seconds), make("div", { class: "bars" }, make("div", { class: "bar", style: `width:${(100 * seconds) / most}%` }))]);
   part.append(table(["stage", "time", ""], rows));
 }
 
