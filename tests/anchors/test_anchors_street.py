@@ -10,11 +10,11 @@ from conftest import small_config
 
 from skyanchor.anchors.bridges import AerialAtlas, free_places, lift, render_bridge
 from skyanchor.anchors.carry import CarryConfig, carry
-from skyanchor.anchors.config import Ablation
+from skyanchor.anchors.config import Ablation, AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.localise import PreparedScaffold, localise_group
 from skyanchor.anchors.places import Near
-from skyanchor.anchors.stage import localise_prepared
+from skyanchor.anchors.stage import GroupTask, localise_prepared, localise_task
 from skyanchor.anchors.storage import load_places, load_surface, save_places, save_surface
 from skyanchor.anchors.surface import height_above_ground
 from skyanchor.geometry import cameras, rigid
@@ -106,12 +106,17 @@ def test_groups_are_localised_and_the_aerial_poses_untouched(prepared: PreparedS
         assert np.array_equal(translation, view.cam_from_world.translation)
 
 
+def one_rung() -> AnchorConfig:
+    """Without the longer part of the ladder: neither shifted nor enlarged groups."""
+    return replace(small_config(), ladder=LadderConfig(places=1, wider_search=1, shift=0, enlarge=6))
+
+
 def test_a_wrong_prior_refuses_and_a_right_one_helps(prepared: PreparedScaffold, walk: Sequence) -> None:
     frames = GroundFrames(walk, small_config())
     group = walk.groups[0]
-    away, _ = localise_group(prepared, frames, group, small_config(), (Near(200.0, 0.0, 5.0),))
+    away, _ = localise_group(prepared, frames, group, one_rung(), (Near(200.0, 0.0, 5.0),))
     assert not away.accepted and not away.poses
-    close, _ = localise_group(prepared, frames, group, small_config(), (Near(0.0, 5.0, 12.0),))
+    close, _ = localise_group(prepared, frames, group, one_rung(), (Near(0.0, 5.0, 12.0),))
     assert close.accepted
 
 
@@ -121,10 +126,22 @@ def test_what_does_not_belong_is_refused(
 ) -> None:
     sequence: Sequence = request.getfixturevalue(which)
     frames = GroundFrames(sequence, small_config())
-    result, _ = localise_group(prepared, frames, sequence.groups[0], small_config())
+    result, _ = localise_group(prepared, frames, sequence.groups[0], one_rung())
     assert not result.accepted
     assert result.refusal is not None and result.refusal.reason and result.refusal.detail
     assert result.poses == ()
+
+
+@pytest.mark.slow
+def test_a_focal_length_that_nobody_gave_is_found(prepared: PreparedScaffold, walk: Sequence) -> None:
+    wrong = cameras.pinhole(GROUND.width, GROUND.height, 1.1 * cameras.focal_px(GROUND))
+    sequence = replace(walk, camera=wrong, camera_is_guess=True, groups=walk.groups[:1])
+    frames = GroundFrames(sequence, small_config())
+    task = GroupTask(sequence.groups[0], (), focal=1.0, focal_known=False)
+    verdict = localise_task(prepared, frames, task)
+    assert verdict.localised.accepted
+    assert verdict.focal_scale == pytest.approx(1.0 / 1.1, rel=0.01)
+    assert errors(verdict.localised).max() < 0.25
 
 
 def test_a_support_photo_with_a_wrong_pose_does_no_harm(prepared: PreparedScaffold, walk: Sequence) -> None:
