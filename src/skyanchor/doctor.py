@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from skyanchor import weights
+from skyanchor.errors import BackendError
 from skyanchor.evaluation import perceptual
+from skyanchor.matching.global_descriptors import MEGALOC, SALAD, HubModel
+from skyanchor.matching.needs import hub_folder
+from skyanchor.trajectory.local import VGGT_ADVICE
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ OPTIONAL = (
     ),
     Package("romatch", "RoMa matching", "pip install romatch==0.1.2 (brings torchvision)"),
     Package("romav2", "RoMa v2 matching", "pip install romav2==2.0.1 (brings torchvision)"),
+    Package("vggt", "feed-forward submaps", VGGT_ADVICE),
     Package("gsplat", "Gaussians on CUDA", "pip install gsplat==1.5.3 on a machine with an NVIDIA GPU and nvcc"),
     Package("viser", "live viewer", "pip install -c constraints.txt viser"),
 )
@@ -55,7 +60,15 @@ OPTIONAL = (
 
 def diagnose() -> tuple[Finding, ...]:
     """Everything a user may wonder about, the necessary parts first."""
-    return (_python(), *_core(), *map(_optional, OPTIONAL), _gpu(), _lpips(), *map(_weights, weights.KNOWN))
+    return (
+        _python(),
+        *_core(),
+        *map(_optional, OPTIONAL),
+        _gpu(),
+        _lpips(),
+        *map(_hub, (MEGALOC, SALAD)),
+        *map(_weights, weights.KNOWN),
+    )
 
 
 def _python() -> Finding:
@@ -96,6 +109,14 @@ def _lpips() -> Finding:
     if weights is None:
         return Finding("LPIPS weights", False, "not found", f"To get LPIPS, {perceptual.advice()}.")
     return Finding("LPIPS weights", True, str(weights.backbone.parent))
+
+
+def _hub(model: HubModel) -> Finding:
+    part = f"{model.repository}: {model.name} place finding"
+    try:
+        return Finding(part, True, str(hub_folder(model.repository)))
+    except BackendError as missing:
+        return Finding(part, False, "not found", str(missing).partition("Get it: ")[2])
 
 
 def _weights(known: weights.Weights) -> Finding:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from skyanchor import files, records
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.executor import Executor
+from skyanchor.matching.needs import check_descriptor, check_matcher
 from skyanchor.run_folder import RunFolder, Stage
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scene_stage import SceneConfig, scene_stage
@@ -66,8 +67,19 @@ def read_survey(run: RunFolder, inputs: Inputs, config: PipelineConfig) -> Surve
     )
 
 
+def check_backends(config: PipelineConfig) -> None:
+    """BackendError before any work begins when a chosen matcher or descriptor is not here."""
+    anchors = config.anchors
+    check_matcher(anchors.ground_matcher)
+    check_matcher(config.trajectory.matcher)
+    check_matcher(anchors.refine.matcher if anchors.ablation.bridges else anchors.paper.matcher)
+    if not anchors.ablation.bridges:
+        check_descriptor(anchors.paper.descriptor)
+
+
 def run_anchors(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
     """Stages 1 and 2: groups of frames localised in the aerial model, or refused with a reason."""
+    check_backends(config)
     survey = read_survey(run, inputs, config)
     geometry = geometry_stage(run, survey, config.geometry, executor)
     return anchors_stage(run, survey, geometry, config.anchors, executor)[0]
@@ -75,6 +87,7 @@ def run_anchors(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor
 
 def run_trajectory(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
     """Stages 1 to 3: a pose in the aerial frame, or a reason, for every street frame."""
+    check_backends(config)
     config.trajectory.local.check()
     survey = read_survey(run, inputs, config)
     geometry = geometry_stage(run, survey, config.geometry, executor)
@@ -84,6 +97,7 @@ def run_trajectory(run: RunFolder, inputs: Inputs, config: PipelineConfig, execu
 
 def run_update(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
     """All stages: the street added to the aerial splats, as one .ply and as a patch that can be taken off again."""
+    check_backends(config)
     config.trajectory.local.check()
     survey = read_survey(run, inputs, config)
     geometry = geometry_stage(run, survey, config.geometry, executor)

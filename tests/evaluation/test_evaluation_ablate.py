@@ -13,10 +13,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
 import paper_street
 
 from skyanchor import files, pipeline, records
-from skyanchor.errors import BackendError, InputError, RecipeError, SkyAnchorError
+from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation import ablate as ab
 from skyanchor.evaluation.ablation_tables import HEADERS, markdown, tables
-from skyanchor.evaluation.ablations import MATCHERS, all_variants, matcher_of, matcher_variant
+from skyanchor.evaluation.ablations import all_variants, matcher_of, matcher_variant
 from skyanchor.evaluation.metrics import ImageMetrics
 from skyanchor.evaluation.poses import PoseMetrics
 from skyanchor.executor import Executor, InProcess
@@ -122,10 +122,9 @@ def test_a_variant_that_fails_says_why_and_the_others_go_on(scene: Path, tmp_pat
 
 
 def test_matchers_that_are_not_here_are_told(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(self: object, device: str = "cpu") -> None:
-        raise BackendError("The weights are not on this machine.")
-
-    monkeypatch.setattr(type(MATCHERS["mast3r"]), "load", absent)
+    for variable in ("SKYANCHOR_WEIGHTS", "TORCH_HOME", "HF_HUB_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     work = FromTrueAnchors(trajectory=False)
     variants = ab.chosen_variants(tmp_path, matchers=["mast3r", "sift"])
     with RunFolder(tmp_path) as run:

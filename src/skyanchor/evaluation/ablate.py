@@ -32,6 +32,7 @@ from skyanchor.evaluation.metrics import ImageMetrics, Metrics, Perceptual, eval
 from skyanchor.evaluation.poses import PoseMetrics
 from skyanchor.events import Note
 from skyanchor.executor import Executor
+from skyanchor.matching.needs import check_matcher
 from skyanchor.pipeline import Inputs, PipelineConfig
 from skyanchor.run_folder import RECIPE, SHARED, STATE, RunFolder, timings
 
@@ -163,7 +164,7 @@ def run_variant(subject: Subject, variant: Variant) -> Measured:
     subject.run.listen(Note(STAGE, f"{variant.table}: {variant.label}"))
     try:
         if variant.table == "matchers":
-            matcher_of(variant.label).load()  # is it here at all?
+            check_matcher(matcher_of(variant.label))
         _prepare(subject.run.root, root, STAGES[variant.table])
         with RunFolder(root, subject.redo, subject.run.listen) as run:
             subject.work[STAGES[variant.table]](run, subject.inputs, changed, subject.executor)

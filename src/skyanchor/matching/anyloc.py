@@ -16,17 +16,16 @@ from skyanchor.matching.checkpoints import read_state, read_tensor
 from skyanchor.matching.dinov2 import MEAN, PATCH, STD, Dinov2, hub_names
 from skyanchor.matching.features import shrunk
 from skyanchor.matching.global_descriptors import AnyLoc
+from skyanchor.matching.needs import CENTRES, DINOV2
 from skyanchor.matching.retrieval import fit_vocabulary
 from skyanchor.types import Floats32, Photo
 
-NETWORKS = {"s": weights.DINOV2_S, "b": weights.DINOV2_B, "l": weights.DINOV2_L, "g": weights.DINOV2_G}
-PUBLISHED = {"urban": weights.ANYLOC_URBAN, "aerial": weights.ANYLOC_AERIAL}
 PUBLISHED_LAYER, PUBLISHED_DEPTH = 31, 40
 
 
 def load(choice: AnyLoc, device: str, scene: Sequence[Photo]) -> AnyLocDescriptor:
     """The descriptor of a choice."""
-    network = load_network(weights.resolve(NETWORKS[choice.size], choice.weights), device)
+    network = load_network(weights.resolve(DINOV2[choice.size], choice.weights), device)
     patches = PatchFacets(network, choice, device)
     if choice.vocabulary == "scene":
         if not len(scene):
@@ -50,7 +49,7 @@ def published_centres(choice: AnyLoc, layer: int) -> Floats32:
     """(32, 1536), the centres that AnyLoc's authors publish for ViT-G, layer 31, value."""
     if (choice.size, layer, choice.facet) != ("g", PUBLISHED_LAYER, "value"):
         raise BackendError("AnyLoc's centres are published for ViT-G, layer 31, value. Use a vocabulary of the scene")
-    path = weights.resolve(PUBLISHED[choice.vocabulary], choice.centres_file)
+    path = weights.resolve(CENTRES[choice.vocabulary], choice.centres_file)
     return np.asarray(read_tensor(path).float().numpy(), dtype=np.float32)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -11,13 +10,11 @@ import numpy as np
 import torch
 
 from skyanchor import weights
-from skyanchor.errors import BackendError
 from skyanchor.matching.anyloc import normalised
 from skyanchor.matching.checkpoints import without_downloads
 from skyanchor.matching.global_descriptors import HubModel
+from skyanchor.matching.needs import HUB, hub_folder
 from skyanchor.types import Floats32, Photo
-
-NEEDED = {"megaloc": (weights.MEGALOC,), "salad": (weights.SALAD,), "other": ()}
 
 
 def load(choice: HubModel, device: str) -> HubDescriptor:
@@ -25,21 +22,11 @@ def load(choice: HubModel, device: str) -> HubDescriptor:
     return HubDescriptor(load_network(choice, device), choice, device)
 
 
-def folder_of(repository: str) -> Path:
-    """The repository's folder: a path, or its name in torch's hub cache."""
-    for folder in (Path(repository), weights.torch_cache() / repository):
-        if (folder / "hubconf.py").is_file():
-            return folder
-    name = repository.removesuffix("_main").replace("_", "/", 1)
-    command = f"git clone https://github.com/{name} {weights.torch_cache() / repository}"
-    raise BackendError(f"There is no torch.hub folder {repository} here. Get it: {command}")
-
-
 @lru_cache(maxsize=1)
 def load_network(choice: HubModel, device: str) -> Any:
     """The network, by the folder's own code; whatever it would download comes from files or is refused."""
-    folder = folder_of(choice.repository)
-    local = {known.files[0]: weights.resolve(known) for known in NEEDED[choice.name]}
+    folder = hub_folder(choice.repository)
+    local = {known.files[0]: weights.resolve(known) for known in HUB[choice.name]}
     local |= {known.files[0]: found for known in weights.KNOWN if (found := weights.find(known)) is not None}
     with without_downloads(local):
         network = torch.hub.load(str(folder), choice.entry, source="local")
