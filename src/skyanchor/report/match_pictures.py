@@ -107,8 +107,8 @@ def _line(a: Floats, b: Floats, agrees: bool, residual_px: float) -> MatchLine:
 
 def _whole(name: str, street: StreetPhotos) -> Part:
     """The street photo, undistorted."""
-    photo, camera = load_photo(name, street.paths[name], street.camera, WIDTH)
-    return Part(photo.pixels, np.zeros(2), camera.width / street.camera.width)
+    photo, _ = load_photo(name, street.paths[name], street.camera, WIDTH)
+    return Part(_enlarged(photo.pixels), np.zeros(2), WIDTH / street.camera.width)
 
 
 def _part(view: View, xy: Floats) -> Part:

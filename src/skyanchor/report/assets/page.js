@@ -408,12 +408,12 @@ function drawScene() {
 
 head();
 drawMap();
-drawGroups();
-drawSubmaps();
-drawFigures();
 drawScene();
 drawComparisons();
+drawGroups();
 drawMatches();
+drawSubmaps();
+drawFigures();
 drawCurves();
 drawTimes();
 drawSettings();
