@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor.anchors.evidence import CrossMatches
-from skyanchor.anchors.showing import PAIRS, PER_PAIR, shown_matches
+from skyanchor.anchors.adjustment import AdjustmentConfig, FixedAerial, thinned
+from skyanchor.anchors.evidence import CrossMatches, subset
+from skyanchor.anchors.showing import PAIRS, PER_PAIR, shown_adjusted, shown_matches
 from skyanchor.geometry import cameras, rigid
 from skyanchor.types import CrossView, View
 
@@ -62,6 +63,20 @@ def test_the_pairs_with_the_most_agreement_come_first_and_differ() -> None:
         for v in range(3)
     }
     assert counts[pairs[0][0] - 40, pairs[0][1]] == max(counts.values())
+
+
+def test_matches_left_out_for_their_number_are_not_called_bad() -> None:
+    found, agrees = matches()
+    config = AdjustmentConfig(matches=50)
+    tried = thinned(subset(found, agrees), 50, GROUND)
+    kept = tried[1:]  # the adjustment threw one out
+    points = found.points[agrees][kept]
+    nothing = np.zeros(len(kept), np.int64)
+    done = FixedAerial(POSES, np.zeros((3, 6, 6)), kept, nothing, nothing, 0.5, 0.5, points, 1.0, len(tried))
+    seen = shown_adjusted(found, agrees, done, GROUND, (40, 41, 42), VIEWS, config)
+    assert seen is not None
+    off = seen.residual_px > 10
+    assert off.any() and not seen.agrees[off].any() and (~seen.agrees[~off]).sum() <= 1
 
 
 def test_nothing_matched_nothing_shown() -> None:

@@ -21,7 +21,7 @@ from skyanchor.anchors.places import (
     find_places,
     spread_voters,
 )
-from skyanchor.anchors.showing import shown_matches
+from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
 from skyanchor.anchors.support import AerialIndex, index_aerial, match_support, seed_of, support_set
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
@@ -175,11 +175,9 @@ def _shown(
     matches: CrossMatches,
     agrees: Bools,
     camera: Camera,
-    points: Floats | None = None,
 ) -> CrossView | None:
-    """A few of the matches; `points` where they were adjusted."""
-    at = matches.points if points is None else points
-    return shown_matches(matches, at, agrees, poses, camera, local.frames, prepared.scaffold.views)
+    """A few of the matches of a place that was dropped before its adjustment."""
+    return shown_matches(matches, matches.points, agrees, poses, camera, local.frames, prepared.scaffold.views)
 
 
 def _adjusted(
@@ -210,11 +208,8 @@ def _adjusted(
     halves = compare_halves(matches, local, camera, solution.world_from_local)
     matched = len(np.unique(matches.frame))
     figures = measure(done, matches, len(found), matched, local, prepared.ground, camera, halves)
-    agreeing, points = np.flatnonzero(solution.inliers)[done.cross], found.points.copy()
-    points[agreeing] = done.points
-    agrees = np.isin(np.arange(len(found)), agreeing)
-    focal = with_focal(camera, done.focal_scale)
-    seen = _shown(prepared, local, done.cams_from_world, found, agrees, focal, points)
+    focal, views = with_focal(camera, done.focal_scale), prepared.scaffold.views
+    seen = shown_adjusted(found, solution.inliers, done, focal, local.frames, views, config.adjustment)
     return Settled(done, figures, judge(figures, config.verdict), figures["support"], cross_view=seen)
 
 

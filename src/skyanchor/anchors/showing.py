@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyanchor.anchors.evidence import CrossMatches
+from skyanchor.anchors.adjustment import AdjustmentConfig, FixedAerial, thinned
+from skyanchor.anchors.evidence import CrossMatches, subset
 from skyanchor.geometry import cameras, rigid
 from skyanchor.types import Bools, Camera, CrossView, Floats, Ints, Pose, View
 
@@ -47,6 +48,31 @@ def shown_matches(
         np.where(np.isfinite(off), off, np.inf),
         agrees[rows],
     )
+
+
+def shown_adjusted(
+    found: CrossMatches,
+    inliers: Bools,
+    done: FixedAerial,
+    camera: Camera,
+    frames: tuple[int, ...],
+    views: tuple[View, ...],
+    config: AdjustmentConfig,
+) -> CrossView | None:
+    """As `shown_matches` after the adjustment of the matches that `inliers` (N,) marks.
+
+    Those that the adjustment left out for their number alone agree when they fit its poses as well as it asks for.
+    """
+    rows, points = np.flatnonzero(inliers), found.points.copy()
+    points[rows[done.cross]] = done.points
+    tried = thinned(subset(found, rows), config.matches, camera)
+    spare = np.setdiff1d(rows, rows[tried])
+    seen = [_seen(camera, done.cams_from_world[found.frame[k]], points[k]) for k in spare]
+    off = np.linalg.norm(np.array(seen).reshape(-1, 2) - found.xy[spare], axis=1)
+    agrees = np.zeros(len(found), bool)
+    agrees[rows[done.cross]] = True
+    agrees[spare] = off <= config.tight * found.sigma_px[spare]
+    return shown_matches(found, points, agrees, done.cams_from_world, camera, frames, views)
 
 
 def _seen(camera: Camera, cam_from_world: Pose, point: Floats) -> Floats:
