@@ -15,11 +15,12 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import vote_focal
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.localise import PreparedScaffold
-from skyanchor.anchors.places import PlaceIndex, PlaceView, describe_nodes
+from skyanchor.anchors.places import PlaceIndex, PlaceView, describe_nodes, load_descriptor
 from skyanchor.anchors.stage import GroupTask, localise_task
 from skyanchor.anchors.surface import Ground, Surface
 from skyanchor.codec import Json
 from skyanchor.events import Listener
+from skyanchor.matching.global_descriptors import GlobalDescriptor
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold import visibility_graph
 from skyanchor.stereo import (
@@ -90,7 +91,7 @@ def _ready(context: str) -> tuple[PreparedScaffold, GroundFrames, AnchorConfig]:
     surface, ground = files.load(folder / SURFACE, Surface), files.load(folder / GROUND, Ground)
     atlas = AerialAtlas(surface, scaffold.views, config.bridge)
     index, graph = files.load(folder / PLACES, PlaceIndex), visibility_graph(scaffold)
-    prepared = PreparedScaffold(scaffold, surface, ground, atlas, index, graph)
+    prepared = PreparedScaffold(scaffold, surface, ground, atlas, index, graph, descriptor=_descriptor(context))
     return prepared, GroundFrames(_sequence(str(folder / SEQUENCE)), config), config
 
 
@@ -109,12 +110,19 @@ def _coarse_atlas(context: str) -> AerialAtlas:
     return AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
 
 
+@lru_cache(maxsize=1)
+def _descriptor(context: str) -> GlobalDescriptor | None:
+    choice = files.load(Path(context) / SETTINGS, AnchorConfig).places.descriptor
+    return None if choice is None else load_descriptor(choice, _coarse_atlas(context))
+
+
 def describe_places_job(out: str, context: str, nodes: Json, listen: Listener) -> None:
     """Write the PlaceViews from some nodes."""
     folder = Path(context)
     config, camera = files.load(folder / SETTINGS, AnchorConfig).places, _sequence(str(folder / SEQUENCE)).camera
     chosen = codec.from_json(tuple[Node, ...], nodes)
-    views = describe_nodes(_coarse_atlas(context), chosen, camera, config.features.load(), config)
+    atlas, descriptor = _coarse_atlas(context), _descriptor(context)
+    views = describe_nodes(atlas, chosen, camera, config.features.load(), config, descriptor)
     files.save(Path(out), PlaceViews(views))
 
 

@@ -73,8 +73,9 @@ def check_backends(config: PipelineConfig) -> None:
     check_matcher(anchors.ground_matcher)
     check_matcher(config.trajectory.matcher)
     check_matcher(anchors.refine.matcher if anchors.ablation.bridges else anchors.paper.matcher)
-    if not anchors.ablation.bridges:
-        check_descriptor(anchors.paper.descriptor)
+    descriptor = anchors.places.descriptor if anchors.ablation.bridges else anchors.paper.descriptor
+    if descriptor is not None:
+        check_descriptor(descriptor)
 
 
 def run_anchors(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:

@@ -43,7 +43,7 @@ from skyanchor.trajectory import (
 )
 from skyanchor.trajectory.free_frames import FreeFrames
 from skyanchor.trajectory.local import FreeFolder, Incremental
-from skyanchor.types import Anchors, Ints, Scaffold, Sequence, Trajectory, View
+from skyanchor.types import Anchors, Camera, Ints, Scaffold, Sequence, Trajectory, View
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
@@ -205,7 +205,9 @@ def _localised(
     ground = stage.cached(f"{PROGRESS}/{jobs.GROUND}", Ground, lambda: find_ground(surface), config.surface)
 
     chosen = choose_nodes(ground, scaffold.points, config.prior.near, config.places)
-    stage.cached(f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, lambda: _places(stage, chosen, config, executor))
+    stage.cached(
+        f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, lambda: _places(stage, chosen, sequence.camera, config, executor)
+    )
 
     def verdicts(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         return _verdicts(stage, tasks, executor)
@@ -216,7 +218,9 @@ def _localised(
     return localise_all(scaffold, ground, sequence, config, verdicts, votes, run.listen)
 
 
-def _places(stage: Stage, chosen: tuple[Node, ...], config: AnchorConfig, executor: Executor) -> PlaceIndex:
+def _places(
+    stage: Stage, chosen: tuple[Node, ...], camera: Camera, config: AnchorConfig, executor: Executor
+) -> PlaceIndex:
     """The index of the nodes, described a few dozen at a time."""
     context = stage.path(PROGRESS)
     parts = [chosen[start : start + NODES_PER_JOB] for start in range(0, len(chosen), NODES_PER_JOB)]
@@ -224,7 +228,9 @@ def _places(stage: Stage, chosen: tuple[Node, ...], config: AnchorConfig, execut
         f"{PROGRESS}/places-{k}-{_digest(part)}.npz": Job.of(jobs.describe_places_job, context=context, nodes=part)
         for k, part in enumerate(parts)
     }
-    made = [files.load(path, jobs.PlaceViews).views for path in stage.produce("describe places", work, executor)]
+    basis = (config.surface, config.places, config.prior.near, camera)
+    parts_at = stage.produce("describe places", work, executor, basis)
+    made = [files.load(path, jobs.PlaceViews).views for path in parts_at]
     return index_places(tuple(view for views in made for view in views), config.places.centres)
 
 

@@ -19,6 +19,7 @@ from skyanchor.anchors.places import (
     build_places,
     distinct_support,
     find_places,
+    load_descriptor,
     spread_voters,
 )
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
@@ -29,6 +30,7 @@ from skyanchor.anchors.verdict import centre_sigmas, compare_halves, judge, meas
 from skyanchor.events import Listener, Note, silent
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.matching import Matcher
+from skyanchor.matching.global_descriptors import GlobalDescriptor, described
 from skyanchor.types import (
     AnchorGroup,
     AnchorPose,
@@ -37,6 +39,7 @@ from skyanchor.types import (
     CrossView,
     DepthMap,
     Floats,
+    Floats32,
     LocalisedGroup,
     Pose,
     Refusal,
@@ -57,6 +60,8 @@ class PreparedScaffold:
     graph: VisibilityGraph
     aerial: AerialIndex | None = None
     """Described aerial photos; made when a group is localised without bridges."""
+    descriptor: GlobalDescriptor | None = None
+    """What described the places besides their local features."""
 
 
 def prepare(
@@ -76,9 +81,10 @@ def prepare(
     )
     coarse = AerialAtlas(surface, scaffold.views, config.places.bridge, limit_bytes=1 << 30)
     matcher = config.places.features.load()
-    index = build_places(coarse, ground, scaffold.points, camera, matcher, config.places, near, listen)
+    descriptor = load_descriptor(config.places.descriptor, coarse)
+    index = build_places(coarse, ground, scaffold.points, camera, matcher, config.places, near, listen, descriptor)
     atlas = AerialAtlas(surface, scaffold.views, config.bridge)
-    return PreparedScaffold(scaffold, surface, ground, atlas, index, graph)
+    return PreparedScaffold(scaffold, surface, ground, atlas, index, graph, descriptor=descriptor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,6 +296,16 @@ def _shape(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig)
     return local
 
 
+def _looks(
+    prepared: PreparedScaffold, frames: GroundFrames, local: LocalGroup, config: AnchorConfig
+) -> Floats32 | None:
+    """(F, E), global descriptors of the frames that vote; None when local features do it alone."""
+    if prepared.descriptor is None:
+        return None
+    voters = spread_voters(len(local.frames), config.places.voters)
+    return described(prepared.descriptor, [frames.photo(local.frames[k]) for k in voters])
+
+
 def _attempt(
     prepared: PreparedScaffold,
     frames: GroundFrames,
@@ -306,7 +322,8 @@ def _attempt(
     if not config.ablation.bridges:
         return _settle_on_photos(prepared, frames, local, camera, config), local
     features = tuple(frames.place(i) for i in local.frames)
-    places = find_places(prepared.index, prepared.ground, local, features, camera, config.places, near)
+    looks = _looks(prepared, frames, local, config)
+    places = find_places(prepared.index, prepared.ground, local, features, camera, config.places, near, looks)
     if not config.ablation.metric_alignment:
         return _unaligned(places, config), local
     settled = _try_places(prepared, frames, local, places, camera, matcher, config)

@@ -27,8 +27,12 @@ from skyanchor.anchors.surface import Ground, horizontal_axes
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.geometry import cameras
 from skyanchor.matching import Features, SparseMatcher, XFeat, match_features
+from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor
 from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, vlad
-from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
+from skyanchor.types import Bools, Camera, Floats, Floats32, Ints, Photo
+
+VOCABULARY_PHOTOS = 24
+"""Aerial photos that a global descriptor's vocabulary is fitted to."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class PlacesConfig:
     """Local features of places and of the frames that look for them."""
     centres: int = 64
     """Words of the vocabulary."""
+    descriptor: AnyDescriptor | None = None
+    """Global descriptor that makes the shortlist; None is VLAD of the local features, which needs no weights."""
     least_painted: float = 0.12
     """Share of a view that must show the scaffold."""
     voters: int = 3
@@ -98,6 +104,8 @@ class PlaceView:
     """(N, 3), world, metres."""
     source: Ints
     """(N,), aerial view each was painted from."""
+    described: Floats32 | None = None
+    """(E,), unit, by the chosen global descriptor; None without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +136,21 @@ def view_camera(camera: Camera, width: int) -> Camera:
     return cameras.scaled(cameras.undistorted(camera), min(width, camera.width))
 
 
+def load_descriptor(choice: AnyDescriptor | None, atlas: AerialAtlas) -> GlobalDescriptor | None:
+    """The chosen global descriptor, with a vocabulary of the aerial photos if it fits one; None for none."""
+    if choice is None:
+        return None
+    some = spread_voters(len(atlas.views), VOCABULARY_PHOTOS)
+    return choice.load("auto", [Photo(atlas.views[j].name, atlas.pixels(int(j))) for j in some])
+
+
 def _described(
-    atlas: AerialAtlas, node: Node, camera: Camera, matcher: SparseMatcher, least_painted: float
+    atlas: AerialAtlas,
+    node: Node,
+    camera: Camera,
+    matcher: SparseMatcher,
+    least_painted: float,
+    descriptor: GlobalDescriptor | None,
 ) -> PlaceView | None:
     bridge = render_bridge(atlas, camera, node.cam_from_world)
     if bridge.photo.mask is None or bridge.photo.mask.mean() < least_painted:
@@ -148,7 +169,8 @@ def _described(
         found.height,
         found.sigma_px,
     )
-    return PlaceView(node, features, points[good].astype(np.float32), source[good])
+    described = None if descriptor is None else descriptor.describe(bridge.photo)
+    return PlaceView(node, features, points[good].astype(np.float32), source[good], described)
 
 
 def _wanted(all_nodes: tuple[Node, ...], ground: Ground, near: tuple[Near, ...]) -> tuple[Node, ...]:
@@ -183,11 +205,16 @@ def choose_nodes(ground: Ground, landmarks: Floats, near: tuple[Near, ...], conf
 
 
 def describe_nodes(
-    atlas: AerialAtlas, chosen: tuple[Node, ...], camera: Camera, matcher: SparseMatcher, config: PlacesConfig
+    atlas: AerialAtlas,
+    chosen: tuple[Node, ...],
+    camera: Camera,
+    matcher: SparseMatcher,
+    config: PlacesConfig,
+    descriptor: GlobalDescriptor | None = None,
 ) -> tuple[PlaceView, ...]:
     """Views from the nodes with their features; those that show too little are left out."""
     seen_as = view_camera(camera, config.width)
-    described = [_described(atlas, node, seen_as, matcher, config.least_painted) for node in chosen]
+    described = [_described(atlas, node, seen_as, matcher, config.least_painted, descriptor) for node in chosen]
     return tuple(view for view in described if view is not None)
 
 
@@ -210,12 +237,13 @@ def build_places(
     config: PlacesConfig,
     near: tuple[Near, ...] = (),
     listen: Listener = silent,
+    descriptor: GlobalDescriptor | None = None,
 ) -> PlaceIndex:
     """Bridge views over the walkable ground, or over the parts that priors allow, with their descriptors."""
     wanted = choose_nodes(ground, landmarks, near, config)
     held: list[PlaceView] = []
     for start in range(0, len(wanted), 50):
-        held += describe_nodes(atlas, wanted[start : start + 50], camera, matcher, config)
+        held += describe_nodes(atlas, wanted[start : start + 50], camera, matcher, config, descriptor)
         listen(Progress("anchors", "describe places", min(start + 50, len(wanted)), len(wanted)))
     return index_places(tuple(held), config.centres)
 
@@ -228,15 +256,27 @@ def _allowed(index: PlaceIndex, ground: Ground, near: tuple[Near, ...]) -> Bools
     return np.asarray(np.any(inside, axis=0), dtype=bool)
 
 
+def likeness(index: PlaceIndex, voters: tuple[Features, ...], looks: Floats32 | None = None) -> Floats32:
+    """(V,), how much each view is like all voters together, by their global descriptors `looks` (F, E) if given."""
+    held = [view.described for view in index.views if view.described is not None]
+    if looks is not None and len(held) == len(index.views):
+        return np.asarray((looks @ np.stack(held).T).sum(axis=0))
+    described = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
+    return np.asarray((described @ index.globals_.T).sum(axis=0))
+
+
 def count_votes(
-    index: PlaceIndex, voters: tuple[Features, ...], allowed: Bools, config: PlacesConfig
+    index: PlaceIndex,
+    voters: tuple[Features, ...],
+    allowed: Bools,
+    config: PlacesConfig,
+    looks: Floats32 | None = None,
 ) -> tuple[Ints, Floats]:
     """(views, votes): the shortlist by global descriptor, and mutual matches of all voters with each, most first."""
     if not allowed.any():
         return np.empty(0, np.int64), np.empty(0)
-    described = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
-    likeness = np.where(allowed, (described @ index.globals_.T).sum(axis=0), -np.inf)
-    short = np.argsort(-likeness, kind="stable")[: min(config.shortlist, int(allowed.sum()))]
+    like = np.where(allowed, likeness(index, voters, looks), -np.inf)
+    short = np.argsort(-like, kind="stable")[: min(config.shortlist, int(allowed.sum()))]
     votes = np.array(
         [
             sum(len(match_features(f, index.views[int(v)].features, 1.0, config.vote_cosine)) for f in voters)
@@ -311,10 +351,15 @@ def find_places(
     camera: Camera,
     config: PlacesConfig,
     near: tuple[Near, ...] = (),
+    looks: Floats32 | None = None,
 ) -> tuple[PlaceHypothesis, ...]:
-    """Places that the whole group's geometry supports, the best supported first; `features` per frame of the group."""
+    """Places that the whole group's geometry supports, the best supported first; `features` per frame of the group.
+
+    `looks` are the voters' global descriptors (F, E) by `config.descriptor`, where there is one.
+    """
     frames = spread_voters(len(features), config.voters)
-    views, votes = count_votes(index, tuple(features[int(k)] for k in frames), _allowed(index, ground, near), config)
+    voters, allowed = tuple(features[int(k)] for k in frames), _allowed(index, ground, near)
+    views, votes = count_votes(index, voters, allowed, config, looks)
     found: list[PlaceHypothesis] = []
     for members, vote in _seeds(index, views, votes, config):
         matches = _matches_at(index, members, features, frames, camera, config)

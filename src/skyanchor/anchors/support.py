@@ -33,7 +33,7 @@ class AerialIndex:
 def index_aerial(atlas: AerialAtlas, matcher: Matcher, choice: AnyDescriptor) -> AerialIndex:
     """Every aerial photo of the scaffold, described once."""
     photos = [Photo(view.name, atlas.pixels(j)) for j, view in enumerate(atlas.views)]
-    descriptor = choice.load("cpu", photos)
+    descriptor = choice.load("auto", photos)
     return AerialIndex(tuple(map(matcher.extract, photos)), descriptor, described(descriptor, photos))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from skyanchor.matching.devices import resolved
 from skyanchor.matching.protocol import Matcher, SparseMatcher
 
 
@@ -80,11 +81,11 @@ class LightGlue:
     detector: Literal["aliked", "disk"] = "aliked"
     """Keypoints and descriptors that LightGlue was trained with."""
 
-    def load(self, device: str = "cpu") -> SparseMatcher:
+    def load(self, device: str = "auto") -> SparseMatcher:
         """The matcher, ready to run."""
         from skyanchor.matching.lightglue import LightGlueMatcher
 
-        return LightGlueMatcher(self, device)
+        return LightGlueMatcher(self, resolved(device))
 
 
 @dataclass(frozen=True)
@@ -128,11 +129,11 @@ class Mast3r:
     side: int = 512
     """Longer side at which the network works, pixels; a multiple of 16."""
 
-    def load(self, device: str = "cpu") -> Matcher:
+    def load(self, device: str = "auto") -> Matcher:
         """The matcher, ready to run."""
         from skyanchor.matching.mast3r import load
 
-        return load(self, device)
+        return load(self, resolved(device))
 
 
 @dataclass(frozen=True)
@@ -152,11 +153,11 @@ class Roma:
     crops: int = 0
     """Pairs of crops looked at in full resolution, at most; 0 matches the shrunk images alone."""
 
-    def load(self, device: str = "cpu") -> Matcher:
+    def load(self, device: str = "auto") -> Matcher:
         """The matcher, ready to run."""
         from skyanchor.matching.roma import load
 
-        return load(self, device)
+        return load(self, resolved(device))
 
 
 @dataclass(frozen=True)
@@ -172,11 +173,11 @@ class Vismatch:
     sigma: float = 1.0
     """Localisation error of its matches, pixels of the shrunk image."""
 
-    def load(self, device: str = "cpu") -> Matcher:
+    def load(self, device: str = "auto") -> Matcher:
         """The matcher, ready to run."""
         from skyanchor.matching.vismatch_adapter import load
 
-        return load(self, device)
+        return load(self, resolved(device))
 
 
 AnySparse: TypeAlias = Sift | XFeat | LightGlue | LighterGlue

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 
 from skyanchor.matching.choices import AnySparse, XFeat
+from skyanchor.matching.devices import resolved
 from skyanchor.matching.protocol import SparseMatcher
 from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, vlad
 from skyanchor.types import Floats32, Photo
@@ -42,7 +43,7 @@ class SceneVlad:
 
     def load(self, device: str, scene: Sequence[Photo]) -> GlobalDescriptor:
         """The descriptor with a vocabulary fitted to the scene's photos."""
-        matcher = self.features.load(device)
+        matcher = self.features.load("cpu" if device == "auto" else device)
         held = np.concatenate([matcher.extract(photo).descriptors for photo in scene])
         return LocalVlad(matcher, fit_vocabulary(held, self.centres))
 
@@ -72,7 +73,7 @@ class AnyLoc:
         """The descriptor; `scene` matters only for a fitted vocabulary."""
         from skyanchor.matching.anyloc import load
 
-        return load(self, device, scene)
+        return load(self, resolved(device), scene)
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class HubModel:
         """The descriptor; `scene` plays no part."""
         from skyanchor.matching.hub_models import load
 
-        return load(self, device)
+        return load(self, resolved(device))
 
 
 MEGALOC = HubModel()
