@@ -1,0 +1,116 @@
+"""Place finding against truth: rank of the first right place, recall@k, and the margin of geometry to wrong places.
+
+    python benchmarks/places.py --scene DIR --work DIR --camera PINHOLE,fx,fy,cx,cy [--ground ground2] [--every 12]
+
+WORK is a folder that `benchmarks/anchors.py --work` prepared. Groups of six frames are cut every so many frames of the
+walk. A place is right when it stands within 9 m of the group and looks within 45 degrees of its way. Truth is read only
+here, to score.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.local import LocalGroup, reconstruct_local
+from skyanchor.anchors.places import PlaceIndex, count_votes, find_places, spread_voters
+from skyanchor.anchors.storage import load_places, load_surface
+from skyanchor.anchors.surface import Ground, find_ground
+from skyanchor.evaluation.truth import read_truth
+from skyanchor.geometry import rigid
+from skyanchor.matching.retrieval import vlad
+from skyanchor.scaffold import load_scaffold
+from skyanchor.sequence import SequenceConfig, load_sequence
+from skyanchor.types import Bools, Pose
+
+REACH_M, TURN_DEG = 9.0, 45.0
+RANKS = (1, 3, 10, 30)
+
+
+@dataclass(frozen=True)
+class Found:
+    """How one group fared; ranks count from 1, 0 = never."""
+
+    first: int
+    rank_global: int
+    rank_votes: int
+    support: int
+    wrong_support: int
+
+
+def right_places(index: PlaceIndex, pose: Pose) -> Bools:
+    """(V,), views of the index that stand and look like a camera."""
+    near = np.linalg.norm(index.eyes - rigid.centre_in_world(pose), axis=1) < REACH_M
+    looking = np.array([view.node.cam_from_world.rotation[2] for view in index.views])
+    return np.asarray(near & (looking @ pose.rotation[2] > np.cos(np.radians(TURN_DEG))))
+
+
+def rank(right: Bools, order: np.ndarray) -> int:
+    hits = np.flatnonzero(right[order])
+    return int(hits[0]) + 1 if len(hits) else 0
+
+
+def try_group(
+    index: PlaceIndex, ground: Ground, frames: GroundFrames, chosen: tuple[int, ...], pose: Pose, config: AnchorConfig
+) -> Found:
+    features = tuple(frames.place(i) for i in chosen)
+    voters = tuple(features[int(k)] for k in spread_voters(len(features), config.places.voters))
+    right, everywhere = right_places(index, pose), np.ones(len(index.views), bool)
+    described = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
+    by_descriptor = np.argsort(-(described @ index.globals_.T).sum(axis=0), kind="stable")
+    by_votes, _ = count_votes(index, voters, everywhere, config.places)
+    seen = tuple(frames.ground(i) for i in chosen)
+    local = reconstruct_local(chosen, seen, frames.camera, config.ground_matcher.load(), config.local)
+    support = {True: 0, False: 0}
+    if isinstance(local, LocalGroup):
+        for place in find_places(index, ground, local, features, frames.camera, config.places):
+            centre = rigid.centres_in_world(place.solution.cams_from_world).mean(axis=0)
+            near = bool(np.linalg.norm(centre - rigid.centre_in_world(pose)) < 2.0)
+            support[near] = max(support[near], place.support)
+    return Found(chosen[0], rank(right, by_descriptor), rank(right, by_votes), support[True], support[False])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scene", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--camera", required=True)
+    parser.add_argument("--ground", default="ground")
+    parser.add_argument("--every", type=int, default=12)
+    given = parser.parse_args()
+    config = AnchorConfig()
+    scaffold = load_scaffold(given.scene / "aerial")
+    sequence = load_sequence(given.scene / given.ground / "images", SequenceConfig(camera=given.camera))
+    index, ground = load_places(given.work / "places.npz"), find_ground(load_surface(given.work / "surface.npz"))
+    true = read_truth(given.scene / given.ground / "truth", scaffold.georef.offset)
+    frames = GroundFrames(sequence, config)
+    groups = [tuple(range(k, k + 6)) for k in range(0, len(sequence.frames) - 5, given.every)]
+    found = []
+    for chosen in groups:
+        pose = true[sequence.frames[chosen[3]].name]
+        found.append(try_group(index, ground, frames, chosen, pose, config))
+        print(found[-1], flush=True)
+    report(found, len(index.views))
+
+
+def report(found: list[Found], views: int) -> None:
+    print(f"{len(found)} groups, {views} described views")
+    for name, ranks in (
+        ("global descriptor", [f.rank_global for f in found]),
+        ("mutual matches of the shortlist", [f.rank_votes for f in found]),
+    ):
+        shares = "  ".join(f"@{k} {np.mean([0 < r <= k for r in ranks]):4.0%}" for k in RANKS)
+        print(f"recall of the {name:32s} {shares}")
+    best = np.mean([f.support > f.wrong_support for f in found])
+    margins = [f.support / max(f.wrong_support, 1) for f in found if f.support]
+    print(f"right place best supported by the group's geometry {best:4.0%}")
+    print(f"support of the right place over that of the best wrong one: median {np.median(margins):.1f}")
+
+
+if __name__ == "__main__":
+    main()
