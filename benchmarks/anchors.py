@@ -73,7 +73,8 @@ def describe(group: LocalisedGroup, sequence: Sequence, true: dict[str, Pose]) -
         assert group.refusal is not None
         return f"refused: {group.refusal.reason} ({group.refusal.detail}) {figures} [{tried}]"
     mean, most, turn = group_error(group, sequence, true) if true else (np.nan, np.nan, np.nan)
-    return f"accepted: {mean:.3f} m (max {most:.3f}), {turn:.3f} deg; {figures} [{tried}]"
+    stated = float(np.mean([np.sqrt(np.trace(anchor.covariance[3:, 3:])) for anchor in group.poses]))
+    return f"accepted: {mean:.3f} m (max {most:.3f}, stated {stated:.3f}), {turn:.3f} deg; {figures} [{tried}]"
 
 
 def main() -> None:
