@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -36,6 +37,8 @@ class LocalConfig:
     """Median reprojection error of a reconstruction, in the matcher's sigma, at most."""
     low_parallax_deg: float = 1.0
     """Median triangulation angle below which the group should be widened, degrees."""
+    depth: Path | None = None
+    """Depth maps of the street photos in units of their own, for groups that hardly move; named like the photos."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +125,7 @@ def _with_points(bundle: ba.Bundle, registered: set[int], least_angle_deg: float
     return replace(bundle, points=np.where(bad[:, None], np.nan, part.points))
 
 
-def _resect(bundle: ba.Bundle, index: int, camera: Camera, sigma_px: float) -> tuple[Pose, int]:
+def resect(bundle: ba.Bundle, index: int, camera: Camera, sigma_px: float) -> tuple[Pose, int]:
     """Pose of one camera from the points it sees, and how many agree."""
     mine = (bundle.camera == index) & np.isfinite(bundle.points[bundle.point, 0])
     if mine.sum() < 12:
@@ -156,7 +159,7 @@ def _grow(bundle: ba.Bundle, registered: set[int], camera: Camera, sigma_px: flo
     missing = set(range(len(bundle.cams_from_world))) - registered
     while missing:
         bundle = _with_points(bundle, registered, config.least_angle_deg)
-        tried = {c: _resect(bundle, c, camera, sigma_px) for c in missing}
+        tried = {c: resect(bundle, c, camera, sigma_px) for c in missing}
         best = max(tried, key=lambda c: tried[c][1])
         if tried[best][1] < 12:
             break
@@ -168,7 +171,7 @@ def _grow(bundle: ba.Bundle, registered: set[int], camera: Camera, sigma_px: flo
     return bundle
 
 
-def _cleaned(bundle: ba.Bundle, config: LocalConfig) -> ba.Bundle:
+def cleaned(bundle: ba.Bundle, config: LocalConfig) -> ba.Bundle:
     """Only observations near their points, and only points that two frames still see."""
     finite = np.isfinite(bundle.points[bundle.point, 0])
     part, _ = ba.selected(bundle, finite)
@@ -177,7 +180,7 @@ def _cleaned(bundle: ba.Bundle, config: LocalConfig) -> ba.Bundle:
     return ba.selected(part, seen[part.point] >= 2)[0]
 
 
-def _unit_step(bundle: ba.Bundle) -> ba.Bundle:
+def unit_step(bundle: ba.Bundle) -> ba.Bundle:
     """The same reconstruction, scaled so that the mean step between consecutive centres is 1."""
     centres = rigid.centres_in_world(bundle.cams_from_world)
     step = float(np.linalg.norm(np.diff(centres, axis=0), axis=1).mean())
@@ -226,7 +229,7 @@ def _finished(
     before = grown.calibrations[0, 0]
     whole = _with_points(grown, everyone, config.least_angle_deg)
     for settings in (ba.AdjustConfig(loss_scale=2.0), ba.AdjustConfig(loss_scale=1.0, refine_focal=refine_focal)):
-        whole = _cleaned(_settled(whole, everyone, config, settings).bundle, config)
+        whole = cleaned(_settled(whole, everyone, config, settings).bundle, config)
         if len(whole.points) < config.least_points:
             return Refusal("too-few-ground-points", f"{len(whole.points)} points hold the group together.")
     lengths = ba.residual_lengths(whole)
@@ -234,7 +237,7 @@ def _finished(
     figures = {"reprojection": error, "parallax_deg": angle, "points": float(len(whole.points))}
     if error > config.most_reprojection:
         return Refusal("ground-reprojection", f"Median reprojection of the group is {error:.1f} sigma.", figures)
-    unit = _unit_step(whole)
+    unit = unit_step(whole)
     scale = float(whole.calibrations[0, 0] / before)
     return LocalGroup(frames, unit.cams_from_world, unit, error, angle, scale)
 

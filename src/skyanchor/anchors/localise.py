@@ -9,6 +9,7 @@ import numpy as np
 from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
 from skyanchor.anchors.bridges import AerialAtlas, render_bridge
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.depth_shape import depth_of_frames, shape_from_depth
 from skyanchor.anchors.evidence import CrossMatches, joined, match_bridge, sightings, subset
 from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.local import LocalGroup, reconstruct_local, single_frame
@@ -279,6 +280,16 @@ def _local_group(frames: GroundFrames, indices: tuple[int, ...], config: AnchorC
     return reconstruct_local(indices, features, frames.camera, matcher, config.local)
 
 
+def _deep_group(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | None:
+    """The group's shape by depth maps of its photos; None where there are none, or where they do not help."""
+    depth_at = depth_of_frames(frames, indices, config.local)
+    if depth_at is None:
+        return None
+    features, matcher = tuple(frames.ground(i) for i in indices), config.ground_matcher.load()
+    found = shape_from_depth(indices, features, frames.camera, matcher, depth_at, config.local)
+    return found if isinstance(found, LocalGroup) else None
+
+
 def _widened(frames: GroundFrames, indices: tuple[int, ...], by: int) -> tuple[int, ...]:
     """The frames with up to `by` more on either side, inside the sequence."""
     first, last = max(0, indices[0] - by), min(len(frames.sequence.frames) - 1, indices[-1] + by)
@@ -286,10 +297,14 @@ def _widened(frames: GroundFrames, indices: tuple[int, ...], by: int) -> tuple[i
 
 
 def _shape(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | Refusal:
-    """The group's own shape, from a wider stretch of frames when the group itself hardly moves."""
+    """The group's own shape; when it hardly moves, with the user's depth maps or from a wider stretch of frames."""
     if len(indices) == 1:
         return single_frame(indices[0], frames.camera)
     local = _local_group(frames, indices, config)
+    if isinstance(local, Refusal) or local.parallax_deg < config.local.low_parallax_deg:
+        deep = _deep_group(frames, indices, config)
+        if deep is not None:
+            return deep
     if isinstance(local, LocalGroup) and local.parallax_deg < config.local.low_parallax_deg:
         wider = _local_group(frames, _widened(frames, indices, 6), config)
         local = wider if isinstance(wider, LocalGroup) else local

@@ -15,16 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import cv2
 import numpy as np
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import rigid
+from skyanchor.sequence.depth_files import PNG_STEP, find_depth, read_depth
 from skyanchor.types import Camera, Floats, Floats32, Photo, Pose, Sequence
-
-DEPTH_ENDINGS = (".npz", ".npy", ".png")
-PNG_STEP = 0.001
-"""Units of depth per step of a 16-bit image."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +65,7 @@ def read_free_frames(folder: Path, sequence: Sequence) -> FreeFrames:
     step = _number(folder / "depth_scale.txt", PNG_STEP)
     frames = []
     for number, (_, pose) in zip(numbers, poses, strict=True):
-        path = _depth_file(folder / "depth", number, sequence.frames[number].name)
+        path = find_depth(folder / "depth", number, sequence.frames[number].name)
         if path is not None:
             depth, confidence = read_depth(path, step)
             frames.append(FreeFrame(number, pose, depth, _confidence(folder, path, depth.shape, confidence)))
@@ -106,32 +102,6 @@ def frame_numbers(poses: list[tuple[float, Pose]], sequence: Sequence, folder: P
         return [int(k) for k in np.argsort(np.argsort(given, kind="stable"), kind="stable")]
     what = f"has {len(given)} poses that are not numbered by frame, for {count} photos"
     raise InputError(folder / "trajectory.tum", what, "Put the frame's index, from 0, into the first column.")
-
-
-def _depth_file(folder: Path, number: int, name: str) -> Path | None:
-    stems = (name, Path(name).stem, str(number), f"{number:04d}", f"{number:06d}")
-    candidates = (folder / f"{stem}{ending}" for stem in stems for ending in DEPTH_ENDINGS)
-    return next((path for path in candidates if path.is_file()), None)
-
-
-def read_depth(path: Path, png_step: float = PNG_STEP) -> tuple[Floats32, Floats32 | None]:
-    """((h, w) depth, (h, w) confidence where the file holds one)."""
-    confidence = None
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as held:
-            depth = held["depth" if "depth" in held else held.files[0]]
-            confidence = np.asarray(held["confidence"], np.float32).squeeze() if "confidence" in held else None
-    elif path.suffix == ".npy":
-        depth = np.load(path, allow_pickle=False)
-    else:
-        image = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
-        if image is None or image.ndim != 2:
-            raise InputError(path, "is no depth map", "A .png needs one channel of 16 bits.")
-        depth = image.astype(np.float32) * png_step
-    depth = np.asarray(depth, np.float32).squeeze()
-    if depth.ndim != 2:
-        raise InputError(path, f"has shape {depth.shape}", "A depth map is (height, width).")
-    return np.where(np.isfinite(depth) & (depth > 0), depth, np.float32(0.0)), confidence
 
 
 def _confidence(folder: Path, depth_path: Path, shape: tuple[int, ...], held: Floats32 | None) -> Floats32:
