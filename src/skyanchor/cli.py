@@ -235,6 +235,7 @@ def ablate(
     truth: Path,
     stages: str | None = None,
     matchers: str | None = None,
+    descriptors: str | None = None,
     only: str | None = None,
     workers: int = 1,
     redo: bool = False,
@@ -246,6 +247,7 @@ def ablate(
         truth: COLMAP model with the true poses of the ground sequence; images are matched by name.
         stages: Which stages to vary, of anchors,trajectory,update; those that the run holds without it.
         matchers: Also try these cross-view matchers for the anchors, e.g. sift,xfeat-star,lightglue-aliked.
+        descriptors: Also try these global descriptors for finding places, e.g. scene-vlad,anyloc,megaloc.
         only: Variants to run, by the names of their folders, e.g. front-only,group-size-2; all without it.
         workers: Worker processes; 1 works in this process, 0 takes one per core.
         redo: Replace variants that were made with other settings or inputs.
@@ -253,7 +255,7 @@ def ablate(
     from skyanchor.commands import ablated
     from skyanchor.evaluation.ablation_tables import NOTE, tables
 
-    record, path = ablated(run, truth, stages, matchers, only, workers, redo)
+    record, path = ablated(run, truth, (stages, matchers, descriptors, only), workers, redo)
     for table in tables(record):
         _print_table(table.title, table.header, table.rows)
     print(f"{NOTE}\nwritten to {path}")

@@ -141,12 +141,19 @@ def _report(run: RunFolder) -> None:
 
 
 def ablated(
-    root: Path, truth: Path, stages: str | None, matchers: str | None, only: str | None, workers: int, redo: bool
+    root: Path,
+    truth: Path,
+    chosen: tuple[str | None, str | None, str | None, str | None],
+    workers: int,
+    redo: bool,
 ) -> tuple[AblationRecord, Path]:
-    """The measured variants of a run that the options name, and the Markdown file that shows them."""
+    """The measured variants of a run, and the Markdown file that shows them.
+
+    `chosen` are the lists of stages, matchers, descriptors and names that the options give.
+    """
     from skyanchor.evaluation import ablate, ablation_tables, perceptual
 
-    variants = ablate.chosen_variants(root, _words(stages), _words(matchers), _words(only))
+    variants = ablate.chosen_variants(root, *map(_words, chosen))
     config, weights = remembered_settings(root), perceptual.find_weights()
     engine: Executor = InProcess() if workers == 1 else Processes(workers)
     with opened(root, False) as run:

@@ -16,11 +16,18 @@ from skyanchor import files, pipeline, records
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation import ablate as ab
 from skyanchor.evaluation.ablation_tables import HEADERS, markdown, tables
-from skyanchor.evaluation.ablations import all_variants, matcher_of, matcher_variant
+from skyanchor.evaluation.ablations import (
+    all_variants,
+    descriptor_of,
+    descriptor_variant,
+    matcher_of,
+    matcher_variant,
+)
 from skyanchor.evaluation.metrics import ImageMetrics
 from skyanchor.evaluation.poses import PoseMetrics
 from skyanchor.executor import Executor, InProcess
 from skyanchor.matching import Sift, Vismatch
+from skyanchor.matching.global_descriptors import MEGALOC, HubModel
 from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
 from skyanchor.run_folder import RunFolder
 from skyanchor.sequence import SequenceConfig
@@ -126,12 +133,13 @@ def test_matchers_that_are_not_here_are_told(scene: Path, tmp_path: Path, monkey
         monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     work = FromTrueAnchors(trajectory=False)
-    variants = ab.chosen_variants(tmp_path, matchers=["mast3r", "sift"])
+    variants = ab.chosen_variants(tmp_path, matchers=["mast3r", "sift"], descriptors=["anyloc-s"])
     with RunFolder(tmp_path) as run:
         record = ab.ablate(subject(run, scene, work), variants)
-    assert [row.name for row in record.rows] == ["matcher-mast3r", "matcher-sift", "full-matchers"]
+    names = ["matcher-mast3r", "matcher-sift", "full-matchers", "descriptor-anyloc-s", "full-descriptors"]
+    assert [row.name for row in record.rows] == names and "dinov2-s" in record.rows[3].problem
     assert "not on this machine" in record.rows[0].problem and record.rows[1].accepted == record.rows[1].groups == 2
-    (table,) = tables(record)
+    table, _ = tables(record)
     assert table.rows[1][:2] == ("sift", "2/2") and table.rows[2][0] == "full method"
 
 
@@ -166,6 +174,8 @@ def test_names_choose_and_wrong_ones_are_told(tmp_path: Path) -> None:
         ab.chosen_variants(tmp_path, ["trajectory"], only=["rear-only"])
     with pytest.raises(SkyAnchorError, match="--matchers surf: there are sift"):
         ab.chosen_variants(tmp_path, matchers=["surf"])
+    with pytest.raises(SkyAnchorError, match="--descriptors gist: there are scene-vlad, anyloc"):
+        ab.chosen_variants(tmp_path, descriptors=["gist"])
 
 
 def test_matchers_keep_the_size_of_the_pictures() -> None:
@@ -174,6 +184,15 @@ def test_matchers_keep_the_size_of_the_pictures() -> None:
     assert held.longest == own.longest and getattr(held, "detector", "") == "disk"
     assert replace(config.anchors, refine=pipeline.CPU.anchors.refine) == pipeline.CPU.anchors
     assert matcher_of("vismatch:loftr") == Vismatch(name="loftr")
+
+
+def test_descriptors_change_places_and_photos_alike() -> None:
+    config = descriptor_variant("megaloc").change(pipeline.CPU)
+    assert config.anchors.places.descriptor == MEGALOC == config.anchors.paper.descriptor
+    assert descriptor_variant("scene-vlad").change(pipeline.CPU) == pipeline.CPU
+    netvlad = descriptor_of("hub:models/netvlad:vgg16")
+    assert netvlad == HubModel("models/netvlad", "vgg16", name="other")
+    assert descriptor_variant("hub:models/netvlad:vgg16").name == "descriptor-hub-models-netvlad-vgg16"
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -194,6 +213,6 @@ def test_tables_are_the_papers() -> None:
     assert [row[0] for row in found[1].rows] == ["aerial only", "w/o joint refinement", "full method"]
     assert found[1].rows[2] == ("full method", "0.789", "24.57", "-", "24.57", "61")
     assert all(len(row) == len(table.header) for table in found for row in table.rows)
-    assert set(HEADERS) == {"anchors", "trajectory", "update", "matchers"}
+    assert set(HEADERS) == {"anchors", "trajectory", "update", "matchers", "descriptors"}
     lines = markdown(ab.AblationRecord("truth", rows)).splitlines()
     assert "| full method | 0.789 | 24.57 | - | 24.57 | 61 |" in lines and "## Scene update, held-out views" in lines

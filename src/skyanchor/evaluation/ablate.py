@@ -22,17 +22,17 @@ from skyanchor.evaluation.ablations import (
     AERIAL_ONLY,
     FULL,
     STAGES,
+    SWAPS,
     Table,
     Variant,
     all_variants,
-    matcher_of,
+    descriptor_variant,
     matcher_variant,
 )
 from skyanchor.evaluation.metrics import ImageMetrics, Metrics, Perceptual, evaluate_run, held_out_views, render_metrics
 from skyanchor.evaluation.poses import PoseMetrics
 from skyanchor.events import Note
 from skyanchor.executor import Executor
-from skyanchor.matching.needs import check_matcher
 from skyanchor.pipeline import Inputs, PipelineConfig
 from skyanchor.run_folder import RECIPE, SHARED, STATE, RunFolder, timings
 
@@ -107,17 +107,21 @@ class Subject:
 
 
 def chosen_variants(
-    root: Path, stages: Sequence[str] = (), matchers: Sequence[str] = (), only: Sequence[str] = ()
+    root: Path,
+    stages: Sequence[str] = (),
+    matchers: Sequence[str] = (),
+    descriptors: Sequence[str] = (),
+    only: Sequence[str] = (),
 ) -> tuple[Variant, ...]:
     """The variants that names ask for; without any, those of every stage that the run holds."""
     unknown = [name for name in stages if name not in VARIED]
     if unknown:
         raise SkyAnchorError(f"--stages {unknown[0]}: there are {', '.join(VARIED)}")
     asked = [table for table in VARIED if table in stages]
-    if not stages and not matchers:
+    if not stages and not matchers and not descriptors:
         asked = [table for table in VARIED if (root / STAGES[table] / RECIPE).is_file()]
     found = [variant for table in asked for variant in all_variants(table)]
-    found += [matcher_variant(name) for name in matchers]
+    found += [matcher_variant(name) for name in matchers] + [descriptor_variant(name) for name in descriptors]
     if not found:
         raise InputError(
             root, "has no finished anchors, trajectory or scene", "Run those stages first, or name --stages."
@@ -158,13 +162,12 @@ def full_method(table: Table) -> Variant:
 def run_variant(subject: Subject, variant: Variant) -> Measured:
     """The variant's row; one that cannot be run says why, and the others go on."""
     changed = variant.change(subject.config)
-    if changed == subject.config and variant.table != "matchers":  # matchers are all timed alike
+    if changed == subject.config and variant.table not in SWAPS:
         return _measured(subject, variant, subject.run.root)
     root = subject.run.root / FOLDER / variant.name
     subject.run.listen(Note(STAGE, f"{variant.table}: {variant.label}"))
     try:
-        if variant.table == "matchers":
-            check_matcher(matcher_of(variant.label))
+        variant.check()
         _prepare(subject.run.root, root, STAGES[variant.table])
         with RunFolder(root, subject.redo, subject.run.listen) as run:
             subject.work[STAGES[variant.table]](run, subject.inputs, changed, subject.executor)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skyanchor.evaluation.ablate import AblationRecord, Measured, full_method
-from skyanchor.evaluation.ablations import AERIAL_ONLY, Table, all_variants
+from skyanchor.evaluation.ablations import AERIAL_ONLY, SWAPS, Table, all_variants
 from skyanchor.evaluation.metrics import ImageMetrics
 from skyanchor.evaluation.poses import PoseMetrics
 
@@ -15,6 +15,7 @@ TITLES: dict[Table, str] = {
     "trajectory": "trajectory recovery, RMSE without alignment",
     "update": "scene update, held-out views",
     "matchers": "cross-view matcher of the anchors",
+    "descriptors": "global descriptor of the places",
 }
 POSES = ("ATE m", "RPE-t m", "RPE-r deg", "registered")
 HEADERS: dict[Table, tuple[str, ...]] = {
@@ -22,6 +23,7 @@ HEADERS: dict[Table, tuple[str, ...]] = {
     "trajectory": ("variant", *POSES, "seconds"),
     "update": ("variant", "SSIM", "PSNR dB", "LPIPS", "aerial PSNR dB", "seconds"),
     "matchers": ("matcher", "groups", *POSES, "seconds"),
+    "descriptors": ("descriptor", "groups", *POSES, "seconds"),
 }
 NOTE = "Seconds are those of the stage that varies; what variants share is counted in the full method alone."
 
@@ -44,7 +46,7 @@ def tables(record: AblationRecord) -> tuple[TextTable, ...]:
 
 
 def _ordered(table: Table, rows: list[Measured]) -> list[Measured]:
-    known = [] if table == "matchers" else [variant.name for variant in all_variants(table)]
+    known = [] if table in SWAPS else [variant.name for variant in all_variants(table)]
     order = {name: k for k, name in enumerate([AERIAL_ONLY.name, *known])} | {full_method(table).name: 1000}
     return sorted(rows, key=lambda row: order.get(row.name, 100))
 
@@ -58,7 +60,7 @@ def cells(row: Measured) -> tuple[str, ...]:
         return (row.label, *_images(row.ground), _figure(row.aerial.psnr if row.aerial else None, 2), seconds)
     if row.table == "trajectory":
         return (row.label, *_poses(row.poses), seconds)
-    if row.table == "matchers":
+    if row.table in SWAPS:
         return (row.label, groups, *_poses(row.poses), seconds)
     return (row.label, *_poses(row.poses), groups, seconds)
 

@@ -1,4 +1,4 @@
-"""What can be left out of the method to measure what it is worth: the paper's variants, and matchers by name."""
+"""What can be left out of the method to measure what it is worth: the paper's variants, and backends by name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any, Literal, TypeAlias
 from skyanchor import records
 from skyanchor.errors import SkyAnchorError
 from skyanchor.matching import AnyMatcher, LighterGlue, LightGlue, Mast3r, Roma, Sift, Vismatch, XFeat, XFeatStar
+from skyanchor.matching.global_descriptors import MEGALOC, SALAD, AnyDescriptor, AnyLoc, HubModel
+from skyanchor.matching.needs import check_descriptor, check_matcher
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.scene_stage import resolved_update
 
-Table: TypeAlias = Literal["anchors", "trajectory", "update", "matchers"]
+Table: TypeAlias = Literal["anchors", "trajectory", "update", "matchers", "descriptors"]
 """Which of the tables a variant belongs to."""
 Change: TypeAlias = Callable[[PipelineConfig], PipelineConfig]
 """The method's settings as a variant has them."""
@@ -22,11 +24,12 @@ STAGES: dict[Table, str] = {
     "trajectory": records.TRAJECTORY,
     "update": records.SCENE,
     "matchers": records.ANCHORS,
+    "descriptors": records.ANCHORS,
 }
 """The stage that the variants of a table run again."""
 FULL = "full method"
-MATCHER = "matcher-"
-"""Begins the names of variants with another matcher."""
+SWAPS: tuple[Table, ...] = ("matchers", "descriptors")
+"""Tables whose variants have another backend; each is run anew, so that all are timed alike."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Variant:
     label: str
     """What the tables call it, the paper's words where it has them."""
     change: Change
+    check: Callable[[], None] = lambda: None
+    """BackendError when what it needs is not here."""
 
 
 def all_variants(table: Table) -> tuple[Variant, ...]:
@@ -162,4 +167,50 @@ def matcher_variant(name: str) -> Variant:
         matcher = replace(chosen, keypoints=most, longest=refine.matcher.longest)
         return replace(config, anchors=replace(config.anchors, refine=replace(refine, matcher=matcher)))
 
-    return Variant("matchers", MATCHER + name.replace(":", "-"), name, change)
+    return Variant("matchers", f"matcher-{_folder(name)}", name, change, lambda: check_matcher(chosen))
+
+
+# --- descriptors --------------------------------------------------------------------------------------------------
+
+DESCRIPTORS: dict[str, AnyDescriptor | None] = {
+    "scene-vlad": None,
+    "anyloc": AnyLoc(),
+    "anyloc-l": AnyLoc("l"),
+    "anyloc-b": AnyLoc("b"),
+    "anyloc-s": AnyLoc("s"),
+    "megaloc": MEGALOC,
+    "salad": SALAD,
+}
+"""Global descriptors as the command line names them; hub:FOLDER:ENTRY is any other torch.hub folder, e.g. NetVLAD's."""
+HUB = "hub:"
+
+
+def descriptor_of(name: str) -> AnyDescriptor | None:
+    """The descriptor that a name of the command line means; None is the method's own."""
+    if name.startswith(HUB) and name.count(":") >= 2:
+        folder, _, entry = name.removeprefix(HUB).rpartition(":")
+        return HubModel(folder, entry, name="other")
+    if name not in DESCRIPTORS:
+        raise SkyAnchorError(f"--descriptors {name}: there are {', '.join(DESCRIPTORS)} and {HUB}FOLDER:ENTRY")
+    return DESCRIPTORS[name]
+
+
+def descriptor_variant(name: str) -> Variant:
+    """The method with another global descriptor, for the shortlist of places and for aerial photos."""
+    chosen = descriptor_of(name)
+
+    def change(config: PipelineConfig) -> PipelineConfig:
+        anchors = config.anchors
+        places, paper = replace(anchors.places, descriptor=chosen), anchors.paper
+        paper = paper if chosen is None else replace(paper, descriptor=chosen)
+        return replace(config, anchors=replace(anchors, places=places, paper=paper))
+
+    def check() -> None:
+        if chosen is not None:
+            check_descriptor(chosen)
+
+    return Variant("descriptors", f"descriptor-{_folder(name)}", name, change, check)
+
+
+def _folder(name: str) -> str:
+    return name.replace(":", "-").replace("/", "-")
