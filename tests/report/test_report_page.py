@@ -125,7 +125,7 @@ def test_error_map_is_dark_where_equal_and_bright_where_not() -> None:
 def test_plots_are_written_and_repeatable(tmp_path: Path) -> None:
     report = example_report()
     for name in ("one.png", "two.png"):
-        plot_map(report.map, tmp_path / name)
+        plot_map(report.map, tmp_path / name, report.groups)
         plot_curves(report.curves, tmp_path / ("c" + name))
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
     assert np.asarray(Image.open(tmp_path / "cone.png")).std() > 1

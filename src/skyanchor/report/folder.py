@@ -42,7 +42,7 @@ def write_report(run: Path, scaffold: Scaffold, truth: Path | None = None) -> Pa
 def write_plots(folder: Path, report: Report) -> None:
     """trajectory.png, and curves.png where a scene was trained."""
     folder.mkdir(exist_ok=True)
-    plot_map(report.map, folder / "trajectory.png")
+    plot_map(report.map, folder / "trajectory.png", report.groups)
     if report.curves:
         plot_curves(report.curves, folder / "curves.png")
 
