@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
 import paper_street
 
 from skyanchor import files, pipeline, records
+from skyanchor.cli import main
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation import ablate as ab
 from skyanchor.evaluation.ablation_tables import HEADERS, markdown, tables
@@ -141,6 +142,22 @@ def test_matchers_that_are_not_here_are_told(scene: Path, tmp_path: Path, monkey
     assert "not on this machine" in record.rows[0].problem and record.rows[1].accepted == record.rows[1].groups == 2
     table, _ = tables(record)
     assert table.rows[1][:2] == ("sift", "2/2") and table.rows[2][0] == "full method"
+
+
+def test_the_command_line_prints_and_writes_the_tables(
+    scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(ab.WORK, records.ANCHORS, FromTrueAnchors(trajectory=False))
+    run, truth = tmp_path / "run", str(scene / "ground/truth")
+    asked = ["ablate", str(run), "--truth", truth, "--stages", "anchors", "--only", "single-frame"]
+    assert main(asked) == 2
+    assert "does not say with which settings" in capsys.readouterr().err
+    files.save(run / ".state/inputs.json", Inputs(scene / "aerial", scene / "ground"))
+    files.save(run / ".state/settings.json", CONFIG)
+    assert main(asked) == 0
+    shown = capsys.readouterr().out
+    assert "single-frame localisation" in shown and "12/12" in shown and str(run / "ablations.md") in shown
+    assert "| full method | 0.000 |" in (run / "ablations.md").read_text()
 
 
 # --- choosing -----------------------------------------------------------------------------------------------------
