@@ -1,0 +1,111 @@
+"""The paper's support with any matcher: candidates by a global descriptor, the verified one with most inliers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skyanchor.anchors import support
+from skyanchor.geometry import cameras, rigid
+from skyanchor.matching import Features, VerifyConfig
+from skyanchor.types import Floats32, Matches, Photo, Pose
+
+CAMERA = cameras.pinhole(640, 360, 450.0)
+UP = np.array([0.0, 0.0, 1.0])
+STREET = rigid.look_at(np.array([0.0, -12.0, 1.7]), np.array([0.0, 0.0, 2.0]), UP)
+AERIAL = [rigid.look_at(np.array([x, -25.0, 30.0]), np.array([x / 2, 0.0, 2.0]), UP) for x in (-20.0, 0.0, 20.0, 40.0)]
+RIGHT = 2
+"""The aerial photo that really shows what the frame shows."""
+
+
+def landmarks() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.uniform([-5, -3, 0], [5, 3, 6], (200, 3))
+
+
+class PairNetwork:
+    """Sees pairs of pictures only, like MASt3R: a photo's features are its name."""
+
+    key = "pairs"
+
+    def extract(self, photo: Photo) -> Features:
+        one = np.ones(1, np.float32)
+        return Features(np.zeros((1, 2)), np.full((1, 1), float(photo.name), np.float32), one, one, 640, 360, 1.5)
+
+    def match_extracted(self, a: Features, b: Features) -> Matches:
+        view = int(b.descriptors[0, 0])
+        rng = np.random.default_rng(view)
+        xy_a = cameras.project(CAMERA, rigid.apply(STREET, landmarks()))
+        xy_b = cameras.project(CAMERA, rigid.apply(AERIAL[view], landmarks()))
+        if view != RIGHT:
+            xy_b = rng.uniform([0, 0], [640, 360], xy_b.shape)
+        return Matches(xy_a, xy_b + rng.normal(0, 0.3, xy_b.shape), np.ones(200), 2.0)
+
+    def match(self, a: Photo, b: Photo) -> Matches:
+        return self.match_extracted(self.extract(a), self.extract(b))
+
+
+class Prefers:
+    """A descriptor that finds the frame most like some photos."""
+
+    key = "stub"
+
+    def __init__(self, order: tuple[int, ...]) -> None:
+        self.order = order
+
+    def describe(self, photo: Photo) -> Floats32:
+        like = np.zeros(5, np.float32)
+        if photo.name == "-1":
+            for rank, view in enumerate(self.order):
+                like[view] = 1.0 - 0.1 * rank
+        else:
+            like[int(photo.name)] = 1.0
+        return like
+
+
+class Choice:
+    def __init__(self, order: tuple[int, ...]) -> None:
+        self.order = order
+
+    def load(self, device: str, scene: list[Photo]) -> Prefers:
+        assert device == "auto" and [photo.name for photo in scene] == ["0", "1", "2", "3"]
+        return Prefers(self.order)
+
+
+ATLAS = SimpleNamespace(
+    views=tuple(SimpleNamespace(name=str(k), cam_from_world=pose) for k, pose in enumerate(AERIAL)),
+    pixels=lambda k: np.full((4, 4, 3), k, np.uint8),
+    photo_camera=lambda k: CAMERA,
+)
+FRAME = Photo("-1", np.zeros((4, 4, 3), np.uint8))
+
+
+def seed(order: tuple[int, ...], retrieved: int) -> int | None:
+    matcher = PairNetwork()
+    index = support.index_aerial(ATLAS, matcher, Choice(order))  # type: ignore[arg-type]
+    seen = matcher.extract(FRAME)
+    return support.seed_of(index, ATLAS, FRAME, seen, CAMERA, matcher, retrieved, VerifyConfig())  # type: ignore[arg-type]
+
+
+def test_the_verified_candidate_is_the_seed() -> None:
+    assert seed((0, 3, RIGHT, 1), 3) == RIGHT
+    assert seed((0, 3, RIGHT, 1), 2) is None  # the descriptor left the right one out
+
+
+def test_matches_are_lifted_with_their_own_sigma(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lifted(atlas: object, view: int, xy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        points = np.tile(landmarks(), (len(xy) // 200, 1))
+        points[::2] = np.nan  # no surface under every other pixel
+        return points, np.zeros_like(points)
+
+    monkeypatch.setattr(support, "_lifted", lifted)
+    matcher = PairNetwork()
+    index = support.index_aerial(ATLAS, matcher, Choice((RIGHT,)))  # type: ignore[arg-type]
+    seen = (matcher.extract(FRAME), matcher.extract(FRAME))
+    found = support.match_support(index, ATLAS, np.array([RIGHT]), seen, matcher)  # type: ignore[arg-type]
+    assert len(found) == 200 and np.bincount(found.frame).tolist() == [100, 100]
+    assert (found.sigma_px == 2.0).all() and (found.source == RIGHT).all()
+    pose: Pose = STREET
+    assert np.allclose(cameras.project(CAMERA, rigid.apply(pose, found.points)), found.xy)
