@@ -5,11 +5,17 @@ STAMP := .venv/.installed
 
 .PHONY: demo test lint types tests slow clean
 
+# The whole job on a procedural town, from photos to updated splats: `make demo`, or `make demo SCENE=town` for more.
 SCENE ?= mini
+FOCAL_mini := 343
+FOCAL_town := 457
+RUN := out/$(SCENE)-run
 
 demo: out/$(SCENE)/scene.json
-	$(BIN)/skyanchor trajectory --scaffold out/$(SCENE)/aerial --ground out/$(SCENE)/ground --out out/$(SCENE)-run --workers 0 --geometry.stereo.width 480
-	$(BIN)/skyanchor evaluate out/$(SCENE)-run --truth out/$(SCENE)/ground/truth
+	$(BIN)/skyanchor update --scaffold out/$(SCENE)/aerial --ground out/$(SCENE)/ground --out $(RUN) --workers 0 --camera f=$(FOCAL_$(SCENE)) --geometry.stereo.width 480
+	$(BIN)/skyanchor evaluate $(RUN) --truth out/$(SCENE)/ground/truth
+	$(BIN)/skyanchor report $(RUN) --truth out/$(SCENE)/ground/truth
+	@echo "Open $(RUN)/report.html, or: $(BIN)/skyanchor view $(RUN)"
 
 out/%/scene.json: | $(STAMP)
 	$(BIN)/skyanchor town out/$* --preset $*
