@@ -100,6 +100,18 @@ def test_the_verdict_tells_of_the_renders() -> None:
     assert "dB" not in verdict(replace(inputs(accepted=True), frames=frames))[0]
 
 
+def test_a_worse_view_from_above_is_not_called_good() -> None:
+    whole = inputs(accepted=True)
+    frames = tuple(PosedFrame(k, Support.KEYFRAME, standing_at(2.0 * k, 1.0), 50, 0.004) for k in range(4))
+    placed = replace(whole, frames=frames, anchors=Anchors(whole.anchors.groups[:1], CAMERA))
+    tables = {name: {"psnr before": 27.0, "psnr after": 26.9} for name in (STREET_TABLE, AIR_TABLE)}
+    good = build_report(replace(placed, figures=tables))
+    assert good.status == "good" and good.warnings == () and "0.004 m" in good.verdict
+    tables[AIR_TABLE]["psnr after"] = 25.6
+    worse = build_report(replace(placed, figures=tables))
+    assert worse.status == "partial" and "1.4 dB" in worse.warnings[0]
+
+
 def test_every_reason_of_a_refused_group_is_explained_in_page_and_docs() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "src/skyanchor/anchors").glob("*.py"))
     reasons = set(re.findall(r'Refusal\(\s*"([a-z-]+)"', source)) | set(re.findall(r'^ +\("([a-z-]+)", ', source, re.M))

@@ -61,6 +61,9 @@ GROUPS = MappingProxyType(
         "too-uncertain": Advice("the standard deviation is above the limit", _OTHER_FRAMES),
         "no-ground-matches": Advice("no two frames of the group match each other", _STEPS),
         "group-falls-apart": Advice("the frames of the group do not hang together", _STEPS),
+        "stands-still": Advice(
+            "the frames were taken from one place, which tells no distances", "frames from a walk, not a turn"
+        ),
         "too-few-ground-points": Advice("too few points hold the frames of the group together", _STEPS),
     }
 )

@@ -30,8 +30,10 @@ from skyanchor.types import Anchors, Bytes, Floats, LocalisedGroup, Pose, PosedF
 
 STREET_TABLE, AIR_TABLE = "render from the street", "render from the air"
 """Headings of the tables of held-out views."""
-MOST_SPLATS = 250_000
-"""Splats in the page: 32 bytes each, 11 MB as text."""
+MOST_AERIAL_LOSS_DB = 0.3
+"""Beyond this the verdict is not called good."""
+MOST_SPLATS = 140_000
+"""Splats in the page: 32 bytes each, 6 MB as text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ def build_report(inputs: ReportInputs) -> Report:
         figures={key: dict(value) for key, value in inputs.figures.items()},
         reached="scene" if inputs.splats is not None else "trajectory" if inputs.frames else "anchors",
         frames=len(inputs.names),
-        warnings=inputs.warnings,
+        warnings=warnings(inputs),
         comparisons=tuple(comparison(view, inputs.scores) for view in inputs.views),
         matches=inputs.matches,
         curves=inputs.curves,
@@ -107,9 +109,29 @@ def verdict(inputs: ReportInputs) -> tuple[str, str]:
         return f"{text}, {anchored} frames in all.", "good" if accepted == len(groups) else "partial"
     posed = [frame for frame in inputs.frames if frame.cam_from_world is not None]
     sigma = float(np.nanmedian([frame.sigma_m for frame in posed])) if posed else float("nan")
-    text += f"; {len(posed)} of {len(inputs.frames)} frames have a pose, with a median position sigma of {sigma:.2f} m"
+    text += (
+        f"; {len(posed)} of {len(inputs.frames)} frames have a pose, with a median position sigma of {_metres(sigma)}"
+    )
     whole = accepted == len(groups) and not inputs.left_out and len(posed) == len(inputs.frames)
+    whole = whole and aerial_loss_db(inputs.figures) <= MOST_AERIAL_LOSS_DB
     return f"{text}.{_rendered(inputs.figures)}", "good" if whole else "partial"
+
+
+def warnings(inputs: ReportInputs) -> tuple[str, ...]:
+    """What a person should know besides the verdict."""
+    loss = aerial_loss_db(inputs.figures)
+    lost = f"The update cost held-out aerial photos {loss:.1f} dB: the view from above got worse."
+    return (*inputs.warnings, lost) if loss > MOST_AERIAL_LOSS_DB else inputs.warnings
+
+
+def _metres(value: float) -> str:
+    return f"{value:.2f} m" if value >= 0.1 else f"{value:.3f} m"
+
+
+def aerial_loss_db(figures: Mapping[str, Mapping[str, float]]) -> float:
+    """What the update cost held-out aerial views; 0 before there is one."""
+    air = figures.get(AIR_TABLE)
+    return 0.0 if air is None else air["psnr before"] - air["psnr after"]
 
 
 def _rendered(figures: Mapping[str, Mapping[str, float]]) -> str:

@@ -86,7 +86,7 @@ function head() {
   if (ate !== undefined && ate !== null) rows.push(["error against truth (ATE)", number(ate) + " m"]);
   for (const [table, label] of [["render from the street", "street photos"], ["render from the air", "aerial photos"]]) {
     const figures = DATA.figures[table];
-    if (figures) rows.push([`${label}, held out`, `${number(figures["psnr before"], 1)} → ${number(figures["psnr after"], 1)} dB`]);
+    if (figures) rows.push([`${label}, held out`, `${figures["psnr before"]?.toFixed(1)} → ${figures["psnr after"]?.toFixed(1)} dB`]);
   }
   const total = Object.values(DATA.seconds).reduce((sum, seconds) => sum + seconds, 0);
   if (total) rows.push(["time in all", duration(total)]);
@@ -303,13 +303,14 @@ function slider(comparison) {
   const move = (value) => { over.style.clipPath = `inset(0 ${100 - value}% 0 0)`; frame.style.setProperty("--at", value + "%"); };
   const range = make("input", { type: "range", min: 0, max: 100, value: 50, "aria-label": "before / after", oninput: (event) => move(event.target.value) });
   move(50);
-  const choices = { after: comparison.after, photo: comparison.photo, error: comparison.error };
+  const choices = [["before", "after"], ["after", "photo"], ["before", "photo"], ["after", "error"]];
   const pick = make("div", { class: "pick" });
-  for (const [name, source] of Object.entries(choices)) {
-    pick.append(make("button", { type: "button", "aria-pressed": name === "after", onclick: (event) => {
-      under.src = source; right.textContent = name;
+  for (const [a, b] of choices) {
+    pick.append(make("button", { type: "button", "aria-pressed": a === "before" && b === "after", onclick: (event) => {
+      over.src = comparison[a]; under.src = comparison[b];
+      left.textContent = a; right.textContent = b;
       for (const button of pick.children) button.setAttribute("aria-pressed", button === event.target);
-    } }, name === "after" ? "before | after" : `before | ${name}`));
+    } }, `${a} | ${b}`));
   }
   const caption = `${comparison.name}: PSNR ${number(comparison.psnr_before, 2)} → ${number(comparison.psnr_after, 2)} dB`;
   return make("figure", { class: "comparison" }, frame, range, pick, make("figcaption", {}, caption));
@@ -319,7 +320,7 @@ function drawComparisons() {
   for (const [kind, title] of [["ground", "From the street"], ["aerial", "From the air"]]) {
     const views = DATA.comparisons.filter((comparison) => comparison.kind === kind);
     if (!views.length) continue;
-    const part = section(kind, title, "Held-out views, never used in training. Drag the slider; switch the right side to the real photo or to the error map (bright = 64 grey levels or more).");
+    const part = section(kind, title, "Held-out views, never used in training. Drag the slider; the buttons choose what lies on either side: renders before and after the update, the real photo, the error map (bright = 64 grey levels or more).");
     part.append(make("div", { class: "grid" }, ...views.map(slider)));
   }
 }
