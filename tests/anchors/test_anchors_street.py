@@ -101,6 +101,8 @@ def test_groups_are_localised_and_the_aerial_poses_untouched(prepared: PreparedS
         for anchor in group.poses:
             sigma = np.sqrt(np.linalg.eigvalsh(anchor.covariance[3:, 3:])[-1])
             assert 0.0005 < sigma < 0.2
+        stated = [np.sqrt(np.trace(anchor.covariance[3:, 3:])) for anchor in group.poses]
+        assert (errors(group) < 3.0 * np.array(stated)).all()
     for (rotation, translation), view in zip(before, prepared.scaffold.views, strict=True):
         assert np.array_equal(rotation, view.cam_from_world.rotation)
         assert np.array_equal(translation, view.cam_from_world.translation)

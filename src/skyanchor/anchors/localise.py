@@ -27,7 +27,7 @@ from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
 from skyanchor.anchors.support import AerialIndex, index_aerial, match_support, seed_of, support_set
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
-from skyanchor.anchors.verdict import centre_sigmas, compare_halves, judge, measure
+from skyanchor.anchors.verdict import compare_halves, honest_covariances, judge, measure
 from skyanchor.events import Listener, Note, silent
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.matching import Matcher
@@ -39,7 +39,6 @@ from skyanchor.types import (
     Camera,
     CrossView,
     DepthMap,
-    Floats,
     Floats32,
     LocalisedGroup,
     Pose,
@@ -466,7 +465,7 @@ def localise_group(
         figures, seen = settled.figures or figures, settled.cross_view or seen
         if settled.refusal is None and settled.done is not None and local is not None:
             kept = tuple(i for i in indices if i in local.frames)
-            poses = _anchor_poses(settled.done, local, kept, settled.figures)
+            poses = _anchor_poses(prepared, settled, local, kept)
             scale = settled.focal * local.focal_scale * settled.done.focal_scale
             accepted = replace(group, frames=kept)
             return LocalisedGroup(accepted, poses, None, settled.figures, tuple(attempts), seen), scale
@@ -490,7 +489,7 @@ def _frame_by_frame(
     for i in group.frames:
         settled, local = _attempt(prepared, frames, (i,), near, matcher, config)
         if settled.refusal is None and settled.done is not None and local is not None:
-            poses += _anchor_poses(settled.done, local, (i,), settled.figures)
+            poses += _anchor_poses(prepared, settled, local, (i,))
             figures = settled.figures
         else:
             refusals.append(settled.refusal or Refusal("no-place", "No place was found."))
@@ -499,19 +498,9 @@ def _frame_by_frame(
 
 
 def _anchor_poses(
-    done: FixedAerial, local: LocalGroup, kept: tuple[int, ...], figures: dict[str, float]
+    prepared: PreparedScaffold, settled: Settled, local: LocalGroup, kept: tuple[int, ...]
 ) -> tuple[AnchorPose, ...]:
-    covariances = honest_covariances(done, figures)
+    assert settled.done is not None
+    covariances = honest_covariances(settled.done, settled.figures, prepared.surface.gsd)
     slots = [local.frames.index(i) for i in kept]
-    return tuple(AnchorPose(local.frames[k], done.cams_from_world[k], covariances[k]) for k in slots)
-
-
-def honest_covariances(done: FixedAerial, figures: dict[str, float]) -> Floats:
-    """Covariances no smaller than what two halves of the evidence disagree by.
-
-    Errors of the surface are shared by neighbouring matches, so counting matches flatters; each half is off by about
-    1/√2 of the distance between them, the whole by half of it.
-    """
-    formal = float(np.mean(centre_sigmas(done.covariances, done.cams_from_world)))
-    factor = max(1.0, (0.5 * figures.get("halves", 0.0) / max(formal, 1e-9)) ** 2)
-    return done.covariances * factor
+    return tuple(AnchorPose(local.frames[k], settled.done.cams_from_world[k], covariances[k]) for k in slots)

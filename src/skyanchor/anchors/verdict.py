@@ -123,6 +123,24 @@ def centre_sigmas(covariances: Floats, poses: tuple[Pose, ...]) -> Floats:
     return np.sqrt(np.array([np.linalg.eigvalsh(c[3:, 3:])[-1] for c in covariances]))
 
 
+SHARED_PIXEL = 0.25
+"""Error that all points of a stretch of surface share, in ground sample distances of its depth maps."""
+
+
+def honest_covariances(done: FixedAerial, figures: dict[str, float], gsd: float) -> Floats:
+    """Covariances no smaller than what two halves of the evidence disagree by, plus what both halves share.
+
+    Errors of the surface are shared by neighbouring matches, so counting matches flatters; each half is off by about
+    1/√2 of the distance between them, the whole by half of it. The part of a surface error that all matches share
+    moves both halves alike and is added.
+    """
+    formal = float(np.mean(centre_sigmas(done.covariances, done.cams_from_world)))
+    factor = max(1.0, (0.5 * figures.get("halves", 0.0) / max(formal, 1e-9)) ** 2)
+    covariances = done.covariances * factor
+    covariances[:, 3:, 3:] += (SHARED_PIXEL * gsd) ** 2 * np.eye(3)
+    return np.asarray(covariances)
+
+
 def measure(
     done: FixedAerial,
     matches: CrossMatches,
