@@ -15,6 +15,7 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import vote_focal
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.localise import PreparedScaffold
+from skyanchor.anchors.odometry import measure_steps
 from skyanchor.anchors.places import PlaceIndex, PlaceView, describe_nodes, load_descriptor
 from skyanchor.anchors.stage import GroupTask, localise_task
 from skyanchor.anchors.surface import Ground, Surface
@@ -137,6 +138,14 @@ def vote_focal_job(out: str, context: str, task: Json, listen: Listener) -> None
     prepared, frames, config = _ready(context)
     given = codec.from_json(GroupTask, task)
     files.save(Path(out), vote_focal(prepared.index, prepared.ground, frames, given.group, config, given.near))
+
+
+def measure_steps_job(out: str, context: str, first: int, last: int, focal: float, listen: Listener) -> None:
+    """Write the Steps of one stretch of the walk."""
+    folder = Path(context)
+    config = files.load(folder / SETTINGS, AnchorConfig)
+    frames = GroundFrames(_sequence(str(folder / SEQUENCE)), config, focal)
+    files.save(Path(out), measure_steps(frames, first, last, config.odometry))
 
 
 def recover_submap_job(out: str, sequence: str, features: str, job: Json, listen: Listener) -> None:

@@ -12,8 +12,9 @@ from skyanchor import codec, files, jobs, records
 from skyanchor.anchors.bridges import Node
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes
+from skyanchor.anchors.odometry import Steps
 from skyanchor.anchors.places import PlaceIndex, choose_nodes, in_local_frame, index_places
-from skyanchor.anchors.stage import GroupTask, GroupVerdict, localise_all
+from skyanchor.anchors.stage import GroupTask, GroupVerdict, Runners, localise_all
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.events import Note
 from skyanchor.executor import Executor, Job
@@ -64,6 +65,10 @@ class Survey:
 
 NODES_PER_JOB = 60
 """Places that one job describes: enough to share the aerial photos it reads."""
+
+
+STEPS_PER_JOB = 40
+"""Steps between frames that one job measures."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +220,10 @@ def _localised(
     def votes(tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
         return _votes(stage, tasks, executor)
 
-    return localise_all(scaffold, ground, sequence, config, verdicts, votes, run.listen)
+    def steps(focal: float) -> tuple[Steps, ...]:
+        return _steps(stage, len(sequence.frames), focal, executor)
+
+    return localise_all(scaffold, ground, sequence, config, Runners(verdicts, votes, steps), run.listen)
 
 
 def _places(
@@ -254,6 +262,17 @@ def _votes(stage: Stage, tasks: tuple[GroupTask, ...], executor: Executor) -> tu
         for task in tasks
     }
     return tuple(files.load(path, FocalVotes) for path in stage.produce("focal length", work, executor))
+
+
+def _steps(stage: Stage, frames: int, focal: float, executor: Executor) -> tuple[Steps, ...]:
+    """The motion between all consecutive frames, measured a stretch at a time."""
+    context = stage.path(PROGRESS)
+    work = {}
+    for first in range(0, frames - 1, STEPS_PER_JOB):
+        last = min(first + STEPS_PER_JOB, frames - 1)
+        call = Job.of(jobs.measure_steps_job, context=context, first=first, last=last, focal=focal)
+        work[f"{PROGRESS}/steps-{first}-{_digest(focal)}.npz"] = call
+    return tuple(files.load(path, Steps) for path in stage.produce("walk between groups", work, executor))
 
 
 def _digest(value: object) -> str:

@@ -75,9 +75,20 @@ class PriorConfig:
     """Given by the user: the sequence stays within one of these."""
     gps_radius: float = 25.0
     """Error of EXIF positions, metres."""
-    walk_factor: float = 2.0
-    """Groups lie no farther apart than this many times the steps between them."""
-    walk_slack: float = 6.0
+
+
+@dataclass(frozen=True)
+class OdometryConfig:
+    """Dead reckoning between anchor groups."""
+
+    matcher: Sift = field(default_factory=lambda: Sift(keypoints=1500, longest=960))
+    """Consecutive frames."""
+    verify: VerifyConfig = field(default_factory=VerifyConfig)
+    still: float = 0.001
+    """Median motion of the picture below which the walker stood, image widths."""
+    drift: float = 0.3
+    """Error of dead reckoning over the way walked: paces differ, turns add up."""
+    slack: float = 5.0
     """Plus this, metres."""
 
 
@@ -128,6 +139,7 @@ class AnchorConfig:
     verdict: VerdictConfig = field(default_factory=VerdictConfig)
     ladder: LadderConfig = field(default_factory=LadderConfig)
     prior: PriorConfig = field(default_factory=PriorConfig)
+    odometry: OdometryConfig = field(default_factory=OdometryConfig)
     focal: FocalConfig = field(default_factory=FocalConfig)
     paper: PaperSupportConfig = field(default_factory=PaperSupportConfig)
     ablation: Ablation = field(default_factory=Ablation)

@@ -12,6 +12,7 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.depth_shape import depth_of_frames, shape_from_depth
 from skyanchor.anchors.evidence import CrossMatches, joined, match_bridge, sightings, subset
 from skyanchor.anchors.frames import GroundFrames, with_focal
+from skyanchor.anchors.ladder import rungs
 from skyanchor.anchors.local import LocalGroup, reconstruct_local, single_frame
 from skyanchor.anchors.places import (
     Near,
@@ -46,6 +47,9 @@ from skyanchor.types import (
     Scaffold,
     VisibilityGraph,
 )
+
+AMBIGUOUS = "ambiguous-place"
+"""Reason of a refusal that only knowledge from outside the group can lift."""
 
 
 @dataclass
@@ -237,7 +241,7 @@ def _ambiguous(best: Settled, others: list[Settled], config: AnchorConfig) -> Re
         apart = float(np.linalg.norm(rigid.centres_in_world(other.done.cams_from_world).mean(axis=0) - centre))
         if apart > config.ladder.apart and other.support > config.ladder.ambiguous * best.support:
             figures = {"apart": apart, "support": best.support, "other_support": other.support}
-            return Refusal("ambiguous-place", f"A place {apart:.0f} m away fits nearly as well.", figures)
+            return Refusal(AMBIGUOUS, f"A place {apart:.0f} m away fits nearly as well.", figures)
     return None
 
 
@@ -409,43 +413,6 @@ def _settle_on_photos(
     return _adjusted(prepared, frames, local, solution, matches, camera, config)
 
 
-def _rungs(
-    frames: GroundFrames, group: AnchorGroup, config: AnchorConfig
-) -> list[tuple[tuple[int, ...], AnchorConfig]]:
-    """What is tried in turn: as it is, a wider search, the group shifted into its submap, twelve frames."""
-    factor = config.ladder.wider_search
-    wide = replace(
-        config,
-        places=replace(
-            config.places,
-            shortlist=config.places.shortlist * factor,
-            seeds=config.places.seeds * factor,
-            voters=config.places.voters * 2,
-        ),
-        ladder=replace(config.ladder, places=config.ladder.places * 2),
-    )
-    spans = [frames.sequence.submaps[m].frames for m in group.submaps] or [tuple(range(len(frames.sequence.frames)))]
-    inside = [f for span in spans for f in span]
-    middle = (min(inside) + max(inside)) / 2.0
-    way = 1 if np.mean(group.frames) < middle else -1
-    shifted = tuple(f + way * config.ladder.shift for f in group.frames)
-    missing = max(0, config.ladder.enlarge - len(group.frames))
-    first = group.frames[0] - (missing if way < 0 else 0)
-    larger = tuple(range(first, first + len(group.frames) + missing))
-    rungs = [(group.frames, config), (group.frames, wide), (shifted, config), (larger, config)]
-    if config.ablation.single_frame:
-        rungs = [((group.frames[len(group.frames) // 2],), config)]
-    last = len(frames.sequence.frames)
-    seen: set[tuple[tuple[int, ...], bool]] = set()
-    kept = []
-    for indices, settings in rungs:
-        key = (indices, settings is wide)
-        if indices and indices[0] >= 0 and indices[-1] < last and key not in seen:
-            seen.add(key)
-            kept.append((indices, settings))
-    return kept
-
-
 def localise_group(
     prepared: PreparedScaffold,
     frames: GroundFrames,
@@ -460,7 +427,7 @@ def localise_group(
     attempts: list[Refusal] = []
     figures: dict[str, float] = {}
     seen: CrossView | None = None
-    for indices, settings in _rungs(frames, group, config):
+    for indices, settings in rungs(frames, group, config):
         settled, local = _attempt(prepared, frames, indices, near, matcher, settings)
         figures, seen = settled.figures or figures, settled.cross_view or seen
         if settled.refusal is None and settled.done is not None and local is not None:
@@ -470,6 +437,8 @@ def localise_group(
             accepted = replace(group, frames=kept)
             return LocalisedGroup(accepted, poses, None, settled.figures, tuple(attempts), seen), scale
         attempts.append(settled.refusal or Refusal("no-place", "No place was found."))
+        if attempts[-1].reason == AMBIGUOUS:  # more frames of the same would only hide the other place
+            break
     last = attempts.pop()
     return LocalisedGroup(group, (), last, figures, tuple(attempts), seen), 1.0
 

@@ -9,10 +9,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.anchors.config import AnchorConfig, PriorConfig
+from skyanchor.anchors.config import AnchorConfig, OdometryConfig
 from skyanchor.anchors.focal import FocalVotes, elected, vote_focal
 from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.localise import PreparedScaffold, localise_group, prepare
+from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
 from skyanchor.anchors.places import Near
 from skyanchor.anchors.surface import Ground
 from skyanchor.events import Listener, Note, Progress, silent
@@ -53,10 +54,21 @@ class GroupVerdict:
     """Focal length found over the one assumed."""
 
 
+StepRunner: TypeAlias = Callable[[float], tuple[Steps, ...]]
+"""The motion between all consecutive frames at a focal length, a factor on the sequence's."""
 FocalRunner: TypeAlias = Callable[[tuple[GroupTask, ...]], tuple[FocalVotes, ...]]
 """Runs independent tasks, in whatever process, and returns what each group says of the focal length, in order."""
 GroupRunner: TypeAlias = Callable[[tuple[GroupTask, ...]], tuple[GroupVerdict, ...]]
 """Runs independent tasks, in whatever process, and returns their verdicts in order."""
+
+
+@dataclass(frozen=True)
+class Runners:
+    """Who does the work, in whatever process."""
+
+    groups: GroupRunner
+    focal: FocalRunner
+    steps: StepRunner
 
 
 def gps_priors(scaffold: Scaffold, sequence: Sequence, ground: Ground, radius: float) -> dict[int, Near]:
@@ -76,29 +88,24 @@ def group_centre(group: LocalisedGroup) -> Floats:
     return np.asarray(rigid.centres_in_world([a.cam_from_world for a in group.poses]).mean(axis=0))
 
 
-def _frames_between(a: AnchorGroup, b: AnchorGroup) -> int:
-    return abs(int(np.mean(a.frames)) - int(np.mean(b.frames)))
+def off_course(walk: Walk, a: LocalisedGroup, b: LocalisedGroup, config: OdometryConfig) -> bool:
+    """Whether the walk between two accepted groups leads elsewhere, seen from either of them."""
+    misses = []
+    for known, other in ((a, b), (b, a)):
+        place, within = reckoned(walk, known, other.group, config)
+        misses.append(float(np.linalg.norm(group_centre(other) - place)) / within)
+    return min(misses) > 1.0
 
 
-def walking_distance(a: LocalisedGroup, b: AnchorGroup, config: PriorConfig) -> float:
-    """How far group b may lie from the accepted group a, metres, at a's own pace."""
-    return config.walk_factor * a.figures["step"] * _frames_between(a.group, b) + config.walk_slack
-
-
-def disagreeing(groups: list[LocalisedGroup], config: PriorConfig) -> list[int]:
-    """Accepted groups that lie farther from others than the walk between them allows, fewest to drop, weakest first.
+def disagreeing(groups: list[LocalisedGroup], walk: Walk, config: OdometryConfig) -> list[int]:
+    """Accepted groups that lie where the walk between them does not lead, fewest to drop, weakest first.
 
     Of every two that contradict each other the one in more contradictions goes, of two alike the less supported.
     """
     accepted = [i for i, g in enumerate(groups) if g.accepted]
     clash = {i: set[int]() for i in accepted}
     for i, j in combinations(accepted, 2):
-        apart = float(np.linalg.norm(group_centre(groups[i]) - group_centre(groups[j])))
-        reach = [
-            walking_distance(groups[i], groups[j].group, config),
-            walking_distance(groups[j], groups[i].group, config),
-        ]
-        if apart > max(reach):
+        if off_course(walk, groups[i], groups[j], config):
             clash[i].add(j)
             clash[j].add(i)
     dropped: list[int] = []
@@ -112,19 +119,21 @@ def disagreeing(groups: list[LocalisedGroup], config: PriorConfig) -> list[int]:
 
 
 def _refused(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:
-    reason = Refusal("off-the-walk", "Other groups lie farther away than the frames between them allow.", group.figures)
+    reason = Refusal("off-the-walk", "The walk from other groups does not lead there.", group.figures)
     return LocalisedGroup(original, (), reason, group.figures, group.attempts, group.cross_view)
 
 
-def neighbour_prior(groups: list[LocalisedGroup], index: int, ground: Ground, config: PriorConfig) -> tuple[Near, ...]:
-    """Where the nearest accepted group on either side allows this one to be; the smaller of the two circles."""
+def neighbour_prior(
+    groups: list[LocalisedGroup], index: int, walk: Walk, ground: Ground, config: OdometryConfig
+) -> tuple[Near, ...]:
+    """Where the walk from the nearest accepted group on either side leads; the smaller of the two circles."""
     circles: list[Near] = []
     for side in (range(index - 1, -1, -1), range(index + 1, len(groups))):
         known = next((groups[i] for i in side if groups[i].accepted), None)
         if known is not None:
-            flat = ground.across @ group_centre(known)
-            radius = walking_distance(known, groups[index].group, config)
-            circles.append(Near(float(flat[0]), float(flat[1]), radius))
+            place, within = reckoned(walk, known, groups[index].group, config)
+            x, y = ground.across @ place
+            circles.append(Near(float(x), float(y), within))
     return (min(circles, key=lambda c: c.radius),) if circles else ()
 
 
@@ -156,7 +165,11 @@ def localise_prepared(
         parts = (prepared.index, prepared.ground, frames)
         return tuple(vote_focal(*parts, task.group, config, task.near) for task in tasks)
 
-    return localise_all(prepared.scaffold, prepared.ground, sequence, config, run, vote, listen)
+    def steps(focal: float) -> tuple[Steps, ...]:
+        frames.focal = focal
+        return (measure_steps(frames, 0, len(sequence.frames) - 1, config.odometry),)
+
+    return localise_all(prepared.scaffold, prepared.ground, sequence, config, Runners(run, vote, steps), listen)
 
 
 def localise_all(
@@ -164,40 +177,31 @@ def localise_all(
     ground: Ground,
     sequence: Sequence,
     config: AnchorConfig,
-    run: GroupRunner,
-    vote: FocalRunner,
+    runners: Runners,
     listen: Listener = silent,
 ) -> Anchors:
-    """Verdicts on all groups: each on its own, then those that contradict the walk or failed near their neighbours."""
+    """Verdicts on all groups: each on its own, then against the walk between them."""
     gps = gps_priors(scaffold, sequence, ground, config.prior.gps_radius)
     tasks = tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups)
     focal = 1.0
     if sequence.focal_sigma > config.focal.vote_above:
-        focal = elected(vote(tasks), config.focal.factors)
+        focal = elected(runners.focal(tasks), config.focal.factors)
         listen(Note("anchors", f"most agrees at {focal:.2f} of the guessed focal length"))
     tasks = tuple(replace(task, focal=focal, focal_known=not sequence.camera_is_guess) for task in tasks)
-    verdicts = run(tasks)
-    groups = _on_the_walk([verdict.localised for verdict in verdicts], sequence, config)
+    verdicts = runners.groups(tasks)
+    groups = [verdict.localised for verdict in verdicts]
     if sequence.camera_is_guess:
-        focal *= _median_scale(verdicts, groups)
-        groups = _calibrated(ground, groups, focal, sequence, config, run)
-    for i, group in enumerate(sequence.groups):
-        if not groups[i].accepted:
-            groups[i] = _retried(ground, groups, i, group, focal, config, run, listen)
+        focal *= _median_scale(verdicts)
+        groups = _calibrated(ground, groups, focal, sequence, config, runners.groups)
+    if len(groups) > 1 and any(group.accepted for group in groups):
+        groups = _along_the_walk(ground, groups, focal, sequence, config, runners, listen)
     camera = sequence.camera if focal == 1.0 else with_focal(cameras.undistorted(sequence.camera), focal)
     return Anchors(tuple(groups), camera)
 
 
-def _on_the_walk(groups: list[LocalisedGroup], sequence: Sequence, config: AnchorConfig) -> list[LocalisedGroup]:
-    """The groups, those refused that contradict the walk."""
-    for i in disagreeing(groups, config.prior):
-        groups[i] = _refused(groups[i], sequence.groups[i])
-    return groups
-
-
-def _median_scale(verdicts: tuple[GroupVerdict, ...], groups: list[LocalisedGroup]) -> float:
+def _median_scale(verdicts: tuple[GroupVerdict, ...]) -> float:
     """Focal length that the accepted groups found, over the one they assumed."""
-    scales = [verdict.focal_scale for verdict, group in zip(verdicts, groups, strict=True) if group.accepted]
+    scales = [verdict.focal_scale for verdict in verdicts if verdict.localised.accepted]
     return float(np.median(scales)) if scales else 1.0
 
 
@@ -219,32 +223,49 @@ def _calibrated(
     again = [verdict.localised for verdict in run(tuple(tasks))]
     for i, localised in zip(wanted, again, strict=True):
         groups[i] = localised
-    return _on_the_walk(groups, sequence, config)
+    return groups
+
+
+def _along_the_walk(
+    ground: Ground,
+    groups: list[LocalisedGroup],
+    focal: float,
+    sequence: Sequence,
+    config: AnchorConfig,
+    runners: Runners,
+    listen: Listener,
+) -> list[LocalisedGroup]:
+    """The groups with those refused that the walk contradicts, and those that failed tried where it leads."""
+    walk = walked(runners.steps(focal))
+    for i in disagreeing(groups, walk, config.odometry):
+        groups[i] = _refused(groups[i], sequence.groups[i])
+    for i, group in enumerate(sequence.groups):
+        if not groups[i].accepted:
+            near = neighbour_prior(groups, i, walk, ground, config.odometry)
+            task = GroupTask(group, near, focal)
+            groups[i] = _retried(groups, i, task, walk, config, runners.groups, listen) if near else groups[i]
+    return groups
 
 
 def _retried(
-    ground: Ground,
     groups: list[LocalisedGroup],
     index: int,
-    group: AnchorGroup,
-    focal: float,
+    task: GroupTask,
+    walk: Walk,
     config: AnchorConfig,
     run: GroupRunner,
     listen: Listener,
 ) -> LocalisedGroup:
-    """A refused group tried once more where its neighbours allow it to be; it must then lie on the walk."""
-    near = neighbour_prior(groups, index, ground, config.prior)
+    """A refused group tried once more where the walk from its neighbours leads; it must then lie on that walk."""
     before = groups[index]
-    if not near:
-        return before
-    again = run((GroupTask(group, near, focal),))[0].localised
+    again = run((task,))[0].localised
     attempts = (*before.attempts, *((before.refusal,) if before.refusal else ()), *again.attempts)
     again = replace(again, attempts=attempts)
     trial = [*groups[:index], again, *groups[index + 1 :]]
-    if again.accepted and disagreeing(trial, config.prior):
-        return _refused(again, group)
+    if again.accepted and disagreeing(trial, walk, config.odometry):
+        return _refused(again, task.group)
     word = "accepted" if again.accepted else "refused"
-    listen(Note("anchors", f"group {index} {word} on a second look near its neighbours"))
+    listen(Note("anchors", f"group {index} {word} on a second look where the walk from its neighbours leads"))
     return again
 
 

@@ -1,0 +1,90 @@
+"""Dead reckoning: where the sequence's own motion puts one anchor group, seen from another.
+
+Turns and directions between consecutive frames are measured, the length of a step is the pace of a localised group.
+That is good to some tenths of the way, enough to tell look-alike places apart that no picture can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyanchor.anchors.config import OdometryConfig
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.geometry import cameras, rigid
+from skyanchor.matching import Features, TwoView, verify
+from skyanchor.types import AnchorGroup, Camera, Floats, LocalisedGroup, Pose
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Motion from each frame of a stretch to the next."""
+
+    next_from_frame: tuple[Pose, ...]
+    """Translation of unit length, or none where the walker stood."""
+    measured: tuple[bool, ...]
+    """False where two frames could not be matched; the step is then the one before."""
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """The whole sequence by dead reckoning; the unit is one step."""
+
+    cams_from_start: tuple[Pose, ...]
+    path: Floats
+    """(F,), steps walked up to each frame; unmeasured ones count threefold."""
+
+
+def _motion(a: Features, b: Features, camera: Camera, pair: TwoView, pairs: np.ndarray) -> float:
+    """Median motion of the picture with the turn taken out, pixels."""
+    rays_a = cameras.unproject(camera, a.xy[pairs[:, 0]]) @ pair.b_from_a.rotation.T
+    off = cameras.project(camera, rays_a) - b.xy[pairs[:, 1]]
+    return float(np.median(np.linalg.norm(off, axis=1)))
+
+
+def measure_steps(frames: GroundFrames, first: int, last: int, config: OdometryConfig) -> Steps:
+    """The steps first -> first + 1 -> ... -> last."""
+    matcher = config.matcher.load()
+    still = config.still * frames.camera.width
+    steps: list[Pose] = []
+    measured: list[bool] = []
+    before = matcher.extract(frames.photo(first))
+    for k in range(first + 1, last + 1):
+        now = matcher.extract(frames.photo(k))
+        pairs = matcher.pairs(before, now)
+        points = (before.xy[pairs[:, 0]], now.xy[pairs[:, 1]])
+        found = verify(*points, frames.camera, frames.camera, before.sigma_px, config.verify)
+        measured.append(isinstance(found, TwoView))
+        if isinstance(found, TwoView):
+            moved = _motion(before, now, frames.camera, found, pairs[found.inliers]) >= still
+            steps.append(Pose(found.b_from_a.rotation, found.b_from_a.translation * moved))
+        else:
+            steps.append(steps[-1] if steps else rigid.identity())
+        before = now
+    return Steps(tuple(steps), tuple(measured))
+
+
+def walked(parts: tuple[Steps, ...]) -> Walk:
+    """The stretches one after the other."""
+    poses, path = [rigid.identity()], [0.0]
+    for part in parts:
+        for step, measured in zip(part.next_from_frame, part.measured, strict=True):
+            poses.append(rigid.compose(step, poses[-1]))
+            path.append(path[-1] + (float(np.linalg.norm(step.translation)) if measured else 3.0))
+    return Walk(tuple(poses), np.array(path))
+
+
+def reckoned(walk: Walk, known: LocalisedGroup, wanted: AnchorGroup, config: OdometryConfig) -> tuple[Floats, float]:
+    """(where the middle of a group should be, within how many metres), seen from a localised one at its pace.
+
+    With a the frame of the known group nearest to the wanted one, x = world_from_a (pace · a_from_start c).
+    """
+    middle = int(np.mean(wanted.frames))
+    anchor = min(known.poses, key=lambda pose: abs(pose.frame - middle))
+    pace = known.figures["step"]
+    centre = rigid.centre_in_world(walk.cams_from_start[middle])
+    in_anchor = rigid.apply(walk.cams_from_start[anchor.frame], centre[None]) * pace
+    place = rigid.apply(rigid.inverse(anchor.cam_from_world), in_anchor)[0]
+    way = abs(float(walk.path[middle] - walk.path[anchor.frame])) * pace
+    return place, config.slack + config.drift * way

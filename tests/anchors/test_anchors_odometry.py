@@ -1,0 +1,102 @@
+"""Dead reckoning between groups: a look-alike place elsewhere is told from the right one by the way there."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from anchors_street import GROUND, street_poses
+from PIL import Image
+
+from skyanchor.anchors.config import AnchorConfig, OdometryConfig
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
+from skyanchor.anchors.stage import disagreeing
+from skyanchor.geometry import rigid
+from skyanchor.types import AnchorGroup, AnchorPose, LocalisedGroup, Pose, Sequence
+
+UP = np.array([0.0, 0.0, 1.0])
+PACE = 0.7
+
+
+def true_walk(count: int) -> list[Pose]:
+    """North for half the way, then east."""
+    poses, eye = [], np.array([0.0, 0.0, 1.7])
+    for k in range(count):
+        ahead = np.array([0.0, 1.0, 0.0]) if k < count // 2 else np.array([1.0, 0.0, 0.0])
+        poses.append(rigid.look_at(eye, eye + ahead, UP))
+        eye = eye + PACE * ahead
+    return poses
+
+
+def reckoning(poses: list[Pose], turn_error: float = 0.0) -> Walk:
+    steps = []
+    for a, b in pairwise(poses):
+        step = rigid.compose(b, rigid.inverse(a))
+        turn = rigid.rotation_exp(np.array([0.0, turn_error, 0.0]))
+        length = float(np.linalg.norm(step.translation))
+        steps.append(Pose(turn @ step.rotation, step.translation / length))
+    return walked((Steps(tuple(steps), (True,) * len(steps)),))
+
+
+def localised(poses: list[Pose], first: int, index: int, shift: float = 0.0, support: float = 500.0) -> LocalisedGroup:
+    frames = tuple(range(first, first + 6))
+    moved = [Pose(poses[k].rotation, poses[k].translation + poses[k].rotation @ [shift, 0.0, 0.0]) for k in frames]
+    anchors = tuple(AnchorPose(k, pose, np.eye(6) * 1e-4) for k, pose in zip(frames, moved, strict=True))
+    return LocalisedGroup(AnchorGroup(index, frames, (0,)), anchors, None, {"step": PACE, "support": support}, ())
+
+
+def test_the_way_leads_to_the_next_group() -> None:
+    poses = true_walk(80)
+    known, wanted = localised(poses, 0, 0), localised(poses, 70, 1)
+    place, within = reckoned(reckoning(poses), known, wanted.group, OdometryConfig())
+    true = rigid.centre_in_world(poses[72])
+    assert np.linalg.norm(place - true) < 0.01
+    assert 10.0 < within < 30.0
+    drifting, _ = reckoned(reckoning(poses, np.radians(0.2)), known, wanted.group, OdometryConfig())
+    assert 0.1 < np.linalg.norm(drifting - true) < within
+
+
+def test_a_group_elsewhere_is_named() -> None:
+    poses = true_walk(80)
+    walk = reckoning(poses, np.radians(0.1))
+    right = [localised(poses, 0, 0), localised(poses, 36, 1), localised(poses, 70, 2)]
+    assert disagreeing(right, walk, OdometryConfig()) == []
+    loud = [*right[:2], localised(poses, 70, 2, shift=60.0, support=9000.0)]
+    assert disagreeing(loud, walk, OdometryConfig()) == [2]
+    pair = [right[0], localised(poses, 70, 2, shift=60.0, support=100.0)]
+    assert disagreeing(pair, walk, OdometryConfig()) == [1]
+
+
+def test_steps_of_photos(walk: Sequence) -> None:
+    frames = GroundFrames(walk, AnchorConfig())
+    steps = measure_steps(frames, 0, 4, OdometryConfig())
+    true = street_poses()
+    assert all(steps.measured)
+    for k, step in enumerate(steps.next_from_frame):
+        expected = rigid.compose(true[k + 1], rigid.inverse(true[k]))
+        assert rigid.angle_between(step.rotation, expected.rotation) < np.radians(0.5)
+        assert step.translation @ expected.translation / np.linalg.norm(expected.translation) > 0.95
+
+
+@pytest.fixture
+def standing(walk: Sequence, tmp_path: Path) -> GroundFrames:
+    """Three times the same photo with new noise."""
+    pixels = cv2.imread(str(walk.frames[0].path)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    frames = []
+    for k in range(3):
+        path = tmp_path / f"{k}.png"
+        noisy = np.clip(pixels + rng.normal(0, 2.0, pixels.shape), 0, 255).astype(np.uint8)
+        Image.fromarray(noisy[..., ::-1].copy()).save(path)
+        frames.append(replace(walk.frames[k], path=path, name=path.name))
+    assert GROUND.width == pixels.shape[1]
+    return GroundFrames(replace(walk, frames=tuple(frames)), AnchorConfig())
+
+
+def test_standing_is_no_step(standing: GroundFrames) -> None:
+    steps = measure_steps(standing, 0, 2, OdometryConfig())
+    assert all(np.linalg.norm(step.translation) == 0.0 for step in steps.next_from_frame)
+    assert walked((steps,)).path[-1] == 0.0
