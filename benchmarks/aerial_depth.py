@@ -1,10 +1,12 @@
 """Dense aerial depth against exact depth: median error, shares within bounds, completeness, seconds per photo.
 
     python benchmarks/aerial_depth.py --scene DIR [--photos N] [--work DIR] [--compare DIR ...] [--device cuda]
+    python benchmarks/aerial_depth.py --scene DIR --run RUN [--splats aerial.ply]
 
 DIR holds aerial/images, aerial/sparse and truth_aerial_depth (16-bit PNG in units of 2 mm, 0 = none; read here only, to
 score). Raw maps are kept in --work and reused, so that a broken run goes on where it stopped. --compare scores other
-folders of depth maps (e.g. expected depth of Gaussians) beside ours.
+folders of depth maps beside ours. --run scores the maps of a finished run instead of making them, and --splats the
+expected depth of a Gaussian model.
 """
 
 from __future__ import annotations
@@ -147,6 +149,32 @@ class Maps:
         return {"raw": raw, "confirmed": confirmed, "completed": completed}
 
 
+class SplatDepth:
+    """Expected depth of a Gaussian model."""
+
+    def __init__(self, path: Path) -> None:
+        from skyanchor.gaussians.devices import load_engine
+        from skyanchor.gaussians.ply import read_splats
+        from skyanchor.gaussians.splats import to_tensors
+
+        self.engine = load_engine("auto")
+        self.tensors = to_tensors(read_splats(path), self.engine.device)
+
+    def depth_map(self, view: View, width: int) -> DepthMap:
+        """What the splats show of one photo, where they are opaque."""
+        import torch
+
+        from skyanchor.gaussians.views import matrix
+
+        camera = cameras.scaled(cameras.undistorted(view.camera), min(width, view.camera.width))
+        pose = matrix(view.cam_from_world, self.engine.device)
+        with torch.no_grad():
+            drawn = self.engine.rasteriser.render(self.tensors, camera, pose)
+        depth = torch.where(drawn.alpha > 0.5, drawn.depth, 0.0).cpu().numpy().astype(np.float32)
+        made, flat = np.zeros(depth.shape, bool), np.zeros((*depth.shape, 3), np.float32)
+        return DepthMap(view.name, camera, view.cam_from_world, depth, np.ones_like(depth), made, flat)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scene", type=Path, required=True)
@@ -155,6 +183,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=None, help="folder of raw maps; reused")
     parser.add_argument("--compare", type=Path, nargs="*", default=[], help="folders of other depth maps to score")
     parser.add_argument("--device", default="cpu", help="cpu (Numba) or a torch device")
+    parser.add_argument("--run", type=Path, default=None, help="run folder whose maps are scored")
+    parser.add_argument("--splats", type=Path, default=None, help="Gaussians whose expected depth is scored")
     args = parser.parse_args()
     backend = stereo.NumbaStereo() if args.device == "cpu" else stereo.TorchStereo(args.device)
     config = stereo.StereoConfig(width=args.width, backend=backend)
@@ -165,10 +195,15 @@ def main() -> None:
 
 def run(args: argparse.Namespace, scaffold: Scaffold, maps: Maps) -> None:
     scores: dict[str, Score] = {}
+    splats = None if args.splats is None else SplatDepth(args.splats)
     known = [i for i, view in enumerate(scaffold.views) if read_truth(args.scene, view) is not None][: args.photos]
     for index in known:
         view = scaffold.views[index]
-        made = maps.finished(index)
+        made = maps.finished(index) if args.run is None else {}
+        if args.run is not None:
+            made["completed"] = stereo.load_depth(stereo.depth_path(args.run / "1-scaffold" / "depth", view.name))
+        if splats is not None:
+            made["Gaussians"] = splats.depth_map(view, args.width)
         for folder in args.compare:
             path = stereo.depth_path(folder, view.name)
             if path.is_file():
