@@ -27,7 +27,7 @@ PARTS = {
 """Name of a picture -> where it is in the page."""
 PAGES = {"report-light": (1200, "light"), "report-dark": (1200, "dark"), "report-phone": (390, "light")}
 """Name -> width of the window in pixels, and colours."""
-LONGEST = 3200
+LONGEST = 2600
 """Pixels of a page that are shown."""
 GAP = 10
 
@@ -114,7 +114,7 @@ def main(run: Path, out: Path) -> None:
             found = {part: element(browser, selector) for part, selector in PARTS.items()}
             parts = {part: shot for part, shot in found.items() if shot is not None}
         height = min(LONGEST, browser.execute_script("return document.documentElement.scrollHeight"))
-        picture(browser, {"x": 0, "y": 0, "width": width, "height": height}).save(out / f"{name}.jpg", quality=82)
+        picture(browser, {"x": 0, "y": 0, "width": width, "height": height}).save(out / f"{name}.jpg", quality=78)
         browser.quit()
     for part, shot in parts.items():
         shot.save(out / f"{part}.jpg", quality=85)
