@@ -25,7 +25,7 @@ from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold import load_scaffold, training
-from skyanchor.stereo import load_depth
+from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.stereo.backends import NumbaStereo, TorchStereo
 from skyanchor.types import DepthMap, Floats, Pose, Scaffold, View
 from skyanchor.update.ground_points import (
@@ -53,6 +53,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--insertion", type=int, help="iterations")
     parser.add_argument("--joint", type=int, help="iterations")
     parser.add_argument("--ablations", action="store_true")
+    parser.add_argument(
+        "--depth-cache", type=Path, help="folder of the street's depth maps: read if there, else written"
+    )
     parser.add_argument("--out", type=Path, help="write the trained aerial model here")
     return parser.parse_args()
 
@@ -83,8 +86,20 @@ def recovered_views(scene: Path, run: Path) -> tuple[View, ...]:
     )
 
 
-def street_depth(views: tuple[View, ...], points: Floats, config: GroundPointConfig) -> list[DepthMap]:
-    """Consistent depth maps along the walk."""
+def street_depth(
+    views: tuple[View, ...], points: Floats, config: GroundPointConfig, cache: Path | None
+) -> list[DepthMap]:
+    """Consistent depth maps along the walk, from the cache where it holds them."""
+    names = [views[k].name for k in depth_views(views, config)]
+    if cache is not None and all(depth_path(cache, name).is_file() for name in names):
+        return [load_depth(depth_path(cache, name)) for name in names]
+    maps = _measured_depth(views, points, config)
+    for one in maps if cache is not None else ():
+        save_depth(depth_path(cache, one.name), one)
+    return maps
+
+
+def _measured_depth(views: tuple[View, ...], points: Floats, config: GroundPointConfig) -> list[DepthMap]:
     photos = PhotoCache(1 << 30)
     chosen = depth_views(views, config)
     sources = {k: [views[j] for j in source_views(views, k, config)] for k in chosen}
@@ -125,7 +140,7 @@ def spoken() -> object:
     begun = time.perf_counter()
 
     def listener(event: Event) -> None:
-        if isinstance(event, Progress) and event.done % max(1, event.total // 10) == 0:
+        if isinstance(event, Progress) and (event.stage == "scene" or event.done % max(1, event.total // 5) == 0):
             figures = "  ".join(f"{name} {value:.2f}" for name, value in event.figures.items())
             done = f"{event.step} {event.done}/{event.total}"
             print(f"{time.perf_counter() - begun:7.1f} s  {done}  {figures}", flush=True)
@@ -164,7 +179,7 @@ def main() -> None:
     points = GroundPointConfig()
     points = replace(points, stereo=replace(points.stereo, width=options.depth_width, backend=backend))
     begun = time.perf_counter()
-    maps = street_depth(split(views).training, scaffold.points, points)
+    maps = street_depth(split(views).training, scaffold.points, points, options.depth_cache)
     cloud = ground_cloud(maps, views, points)
     print(f"street: {len(maps)} depth maps, {len(cloud.points)} points, {time.perf_counter() - begun:.0f} s")
     aerial = aerial_model(scaffold, engine, options)

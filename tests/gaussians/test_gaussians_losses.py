@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numba
 import pytest
@@ -112,3 +117,29 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     rgb, target = images()
     with pytest.raises(ValueError, match="mask"):
         photometric_loss(rgb, target[1:])
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton comes with torch for CUDA")
+@pytest.mark.parametrize("masked", [False, True])
+def test_triton_kernels_give_the_value_and_gradient_of_torch_in_double(masked: bool, tmp_path: Path) -> None:
+    """In a process of its own, because Triton's interpreter, for machines without a GPU, is chosen on import."""
+    script = f"""
+import torch
+from skyanchor.gaussians.cuda_loss import TritonLoss
+from skyanchor.gaussians.losses import C1, C2, _taps, torch_photometric_loss
+device = "cuda" if torch.cuda.is_available() else "cpu"
+g = torch.Generator().manual_seed(0)
+target = torch.rand((21, 190, 3), generator=g).to(device)
+rgb = (target + 0.2 * torch.rand(target.shape, generator=g).to(device)).requires_grad_()
+mask = (torch.rand((21, 190), generator=g) > 0.4).to(device) if {masked} else None
+loss = TritonLoss.apply(rgb, target, mask, 0.2, _taps(device, torch.float32), C1, C2)
+(3.0 * loss).backward()
+exact = rgb.detach().double().requires_grad_()
+truth = torch_photometric_loss(exact, target.double(), mask, 0.2)
+(3.0 * truth).backward()
+assert abs(float(loss.detach() / truth.detach()) - 1.0) < 2e-6
+assert float((rgb.grad - exact.grad).norm() / exact.grad.norm()) < 5e-6
+assert mask is None or float(rgb.grad[~mask].abs().max()) == 0.0
+"""
+    alone = {**os.environ, "TRITON_INTERPRET": "0" if torch.cuda.is_available() else "1"}
+    subprocess.run([sys.executable, "-c", script], check=True, env=alone, cwd=tmp_path)

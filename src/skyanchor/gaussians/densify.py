@@ -92,9 +92,9 @@ def observe(statistics: GrowthStatistics, rendered: Rendered, width: int, height
     import torch
 
     count = len(statistics.pull)
-    half = torch.tensor([width / 2.0, height / 2.0], device=statistics.pull.device)
     visible = (rendered.radii[:count] > 0).to(statistics.seen.dtype)
-    statistics.pull.add_((rendered.screen_gradients()[:count] * half).norm(dim=1) * visible)
+    across, down = rendered.screen_gradients()[:count].unbind(dim=1)
+    statistics.pull.add_(torch.hypot(across * (width / 2.0), down * (height / 2.0)) * visible)
     statistics.seen.add_(visible)
 
 

@@ -67,13 +67,14 @@ class GsplatRasteriser:
         frozen: int = 0,
         background: Tensor | None = None,
         sh_degree: int | None = None,
+        with_depth: bool = True,
     ) -> Rendered:
         """As the protocol says; the last `frozen` rows are cut off from the gradients before the kernels see them."""
         import torch
         from gsplat import rasterization
 
         k = intrinsics(camera)
-        matrix = torch.tensor([[k.fx, 0.0, k.cx], [0.0, k.fy, k.cy], [0.0, 0.0, 1.0]], device=splats.means.device)
+        matrix = torch.tensor([[k.fx, 0.0, k.cx], [0.0, k.fy, k.cy], [0.0, 0.0, 1.0]])
         degree = round(splats.sh.shape[1] ** 0.5) - 1 if sh_degree is None else sh_degree
         live = _detached_tail(splats, frozen)
         drawn, alpha, info = rasterization(
@@ -83,7 +84,7 @@ class GsplatRasteriser:
             live.logit_opacities.sigmoid(),
             live.sh,
             cam_from_world[None],
-            matrix[None],
+            matrix[None].to(splats.means.device, non_blocking=True),
             k.width,
             k.height,
             near_plane=self.choice.near,
@@ -91,7 +92,7 @@ class GsplatRasteriser:
             eps2d=self.choice.blur,
             sh_degree=degree,
             packed=False,
-            render_mode="RGB+ED",
+            render_mode="RGB+ED" if with_depth else "RGB",
             backgrounds=None if background is None else background[None],
         )
         screen = info["means2d"]
@@ -100,14 +101,15 @@ class GsplatRasteriser:
             if frozen and not cam_from_world.requires_grad:
                 screen.register_hook(lambda gradient: _without_tail(gradient, frozen))
         radii = info["radii"][0].amax(dim=1).float()
-        return Rendered(drawn[0, ..., :3], alpha[0, ..., 0], drawn[0, ..., 3], radii, screen)
+        depth = drawn[0, ..., 3] if with_depth else torch.zeros_like(alpha[0, ..., 0])
+        return Rendered(drawn[0, ..., :3], alpha[0, ..., 0], depth, radii, screen)
 
 
 def _detached_tail(splats: SplatTensors, frozen: int) -> SplatTensors:
     """The same numbers with no gradient path through the last `frozen` rows."""
     import torch
 
-    if frozen == 0:
+    if frozen <= splats.constant:
         return splats
     rows = len(splats.means) - frozen
     fields = (splats.means, splats.quats, splats.log_scales, splats.logit_opacities, splats.sh)

@@ -3,12 +3,15 @@
 SSIM is the variant of the 3DGS papers: 11x11 Gaussian window with σ = 1.5, zeros beyond the image edge.
 A mask (H, W), True = use, acts the same way: pixels outside are zero in both images as the window sees them, the
 averages run over the pixels inside, and the gradient outside is exactly zero.
-On the CPU value and gradient come from one fused Numba pass, elsewhere from torch convolutions.
+On the CPU value and gradient come from one fused Numba pass, on CUDA from Triton kernels, elsewhere (or without
+Triton) from torch convolutions.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +35,11 @@ def photometric_loss(rgb: Tensor, target: Tensor, mask: Tensor | None = None, ss
         raise ValueError(f"expected (H, W, 3) twice and a mask (H, W), got {rgb.shape}, {target.shape}")
     if rgb.device.type == "cpu" and rgb.dtype == torch.float32:
         return _FusedLoss.apply(rgb, target.detach(), mask, float(ssim_weight))
+    if rgb.device.type == "cuda" and rgb.dtype == torch.float32 and _has_triton():
+        from skyanchor.gaussians.cuda_loss import TritonLoss
+
+        taps = _taps(str(rgb.device), torch.float32)
+        return TritonLoss.apply(rgb, target.detach(), mask, float(ssim_weight), taps, C1, C2)
     return torch_photometric_loss(rgb, target.detach(), mask, ssim_weight)
 
 
@@ -49,7 +57,9 @@ def psnr(rgb: Tensor, target: Tensor, mask: Tensor | None = None) -> float:
 
 def torch_photometric_loss(rgb: Tensor, target: Tensor, mask: Tensor | None, ssim_weight: float) -> Tensor:
     """The same loss in torch operations, for any device and precision."""
-    used = torch.ones_like(rgb[..., :1]) if mask is None else mask[..., None].to(rgb.dtype)
+    if mask is None:
+        return (1.0 - ssim_weight) * (rgb - target).abs().mean() + ssim_weight * (1.0 - _ssim_map(rgb, target).mean())
+    used = mask[..., None].to(rgb.dtype)
     count = 3.0 * used.sum().clamp(min=1.0)
     x, y = rgb * used, target * used
     l1 = (x - y).abs().sum() / count
@@ -59,20 +69,33 @@ def torch_photometric_loss(rgb: Tensor, target: Tensor, mask: Tensor | None, ssi
 
 def _ssim_map(x: Tensor, y: Tensor) -> Tensor:
     """SSIM at every pixel and channel, (H, W, 3)."""
-    planes = torch.cat([x, y, x * x + y * y, x * y], dim=-1).permute(2, 0, 1)[:, None]
-    mean_x, mean_y, square, product = _window_average(planes)[:, 0].permute(1, 2, 0).split(3, dim=-1)
+    planes = torch.cat([plane.permute(2, 0, 1) for plane in (x, y, x * x + y * y, x * y)])
+    mean_x, mean_y, square, product = _window_average(planes).split(3)
     both = mean_x * mean_y
     squares = mean_x**2 + mean_y**2
-    return (2 * both + C1) * (2 * (product - both) + C2) / ((squares + C1) * (square - squares + C2))
+    similarity = (2 * both + C1) * (2 * (product - both) + C2) / ((squares + C1) * (square - squares + C2))
+    return similarity.permute(1, 2, 0)
 
 
 def _window_average(planes: Tensor) -> Tensor:
-    """The Gaussian window average of (N, 1, H, W), zeros beyond the edge."""
+    """The Gaussian window average of (N, H, W), zeros beyond the edge; plane by plane, which GPUs have kernels for."""
+    count = len(planes)
+    taps = _taps(str(planes.device), planes.dtype).expand(count, 1, 1, WINDOW)
+    across = conv2d(planes[None], taps, padding=(0, WINDOW // 2), groups=count)
+    return conv2d(across, taps.transpose(2, 3), padding=(WINDOW // 2, 0), groups=count)[0]
+
+
+@lru_cache(maxsize=1)
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+@lru_cache(maxsize=8)
+def _taps(device: str, dtype: torch.dtype) -> Tensor:
+    """(WINDOW,), the weights of the window, which sum to one."""
     at = torch.arange(WINDOW, dtype=torch.float64) - WINDOW // 2
     taps = torch.exp(-((at / SIGMA) ** 2) / 2.0)
-    taps = (taps / taps.sum()).to(planes)
-    across = conv2d(planes, taps.view(1, 1, 1, WINDOW), padding=(0, WINDOW // 2))
-    return conv2d(across, taps.view(1, 1, WINDOW, 1), padding=(WINDOW // 2, 0))
+    return (taps / taps.sum()).to(device=device, dtype=dtype)
 
 
 class _FusedLoss(torch.autograd.Function):  # type: ignore[misc]  # torch is untyped here

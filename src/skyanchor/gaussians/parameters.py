@@ -115,6 +115,7 @@ def drawn(sets: Sequence[ParameterSet], sh_degree: int = 3) -> SplatTensors:
         _joined([one.values.log_scales for one in sets]),
         _joined([one.values.logit_opacities for one in sets]),
         _joined(_same_bands(harmonics)),
+        constant=sum(len(one) for one in sets if one.frozen),
     )
 
 

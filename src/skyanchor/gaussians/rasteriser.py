@@ -31,6 +31,8 @@ class SplatTensors:
     """(N,), opacity = sigmoid(logit)."""
     sh: Tensor
     """(N, K, 3), K = (degree + 1)² coefficients, degree 0..3."""
+    constant: int = 0
+    """So many rows at the end come from tensors without gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +74,14 @@ class Rasteriser(Protocol):
         frozen: int = 0,
         background: Tensor | None = None,
         sh_degree: int | None = None,
+        with_depth: bool = True,
     ) -> Rendered:
         """The view of `camera` (PINHOLE) at `cam_from_world` (4, 4).
 
         The last `frozen` rows are drawn but get zero gradients and, while the pose is constant, cost no gradient work.
         When `cam_from_world` requires gradients these are exact: the frozen rows then take part in them.
         `background` (3,) is a constant, black when None. `sh_degree` is the highest band used; None means all given.
+        Without `with_depth` the depth is left undefined where that is cheaper.
         """
         ...
 

@@ -11,7 +11,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
 
 from skyanchor.events import Listener, Note, Progress, silent
 from skyanchor.gaussians import exposure
@@ -28,6 +30,7 @@ from skyanchor.gaussians.parameters import (
 )
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.views import PhotoStream, Target, TrainingScene, exposure_count, matrix, photo_stream
+from skyanchor.photos import PhotoCache
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -115,6 +118,7 @@ def step(
         target.camera,
         matrix(target.cam_from_world, engine.device),
         frozen=sum(len(one) for one in state.sets if one.frozen),
+        with_depth=False,
     )
     colour_map = None
     if target.exposure is not None:
@@ -139,15 +143,14 @@ def objective(
 
     from skyanchor.gaussians.losses import photometric_loss
 
-    device = rendered.rgb.device
-    photo = torch.from_numpy(target.pixels).to(device).float() / 255.0
-    use = None if target.use is None else torch.from_numpy(target.use).to(device)
+    photo = _on_device(target.pixels, rendered.rgb).float() / 255.0
+    use = None if target.use is None else _on_device(target.use, rendered.rgb)
     rgb = rendered.rgb if colour_map is None else exposure.exposed(rendered.rgb, colour_map)
-    loss = photometric_loss(rgb, photo, use, config.ssim_weight)
+    loss = target.weight * photometric_loss(rgb, photo, use, config.ssim_weight)
     if colour_map is not None and config.exposure.pull > 0:
         loss = loss + config.exposure.pull * exposure.identity_penalty(colour_map)
     if target.sky is not None and config.sky_weight > 0:
-        sky = torch.from_numpy(target.sky).to(device)
+        sky = _on_device(target.sky, rendered.rgb)
         loss = loss + config.sky_weight * (rendered.alpha * sky).mean()
     growing = state.sets[0].values
     if config.opacity_weight > 0:
@@ -158,6 +161,14 @@ def objective(
         squared = (rgb.clamp(0.0, 1.0) - photo).square().mean(dim=2)
         error = squared.mean() if use is None else (squared * use).sum() / use.sum().clamp(min=1)
     return loss, error
+
+
+def _on_device(array: npt.NDArray[Any], like: Tensor) -> Tensor:
+    """The array beside another tensor; to a GPU through pinned memory, so that no one waits for the copy."""
+    import torch
+
+    tensor = torch.from_numpy(array)
+    return tensor if like.device.type == "cpu" else tensor.pin_memory().to(like.device, non_blocking=True)
 
 
 def _updated(
@@ -220,12 +231,16 @@ def train(
     stage: str = "train",
     checkpoint: Path | None = None,
     fingerprint: str = "",
+    photos: PhotoCache | None = None,
 ) -> TrainState:
-    """The state after iteration `until` (all of them when None); checkpoints on the way and at the end."""
+    """The state after iteration `until` (all of them when None); checkpoints on the way and at the end.
+
+    `photos` keeps decoded photos from one call to the next.
+    """
     from skyanchor.gaussians.checkpoint import write_checkpoint
 
     last = config.iterations if until is None else min(until, config.iterations)
-    with photo_stream(scene.pools, config.seed, config.cache_bytes) as stream:
+    with photo_stream(scene.pools, config.seed, photos or PhotoCache(config.cache_bytes)) as stream:
         while state.iteration < last:
             state, figures = _next(state, stream, scene, config, engine)
             done = state.iteration
@@ -288,5 +303,6 @@ def training_fingerprint(sets: Sequence[Splats], scene: TrainingScene, config: T
         for item in pool:
             view = item.view
             digest.update(f"{view.path} {view.mask_path} {item.sky_path} {item.exposure} {view.camera!r}".encode())
+            digest.update(f"{item.weight}".encode() + (b"" if item.pixels is None else item.pixels.tobytes()))
             digest.update(view.cam_from_world.rotation.tobytes() + view.cam_from_world.translation.tobytes())
     return digest.hexdigest()

@@ -29,6 +29,10 @@ class TrainingView:
     """Index of its own affine exposure; None = the photo shows the model's colours."""
     sky_path: Path | None = None
     """White = sky: nothing may stand there, and its colour is not learnt."""
+    weight: float = 1.0
+    """Of its loss."""
+    pixels: Bytes | None = None
+    """(H, W, 3) of a picture that is not a file; the camera is then PINHOLE and of this size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +59,12 @@ class Target:
     sky: Bools | None
     """(H, W); None = no sky."""
     exposure: int | None
+    weight: float = 1.0
 
 
-def aerial_pool(views: tuple[View, ...]) -> tuple[TrainingView, ...]:
+def aerial_pool(views: tuple[View, ...], weight: float = 1.0) -> tuple[TrainingView, ...]:
     """Views that show the model's own colours."""
-    return tuple(TrainingView(view) for view in views)
+    return tuple(TrainingView(view, weight=weight) for view in views)
 
 
 def exposure_count(pools: tuple[tuple[TrainingView, ...], ...]) -> int:
@@ -83,6 +88,8 @@ def _order(count: int, seed: int, pool: int, round_: int) -> Ints:
 def load_target(cache: PhotoCache, training_view: TrainingView, width: int) -> Target:
     """The photo undistorted at most `width` pixels wide, with its masks."""
     view = training_view.view
+    if training_view.pixels is not None:
+        return _target_of_pixels(training_view, training_view.pixels, width)
     photo, camera = cache.photo(view.name, view.path, view.camera, width, view.mask_path)
     use = photo.mask
     if not cameras.is_pinhole(view.camera):
@@ -93,7 +100,14 @@ def load_target(cache: PhotoCache, training_view: TrainingView, width: int) -> T
         drawn, _ = cache.photo(view.name, training_view.sky_path, view.camera, width)
         sky = drawn.pixels[..., 0] > 127
         use = ~sky if use is None else use & ~sky
-    return Target(camera, view.cam_from_world, photo.pixels, use, sky, training_view.exposure)
+    return Target(camera, view.cam_from_world, photo.pixels, use, sky, training_view.exposure, training_view.weight)
+
+
+def _target_of_pixels(one: TrainingView, pixels: Bytes, width: int) -> Target:
+    """A picture that is held in memory, at most `width` pixels wide."""
+    camera = cameras.scaled(one.view.camera, min(width, one.view.camera.width))
+    shown = resized(pixels, camera.width)
+    return Target(camera, one.view.cam_from_world, shown, None, None, one.exposure, one.weight)
 
 
 @lru_cache(maxsize=8)
@@ -129,11 +143,11 @@ class PhotoStream:
 
 
 @contextmanager
-def photo_stream(pools: tuple[tuple[TrainingView, ...], ...], seed: int, cache_bytes: int) -> Iterator[PhotoStream]:
+def photo_stream(pools: tuple[tuple[TrainingView, ...], ...], seed: int, cache: PhotoCache) -> Iterator[PhotoStream]:
     """A stream whose thread ends with the block."""
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="photos")
     try:
-        yield PhotoStream(pools, seed, PhotoCache(cache_bytes), worker)
+        yield PhotoStream(pools, seed, cache, worker)
     finally:
         worker.shutdown(wait=True, cancel_futures=True)
 
@@ -144,4 +158,4 @@ def matrix(cam_from_world: Pose, device: str) -> Tensor:
 
     full = np.eye(4)
     full[:3, :3], full[:3, 3] = cam_from_world.rotation, cam_from_world.translation
-    return torch.tensor(full, dtype=torch.float32, device=device)
+    return torch.tensor(full, dtype=torch.float32).to(device, non_blocking=True)

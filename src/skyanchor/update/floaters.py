@@ -44,15 +44,15 @@ def free_space_opinions(means: Floats32, ground_depth: Sequence[DepthMap], confi
     through = np.zeros(len(means), np.int64)
     at = np.zeros(len(means), np.int64)
     for view in ground_depth:
-        rows, z, surface = _seen_surface(means, view, config.least_confidence)
+        rows, z, surface = seen_surface(means, view, config.least_confidence)
         margin = config.margin + config.relative_margin * surface
         through[rows] += z < surface - margin
         at[rows] += np.abs(z - surface) <= margin
     return Opinions(through, at)
 
 
-def _seen_surface(means: Floats32, view: DepthMap, least_confidence: float) -> tuple[Ints, Floats32, Floats32]:
-    """Rows of the means that fall on measured depth, their own depth, and the surface's depth there."""
+def seen_surface(means: Floats32, view: DepthMap, least_confidence: float) -> tuple[Ints, Floats32, Floats32]:
+    """Rows of the means (N, 3) that fall on measured depth, their own depth, and the depth of the surface there."""
     in_cam = rigid.apply(view.cam_from_world, means.astype(np.float64))
     xy = cameras.project(view.camera, in_cam)
     height, width = view.depth.shape

@@ -14,20 +14,25 @@ from skyanchor.gaussians.parameters import Rates, drawn, splats_of
 from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.training import TrainConfig
-from skyanchor.gaussians.views import TrainingScene
+from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool
+from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.types import Bools, Cloud, DepthMap, Floats, Ints
-from skyanchor.update.colours import explained, in_model_colours, paired_colours, shared_exposure
+from skyanchor.update.colours import finer_from_above, in_model_colours, paired_colours, shared_exposure
 from skyanchor.update.floaters import FloaterConfig, floaters, free_space_opinions
 from skyanchor.update.patch import Change
+from skyanchor.update.rendered import guard_pictures, rendered_depth
 from skyanchor.update.schedule import CurvePoint, Phase, constant_exposures, run_phase
 from skyanchor.update.scoring import Judge, Quality
 from skyanchor.update.sky import sky_shell
-from skyanchor.update.views import Split, training_pools
+from skyanchor.update.views import Split, street_pool
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
     from skyanchor.gaussians.training import TrainState
+
+BEYOND_FLIGHT = 4.0
+"""The sky is at least this many times as far from the walk as the farthest aerial camera."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,9 @@ class UpdateConfig:
     joint: TrainConfig | None = field(
         default_factory=lambda: TrainConfig(
             iterations=40_000,
-            rates=(Rates().scaled(0.3), Rates().scaled(0.1), None),
+            rates=(Rates(), Rates(), None),
             growth=None,
+            sh_degree=1,
             sh_every=0,
             warmup=500,
         )
@@ -64,12 +70,18 @@ class UpdateConfig:
     """False: the aerial Gaussians move during the insertion too (ablation)."""
     from_scratch: bool = False
     """True: no aerial set; everything is trained anew from points on all views (ablation)."""
+    finer_views: int = 3
+    """Ground points that this many aerial photos show with smaller pixels are left out; 0 = keep all."""
     guard: bool = True
     """Aerial training views in a 1:1 mix; False is the paper's ground-only insertion."""
+    guard_weight: float = 16.0
+    """Weight of an aerial view's loss in that mix: its errors are small, and it must not lose what it has."""
+    guard_pictures: int = 64
+    """Pictures of the aerial model from between the photos that guard the insertion like photos; 0 = none."""
     exposures: bool = True
     """An affine exposure per ground view."""
     sky_radius: float = 8.0
-    """Radius of the sky shell, multiples of the scene extent; 0 = none."""
+    """Radius of the sky shell, multiples of the scene extent, but beyond all that aerial views see; 0 = none."""
     most_aerial_loss_db: float = 0.1
     """Held-out aerial PSNR that the joint refinement may cost before it is rolled back, dB."""
     score_every: int = 1_000
@@ -89,7 +101,7 @@ CPU = UpdateConfig(
         checkpoint_every=200,
     ),
     joint=TrainConfig(
-        iterations=800, width=480, rates=(Rates().scaled(0.5), Rates().scaled(0.1), None), growth=None, sh_degree=1,
+        iterations=800, width=480, rates=(Rates(), Rates(), None), growth=None, sh_degree=1,
         sh_every=0, warmup=100, checkpoint_every=200,
     ),
     score_every=200,
@@ -193,10 +205,10 @@ def hidden_floaters(
     return nothing
 
 
-def ground_seeds(inputs: UpdateInputs, colour_map: Floats, config: UpdateConfig) -> Splats:
-    """The ground Gaussians before training, in the model's colours, sky included."""
+def ground_seeds(inputs: UpdateInputs, colour_map: Floats, depth: tuple[DepthMap, ...], config: UpdateConfig) -> Splats:
+    """The ground Gaussians before training, in the model's colours, sky included; `depth` is of the aerial views."""
     if config.seeds == "dense" and len(inputs.cloud.points):
-        street = splats_from_cloud(_new_points(inputs, colour_map, config), owner=config.owner)
+        street = splats_from_cloud(_new_points(inputs, colour_map, depth, config), owner=config.owner)
     elif config.seeds == "random":
         points, colors = _random_points(inputs, config.insertion.seed)
         street = splats_from_points(points, colors, owner=config.owner)
@@ -204,20 +216,29 @@ def ground_seeds(inputs: UpdateInputs, colour_map: Floats, config: UpdateConfig)
         street = splats_from_points(inputs.track_points, inputs.track_colors, owner=config.owner)
     if config.sky_radius <= 0 or not inputs.depth:
         return street
-    shell = sky_shell(
-        inputs.ground_views.training, inputs.depth, inputs.up, config.sky_radius * inputs.extent, config.owner
-    )
+    shell = sky_shell(inputs.ground_views.training, inputs.depth, inputs.up, sky_radius(inputs, config), config.owner)
     return concat([street, shell])
 
 
-def _new_points(inputs: UpdateInputs, colour_map: Floats, config: UpdateConfig) -> Cloud:
-    """The dense ground cloud without what the aerial model explains already, in the model's colours."""
+def sky_radius(inputs: UpdateInputs, config: UpdateConfig) -> float:
+    """Metres from the walk to the sky: no aerial camera may look down through it."""
+    walk, flight = (
+        rigid.centres_in_world([view.cam_from_world for view in part.training])
+        for part in (inputs.ground_views, inputs.aerial_views)
+    )
+    farthest = np.linalg.norm(flight - walk.mean(axis=0), axis=1).max() if len(flight) else 0.0
+    return max(config.sky_radius * inputs.extent, BEYOND_FLIGHT * float(farthest))
+
+
+def _new_points(inputs: UpdateInputs, colour_map: Floats, depth: tuple[DepthMap, ...], config: UpdateConfig) -> Cloud:
+    """The dense ground cloud without what aerial views look through or show better, in the model's colours."""
     cloud = inputs.cloud
     kept = np.ones(len(cloud.points), np.bool_)
     if config.in_the_air is not None and inputs.aerial_depth:
         kept = ~floaters(free_space_opinions(cloud.points, inputs.aerial_depth, config.in_the_air), config.in_the_air)
-    if not config.from_scratch:
-        kept &= ~explained(cloud, paired_colours(cloud, inputs.aerial), colour_map)
+    if config.finer_views and not config.from_scratch:
+        width = config.insertion.width
+        kept &= ~finer_from_above(cloud, inputs.aerial_views.training, depth, width, config.finer_views)
     colors = in_model_colours(cloud.colors[kept], colour_map)
     return Cloud(cloud.points[kept], cloud.normals[kept], colors, cloud.spacing[kept])
 
@@ -251,19 +272,21 @@ def _insert(
     inputs: UpdateInputs, aerial: Splats, config: UpdateConfig, judge: Judge, listen: Listener, folder: Path | None
 ) -> Fitted:
     guard = config.guard or config.from_scratch
-    pools = training_pools(
-        inputs.aerial_views.training, inputs.ground_views.training, guard=guard, exposures=config.exposures
-    )
+    pictures = config.guard_pictures if config.guard and not config.from_scratch else 0
+    pools = _pools(inputs, config, judge, guard=guard, pictures=pictures)
     free = not config.frozen
     training = config.insertion
     rates = (training.rates[0], Rates().scaled(0.1) if free else None)
     phase = Phase("insertion", _with_rates(training, rates), config.score_every, config.patience, config.least_gain_db)
     scene = TrainingScene(pools, inputs.extent)
+    above = inputs.aerial_views.training
+    depth = inputs.aerial_depth or rendered_depth(inputs.aerial, above, training.width, judge.engine)
     colour_map = np.eye(3, 4)
-    if config.exposures and not config.from_scratch:
-        colour_map = shared_exposure(paired_colours(inputs.cloud, inputs.aerial))
+    if config.exposures:
+        colour_map = shared_exposure(paired_colours(inputs.cloud, above, depth, judge.photos))
     exposures = constant_exposures(colour_map, len(inputs.ground_views.training), judge.engine.device)
-    seeds = ground_seeds(inputs, colour_map, config)
+    seeds = ground_seeds(inputs, colour_map, depth, config)
+    listen(Note("scene", f"{len(seeds)} first ground Gaussians, street exposure {np.diag(colour_map).round(2)}"))
     state, curve = run_phase((seeds, aerial), exposures, scene, phase, judge, listen, folder)
     after = splats_of(state.sets[1])
     if not free:
@@ -281,9 +304,7 @@ def _refine(
     seen = seen_by(inserted.aerial, inputs.ground_views, judge)
     order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])
     near, far = select(inserted.aerial, seen), select(inserted.aerial, ~seen)
-    pools = training_pools(
-        inputs.aerial_views.training, inputs.ground_views.training, guard=True, exposures=config.exposures
-    )
+    pools = _pools(inputs, config, judge, guard=True, pictures=0)
     phase = Phase("joint", config.joint, config.score_every, config.patience, config.least_gain_db)
     scene = TrainingScene(pools, inputs.extent)
     sets = (inserted.ground, near, far)
@@ -295,6 +316,22 @@ def _refine(
         return None
     aerial = select(concat([splats_of(state.sets[1]), far]), np.argsort(order, kind="stable"))
     return Fitted(state, splats_of(state.sets[0]), aerial, inserted.moved | seen, quality, curve)
+
+
+def _pools(
+    inputs: UpdateInputs, config: UpdateConfig, judge: Judge, *, guard: bool, pictures: int
+) -> tuple[tuple[TrainingView, ...], ...]:
+    """Street views, and as guard in a 1:1 mix the aerial photos and pictures of the aerial model between them.
+
+    The pictures serve while the aerial set is frozen; later it may become better than they are.
+    """
+    street = street_pool(inputs.ground_views.training, exposures=config.exposures)
+    if not guard:
+        return (street,)
+    above = inputs.aerial_views.training
+    photos = aerial_pool(above, config.guard_weight)
+    width, weight = config.insertion.width, config.guard_weight
+    return (street, photos + guard_pictures(inputs.aerial, above, pictures, width, judge.engine, weight))
 
 
 def seen_by(splats: Splats, views: Split, judge: Judge) -> Bools:

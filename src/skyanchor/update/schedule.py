@@ -14,6 +14,7 @@ from skyanchor.gaussians.parameters import drawn
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.training import TrainConfig, TrainState, start, train, training_fingerprint
 from skyanchor.gaussians.views import TrainingScene
+from skyanchor.photos import PhotoCache
 from skyanchor.types import Floats
 from skyanchor.update.scoring import Judge, Quality
 
@@ -73,6 +74,7 @@ def run_phase(
         state = start(sets, scene, phase.training, device)
         if exposures is not None and len(exposures.maps) == len(state.exposures.maps):
             state = replace(state, exposures=_without_moments(exposures))
+    photos = PhotoCache(phase.training.cache_bytes)
     curve = _held_curve(checkpoint, fingerprint, state.iteration)
     if state.iteration % phase.score_every == 0 and state.iteration > (curve[-1].iteration if curve else 0):
         curve.append(_scored(state, phase, judge))  # killed between a checkpoint and its score
@@ -80,7 +82,7 @@ def run_phase(
         until = state.iteration + phase.score_every - state.iteration % phase.score_every
         state = train(
             state, scene, phase.training, judge.engine, until=until, listener=listen, stage=phase.name,
-            checkpoint=checkpoint, fingerprint=fingerprint,
+            checkpoint=checkpoint, fingerprint=fingerprint, photos=photos,
         )  # fmt: skip
         curve.append(_scored(state, phase, judge))
         if checkpoint is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skyanchor.gaussians.views import TrainingView, aerial_pool
+from skyanchor.gaussians.views import TrainingView
 from skyanchor.scaffold import training
 from skyanchor.types import Sequence, Trajectory, View
 
@@ -36,9 +36,6 @@ def ground_views(sequence: Sequence, trajectory: Trajectory) -> tuple[View, ...]
     return tuple(views)
 
 
-def training_pools(
-    aerial: tuple[View, ...], ground: tuple[View, ...], *, guard: bool, exposures: bool
-) -> tuple[tuple[TrainingView, ...], ...]:
-    """Ground views, each with an exposure of its own, and, as guard, the aerial views in a 1:1 mix."""
-    street = tuple(TrainingView(view, exposure=k if exposures else None) for k, view in enumerate(ground))
-    return (street, aerial_pool(aerial)) if guard else (street,)
+def street_pool(ground: tuple[View, ...], *, exposures: bool) -> tuple[TrainingView, ...]:
+    """Ground views, each with an exposure of its own where wanted."""
+    return tuple(TrainingView(view, exposure=k if exposures else None) for k, view in enumerate(ground))

@@ -30,6 +30,7 @@ class NumbaRasteriser:
         frozen: int = 0,
         background: Tensor | None = None,
         sh_degree: int | None = None,
+        with_depth: bool = True,
     ) -> Rendered:
         """The view of `camera` at `cam_from_world`; see `Rasteriser.render`."""
         n = len(splats.means)

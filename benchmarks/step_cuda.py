@@ -1,0 +1,141 @@
+"""Our training step against bare gsplat (rasterise + L1 + backward + fused Adam) of the same Gaussians, in one run.
+
+    python benchmarks/step_cuda.py [--gaussians 1000000] [--width 1600] [--height 900] [--frozen 0.7] [--profile]
+
+Ours has the whole of it: photo upload, L1 + SSIM, exposure, growth statistics, Adam. The second row freezes a share of
+the Gaussians, as the insertion does; bare gsplat trains all of them. Blocks of steps alternate, medians are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from gsplat import rasterization
+from rasterisers_cuda import street
+
+from skyanchor.gaussians.devices import Engine, load_engine
+from skyanchor.gaussians.splats import Splats, select
+from skyanchor.gaussians.training import TrainConfig, TrainState, start, step
+from skyanchor.gaussians.views import Target, TrainingScene
+from skyanchor.geometry import rigid
+from skyanchor.geometry.cameras import pinhole
+from skyanchor.types import Camera
+
+STEPS, ROUNDS = 20, 7
+
+
+@dataclass
+class Bare:
+    """gsplat as its own example uses it, without strategy."""
+
+    splats: Splats
+    camera: Camera
+    photo: np.ndarray
+
+    def __post_init__(self) -> None:
+        """Put everything on the GPU."""
+        s = self.splats
+        arrays = (s.means, s.quats, s.log_scales, s.logit_opacities, s.sh[:, :1], s.sh[:, 1:])
+        self.leaves = [torch.tensor(np.ascontiguousarray(a), device="cuda", requires_grad=True) for a in arrays]
+        rates = (1.6e-4, 1e-3, 5e-3, 5e-2, 2.5e-3, 1.25e-4)
+        groups = [{"params": [leaf], "lr": rate} for leaf, rate in zip(self.leaves, rates, strict=True)]
+        self.adam = torch.optim.Adam(groups, eps=1e-15, fused=True)
+        f, _, x, y = self.camera.params
+        self.k = torch.tensor([[[f, 0, x], [0, f, y], [0, 0, 1]]], device="cuda")
+        self.pose = torch.eye(4, device="cuda")[None]
+        self.target = torch.from_numpy(self.photo).cuda().float() / 255.0
+
+    def step(self) -> None:
+        """One step."""
+        means, quats, scales, opacities, dc, rest = self.leaves
+        drawn, _, _ = rasterization(
+            means, quats, scales.exp(), opacities.sigmoid(), torch.cat([dc, rest], dim=1), self.pose, self.k,
+            self.camera.width, self.camera.height, sh_degree=3, packed=False,
+        )  # fmt: skip
+        (drawn[0] - self.target).abs().mean().backward()
+        self.adam.step()
+        self.adam.zero_grad(set_to_none=True)
+
+
+@dataclass
+class Ours:
+    """The product's step; the state goes from step to step."""
+
+    state: TrainState
+    target: Target
+    config: TrainConfig
+    engine: Engine
+
+    def step(self) -> None:
+        """One step."""
+        self.state, _ = step(self.state, self.target, 10.0, self.config, self.engine)
+
+
+def ours(splats: Splats, frozen: int, camera: Camera, photo: np.ndarray, engine: Engine) -> Ours:
+    live = np.arange(len(splats)) < len(splats) - frozen
+    sets = (select(splats, live), select(splats, ~live)) if frozen else (splats,)
+    base = TrainConfig(sh_every=0)
+    config = TrainConfig(sh_every=0, rates=(*base.rates, None) if frozen else base.rates)
+    state = start(sets, TrainingScene(((),), 10.0), config, engine.device)
+    return Ours(state, Target(camera, rigid.identity(), photo, None, None, None), config, engine)
+
+
+def block(one_step: Callable[[], None]) -> float:
+    """Milliseconds per step."""
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    for _ in range(STEPS):
+        one_step()
+    torch.cuda.synchronize()
+    return 1e3 * (time.perf_counter() - begun) / STEPS
+
+
+def profiled(name: str, one_step: Callable[[], None]) -> None:
+    with torch.profiler.profile(activities=list(torch.profiler.supported_activities())) as watch:
+        block(one_step)
+    print(name)
+    print(watch.key_averages().table(sort_by="self_cuda_time_total", row_limit=22, max_name_column_width=60))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gaussians", type=int, default=1_000_000)
+    parser.add_argument("--width", type=int, default=1600)
+    parser.add_argument("--height", type=int, default=900)
+    parser.add_argument("--frozen", type=float, default=0.7, help="share of the Gaussians in the second row")
+    parser.add_argument("--profile", action="store_true", help="print the kernels of a step too")
+    options = parser.parse_args()
+    camera = pinhole(options.width, options.height, 0.8 * options.width)
+    rng = np.random.default_rng(0)
+    photo = rng.integers(0, 256, (options.height, options.width, 3), dtype=np.uint8)
+    engine, splats = load_engine("cuda"), street(options.gaussians)
+    rng.shuffle(rows := np.arange(len(splats)))
+    splats = select(splats, rows)
+    frozen = int(options.frozen * options.gaussians)
+    steps = {
+        "bare gsplat": Bare(splats, camera, photo).step,
+        "ours": ours(splats, 0, camera, photo, engine).step,
+        f"ours, {options.frozen:.0%} frozen": ours(splats, frozen, camera, photo, engine).step,
+    }
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for one in steps.values():
+        block(one)
+    for _ in range(ROUNDS):
+        for name, one in steps.items():
+            times[name].append(block(one))
+    print(f"{options.gaussians} Gaussians, {options.width}x{options.height}, SH 3, {torch.cuda.get_device_name()}")
+    bare = float(np.median(times["bare gsplat"]))
+    for name, taken in times.items():
+        print(f"{name:20s} {np.median(taken):7.2f} ms a step   x {np.median(taken) / bare:.2f}")
+    if options.profile:
+        for name, one in steps.items():
+            profiled(name, one)
+
+
+if __name__ == "__main__":
+    main()
