@@ -36,7 +36,7 @@ from skyanchor.update.ground_points import (
     ground_depth,
     source_views,
 )
-from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene
+from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene, with_iterations
 from skyanchor.update.views import split
 
 
@@ -52,10 +52,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--depth-width", type=int, default=640, help="pixels of the street's depth maps")
     parser.add_argument("--insertion", type=int, help="iterations")
     parser.add_argument("--joint", type=int, help="iterations")
+    parser.add_argument("--score-every", type=int, help="iterations")
+    parser.add_argument("--guard-weight", type=float, help="of the aerial views")
     parser.add_argument("--ablations", action="store_true")
-    parser.add_argument(
-        "--depth-cache", type=Path, help="folder of the street's depth maps: read if there, else written"
-    )
+    parser.add_argument("--depth-cache", type=Path, help="folder for the street's depth: read if there, else written")
     parser.add_argument("--out", type=Path, help="write the trained aerial model here")
     return parser.parse_args()
 
@@ -125,15 +125,18 @@ def aerial_model(scaffold: Scaffold, engine: Engine, options: argparse.Namespace
 
 def settings(engine: Engine, options: argparse.Namespace) -> UpdateConfig:
     config = preset(engine.device)
-    insertion, joint = config.insertion, config.joint
-    assert joint is not None
-    if options.width:
-        insertion, joint = replace(insertion, width=options.width), replace(joint, width=options.width)
-    if options.insertion:
-        insertion = replace(insertion, iterations=options.insertion)
-    if options.joint:
-        joint = replace(joint, iterations=options.joint)
-    return replace(config, insertion=insertion, joint=joint)
+    assert config.joint is not None
+    width = options.width or config.insertion.width
+    insertion, joint = options.insertion or config.insertion.iterations, options.joint or config.joint.iterations
+    config = with_iterations(config, insertion, joint)
+    assert config.joint is not None
+    return replace(
+        config,
+        insertion=replace(config.insertion, width=width),
+        joint=replace(config.joint, width=width),
+        score_every=options.score_every or config.score_every,
+        guard_weight=options.guard_weight or config.guard_weight,
+    )
 
 
 def spoken() -> object:

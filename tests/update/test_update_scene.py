@@ -154,6 +154,23 @@ def test_a_refinement_that_spoils_the_air_is_rolled_back(world: World) -> None:
     assert any(isinstance(event, Note) and event.warning and "rolled back" in event.text for event in notes)
 
 
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_refinement_goes_back_to_where_the_air_was_still_good(world: World, tmp_path: Path, on_disk: bool) -> None:
+    """Colour rates that rise until they spoil the aerial view: what was good before is kept."""
+    notes: list[Event] = []
+    rates = (Rates().scaled(0.3), replace(Rates().scaled(0.0), sh_dc=4.0), None)
+    rising = replace(quick().joint, iterations=100, warmup=1000, rates=rates)  # type: ignore[type-var]
+    result = update_scene(
+        inputs_of(world), quick(joint=rising), world.engine, notes.append, tmp_path if on_disk else None
+    )
+    assert not result.rolled_back
+    assert result.change.moved.any()
+    assert result.after.aerial_psnr > result.before.aerial_psnr - 0.1
+    assert result.curves[-1].phase == "joint" and result.curves[-1].iteration in (20, 40, 60, 80)
+    assert result.curves[-1].quality == result.after
+    assert any(isinstance(event, Note) and "back to iteration" in event.text for event in notes)
+
+
 class KilledError(Exception):
     pass
 

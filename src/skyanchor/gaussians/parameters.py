@@ -168,6 +168,16 @@ def _count(step: int, like: Tensor) -> Tensor:
     return torch.full((), step - 1, dtype=torch.float32, device=like.device)
 
 
+def parameters_cloned(parameters: ParameterSet) -> ParameterSet:
+    """A set of its own with the same numbers."""
+
+    def copied(old: Leaves | None) -> Leaves | None:
+        return None if old is None else Leaves(*(value.clone() for value in old))
+
+    values = _leaves([value.detach().clone() for value in parameters.values], grad=not parameters.frozen)
+    return ParameterSet(values, copied(parameters.first), copied(parameters.second), parameters.owner)
+
+
 # --- editing rows -----------------------------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ from skyanchor.gaussians.parameters import (
     drawn,
     means_rate,
     parameter_set,
+    parameters_cloned,
     splats_of,
 )
 from skyanchor.gaussians.splats import Splats
@@ -106,6 +107,16 @@ def start(sets: Sequence[Splats], scene: TrainingScene, config: TrainConfig, dev
     parameters = tuple(parameter_set(one, device, frozen=still) for one, still in zip(sets, frozen, strict=True))
     exposures = exposure.identities(exposure_count(scene.pools), device)
     return TrainState(0, parameters, exposures, no_statistics(len(parameters[0]), device))
+
+
+def cloned(state: TrainState) -> TrainState:
+    """A state of its own with the same numbers, which later steps do not touch."""
+    return TrainState(
+        state.iteration,
+        tuple(parameters_cloned(one) for one in state.sets),
+        Exposures(*(value.clone() for value in state.exposures.__dict__.values())),
+        GrowthStatistics(state.statistics.pull.clone(), state.statistics.seen.clone()),
+    )
 
 
 def step(

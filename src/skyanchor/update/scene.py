@@ -117,6 +117,25 @@ def preset(device: str) -> UpdateConfig:
     return CPU if device == "cpu" else CUDA
 
 
+def _at_least_one(iterations: int, factor: float) -> int:
+    """Iterations times a factor; 0 stays 0."""
+    return max(1, round(iterations * factor)) if iterations else 0
+
+
+def with_iterations(config: UpdateConfig, insertion: int, joint: int) -> UpdateConfig:
+    """The same update, longer or shorter: growth and bands keep their share of the insertion."""
+    whole, growth = config.insertion, config.insertion.growth
+    factor = insertion / whole.iterations
+    if growth is not None:
+        growth = replace(growth, start=round(growth.start * factor), stop=round(growth.stop * factor))
+    shorter = replace(whole, iterations=insertion, growth=growth, sh_every=_at_least_one(whole.sh_every, factor))
+    refinement = config.joint
+    if refinement is not None:
+        share = joint / refinement.iterations
+        refinement = replace(refinement, iterations=joint, warmup=max(50, round(refinement.warmup * share)))
+    return replace(config, insertion=shorter, joint=refinement)
+
+
 @dataclass(frozen=True, eq=False)
 class UpdateInputs:
     """What the update works on, all in the local frame."""
@@ -305,7 +324,8 @@ def _refine(
     order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])
     near, far = select(inserted.aerial, seen), select(inserted.aerial, ~seen)
     pools = _pools(inputs, config, judge, guard=True, pictures=0)
-    phase = Phase("joint", config.joint, config.score_every, config.patience, config.least_gain_db)
+    least = before.aerial_psnr - config.most_aerial_loss_db
+    phase = Phase("joint", config.joint, config.score_every, config.patience, config.least_gain_db, least)
     scene = TrainingScene(pools, inputs.extent)
     sets = (inserted.ground, near, far)
     state, curve = run_phase(sets, inserted.state.exposures, scene, phase, judge, listen, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from skyanchor.events import Listener, Note, Progress
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import drawn
 from skyanchor.gaussians.splats import Splats
-from skyanchor.gaussians.training import TrainConfig, TrainState, start, train, training_fingerprint
+from skyanchor.gaussians.training import TrainConfig, TrainState, cloned, start, train, training_fingerprint
 from skyanchor.gaussians.views import TrainingScene
 from skyanchor.photos import PhotoCache
 from skyanchor.types import Floats
@@ -33,6 +34,8 @@ class Phase:
     patience: int
     """Scores without a gain before the phase ends."""
     least_gain_db: float
+    least_aerial_db: float = 0.0
+    """Held-out aerial PSNR below which the phase does not end if it was above it at an earlier score."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def run_phase(
         state = start(sets, scene, phase.training, device)
         if exposures is not None and len(exposures.maps) == len(state.exposures.maps):
             state = replace(state, exposures=_without_moments(exposures))
-    photos = PhotoCache(phase.training.cache_bytes)
+    photos, kept = PhotoCache(phase.training.cache_bytes), None
     curve = _held_curve(checkpoint, fingerprint, state.iteration)
     if state.iteration % phase.score_every == 0 and state.iteration > (curve[-1].iteration if curve else 0):
         curve.append(_scored(state, phase, judge))  # killed between a checkpoint and its score
@@ -85,12 +88,38 @@ def run_phase(
             checkpoint=checkpoint, fingerprint=fingerprint, photos=photos,
         )  # fmt: skip
         curve.append(_scored(state, phase, judge))
+        if _is_good(curve[-1], phase):
+            kept = _kept(state, checkpoint)
         if checkpoint is not None:
             files.save(_curve_path(checkpoint), Curve(fingerprint, tuple(curve)))
         listen(_progress(curve[-1], phase))
     if state.iteration < phase.training.iterations:
         listen(Note("scene", f"{phase.name} ended at iteration {state.iteration}: the held-out curves are flat"))
-    return state, tuple(curve)
+    good = [k for k, point in enumerate(curve) if _is_good(point, phase)]
+    if not good or good[-1] == len(curve) - 1:
+        return state, tuple(curve)
+    if checkpoint is not None:
+        kept = read_checkpoint(_kept_path(checkpoint), fingerprint, device)
+    assert kept is not None
+    listen(Note("scene", f"{phase.name}: back to iteration {kept.iteration}, later the aerial view lost", warning=True))
+    return kept, tuple(curve[: good[-1] + 1])
+
+
+def _is_good(point: CurvePoint, phase: Phase) -> bool:
+    return phase.least_aerial_db > 0 and point.quality.aerial_psnr >= phase.least_aerial_db
+
+
+def _kept(state: TrainState, checkpoint: Path | None) -> TrainState:
+    """The state as it is now, to come back to: beside its checkpoint, which was just written, or in memory."""
+    if checkpoint is None:
+        return cloned(state)
+    shutil.copyfile(checkpoint, draft := _kept_path(checkpoint).with_suffix(".part"))
+    draft.replace(_kept_path(checkpoint))
+    return state
+
+
+def _kept_path(checkpoint: Path) -> Path:
+    return checkpoint.with_suffix(".kept.npz")
 
 
 def _curve_path(checkpoint: Path) -> Path:
