@@ -17,6 +17,7 @@ from skyanchor.gaussians.training import TrainConfig
 from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
+from skyanchor.scaffold.seeding import thinned
 from skyanchor.types import Bools, Cloud, DepthMap, Floats, Ints
 from skyanchor.update.colours import finer_from_above, in_model_colours, paired_colours, shared_exposure
 from skyanchor.update.floaters import FloaterConfig, floaters, free_space_opinions
@@ -66,6 +67,8 @@ class UpdateConfig:
     """Ground points that aerial views look through are left out; None = keep all."""
     seeds: Literal["dense", "tracks", "random"] = "dense"
     """Where ground Gaussians start: the dense ground cloud, the tracks of the adjustment alone, or anywhere in view."""
+    most_seeds: int = 2_000_000
+    """The dense ground cloud is thinned to about so many points."""
     frozen: bool = True
     """False: the aerial Gaussians move during the insertion too (ablation)."""
     from_scratch: bool = False
@@ -96,15 +99,16 @@ class UpdateConfig:
 
 CPU = UpdateConfig(
     insertion=TrainConfig(
-        iterations=1_400, width=480, coarse_until=(0.3,), rates=(Rates(), None),
-        growth=SplitGrowth(start=300, stop=900, every=150, reset_every=0, most=120_000), sh_degree=1, sh_every=300,
-        checkpoint_every=200,
+        iterations=500, width=480, coarse_until=(0.4,), rates=(Rates(), None),
+        growth=SplitGrowth(start=100, stop=300, every=100, reset_every=0, most=80_000), sh_degree=1, sh_every=100,
+        checkpoint_every=100,
     ),
     joint=TrainConfig(
-        iterations=800, width=480, rates=(Rates(), Rates(), None), growth=None, sh_degree=1,
-        sh_every=0, warmup=100, checkpoint_every=200,
+        iterations=700, width=480, rates=(Rates(), Rates(), None), growth=None, sh_degree=1,
+        sh_every=0, warmup=100, checkpoint_every=100,
     ),
-    score_every=200,
+    most_seeds=60_000,
+    score_every=100,
 )  # fmt: skip
 """Minutes on two cores."""
 
@@ -259,7 +263,7 @@ def _new_points(inputs: UpdateInputs, colour_map: Floats, depth: tuple[DepthMap,
         width = config.insertion.width
         kept &= ~finer_from_above(cloud, inputs.aerial_views.training, depth, width, config.finer_views)
     colors = in_model_colours(cloud.colors[kept], colour_map)
-    return Cloud(cloud.points[kept], cloud.normals[kept], colors, cloud.spacing[kept])
+    return thinned(Cloud(cloud.points[kept], cloud.normals[kept], colors, cloud.spacing[kept]), config.most_seeds)
 
 
 def _random_points(inputs: UpdateInputs, seed: int) -> tuple[Floats, np.ndarray]:
