@@ -22,8 +22,8 @@ class VerdictConfig:
 
     least_support: int = 60
     """Distinct places in the group's images that agree with the aerial photos."""
-    least_ratio: float = 0.30
-    """Agreeing over all cross-view matches of the last round."""
+    least_ratio: float = 0.5
+    """Agreeing over all cross-view matches of the last round: at the right place most of what matches agrees."""
     least_frame_share: float = 0.6
     """Share of the matched frames that see enough of the scaffold on their own."""
     least_frame_support: int = 8
