@@ -174,3 +174,37 @@ def shown(splats: Splats, view: View) -> np.ndarray:
             splat_sets.to_tensors(splats), view.camera, matrix(view.cam_from_world, "cpu")
         )
     return np.asarray(rendered.alpha.numpy())
+
+
+def test_a_weight_on_every_view_changes_neither_growth_nor_steps(truth: Splats, views: tuple[View, ...]) -> None:
+    """Adam does not see the scale of a loss, and growth is asked for by the photo, not by its weight."""
+    config = replace(GROWING, iterations=31)
+    start = (disturbed(truth),)
+    light, heavy = (
+        training.fit(start, TrainingScene((aerial_pool(views, weight),), 6.5), config, engine())[0]
+        for weight in (1.0, 16.0)
+    )
+    assert len(light) == len(heavy) > len(start[0])
+    np.testing.assert_allclose(light.means, heavy.means, atol=2e-3)
+
+
+def test_a_heavier_pool_wins_where_two_contradict(truth: Splats, views: tuple[View, ...]) -> None:
+    """The same poses with bright and with dark photos: the splats go the heavier way."""
+    pixels = [cv2.imread(str(view.path))[..., ::-1] for view in views[:3]]
+    dark = tuple(
+        TrainingView(view, weight=10.0, pixels=np.ascontiguousarray(shown // 2))
+        for view, shown in zip(views, pixels, strict=False)
+    )
+    (after,) = training.fit((truth,), TrainingScene((aerial_pool(views[:3]), dark), 6.5), QUICK, engine())
+    against_dark, against_bright = (score(after, [one], engine(), 64).psnr for one in (dark[0], views[0]))
+    assert against_dark > against_bright + 1.5
+
+
+def test_a_clone_stays_when_the_training_goes_on(truth: Splats, scene: TrainingScene) -> None:
+    state = training.train(training.start((disturbed(truth),), scene, QUICK, "cpu"), scene, QUICK, engine(), until=5)
+    kept = training.cloned(state)
+    before = splats_of(kept.sets[0])
+    training.train(state, scene, QUICK, engine(), until=15)
+    assert same(splats_of(kept.sets[0]), before)
+    again = training.train(kept, scene, QUICK, engine(), until=15)
+    assert again.iteration == 15 and not same(splats_of(again.sets[0]), before)

@@ -87,14 +87,15 @@ def no_statistics(count: int, device: str) -> GrowthStatistics:
     return GrowthStatistics(torch.zeros(count, device=device), torch.zeros(count, device=device))
 
 
-def observe(statistics: GrowthStatistics, rendered: Rendered, width: int, height: int) -> None:
-    """Add one rendered view, after its backward pass, in place."""
+def observe(statistics: GrowthStatistics, rendered: Rendered, width: int, height: int, weight: float = 1.0) -> None:
+    """Add one rendered view, after its backward pass, in place; `weight` is what its loss was multiplied with."""
     import torch
 
     count = len(statistics.pull)
     visible = (rendered.radii[:count] > 0).to(statistics.seen.dtype)
     across, down = rendered.screen_gradients()[:count].unbind(dim=1)
-    statistics.pull.add_(torch.hypot(across * (width / 2.0), down * (height / 2.0)) * visible)
+    half = width / (2.0 * weight), height / (2.0 * weight)
+    statistics.pull.add_(torch.hypot(across * half[0], down * half[1]) * visible)
     statistics.seen.add_(visible)
 
 

@@ -137,7 +137,7 @@ def step(
     loss, squared_error = objective(state, rendered, target, colour_map, extent, config)
     loss.backward()  # type: ignore[no-untyped-call]
     if config.growth is not None:
-        observe(state.statistics, rendered, target.camera.width, target.camera.height)
+        observe(state.statistics, rendered, target.camera.width, target.camera.height, target.weight)
     return _updated(state, target, colour_map, extent, config), StepFigures(loss.detach(), squared_error)
 
 

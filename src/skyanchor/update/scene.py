@@ -131,7 +131,8 @@ def with_iterations(config: UpdateConfig, insertion: int, joint: int) -> UpdateC
     whole, growth = config.insertion, config.insertion.growth
     factor = insertion / whole.iterations
     if growth is not None:
-        growth = replace(growth, start=round(growth.start * factor), stop=round(growth.stop * factor))
+        start = max(round(growth.start * factor), min(growth.start, insertion // 5))
+        growth = replace(growth, start=start, stop=round(growth.stop * factor))
     shorter = replace(whole, iterations=insertion, growth=growth, sh_every=_at_least_one(whole.sh_every, factor))
     refinement = config.joint
     if refinement is not None:
