@@ -160,7 +160,8 @@ def row(name: str, update: SceneUpdate, seconds: float, cpu: float) -> str:
         f"{name:24s} aerial {a.aerial_psnr:6.2f} -> {b.aerial_psnr:6.2f}"
         f"   ground {a.ground_psnr:6.2f} -> {b.ground_psnr:6.2f}"
         f" (raw {b.ground_psnr_raw:5.2f})   SSIM {b.aerial_ssim:.3f} {b.ground_ssim:.3f}"
-        f"   +{len(update.change.ground)} Gaussians, {int(update.change.hidden.sum())} hidden, {seconds:.0f} s ({cpu:.0f} CPU s)"
+        f"   +{len(update.change.ground)} Gaussians, {int(update.change.hidden.sum())} hidden"
+        f"   {seconds:.0f} s, {cpu:.0f} CPU s"
     )
 
 
