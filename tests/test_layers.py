@@ -69,7 +69,11 @@ def test_imports_point_down(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_only_the_command_line_prints_and_nothing_is_pickled(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
+    """A file of foreign weights may be read by an unpickler that finds no classes but those it lists."""
+    tree = ast.parse(path.read_text())
+    listed = any(isinstance(node, ast.FunctionDef) and node.name == "find_class" for node in ast.walk(tree))
+    allowed = {"UnpicklingError", "Unpickler"} if listed else {"UnpicklingError"}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             assert path.name == "cli.py", f"{path.name}:{node.lineno} prints"
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pickle":

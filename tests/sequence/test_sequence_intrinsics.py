@@ -89,4 +89,4 @@ def test_nonsense_in_exif_is_ignored(tmp_path: Path) -> None:
 
 
 def test_guess_follows_the_longer_side() -> None:
-    assert guessed_camera(1280, 720).params[0] == guessed_camera(720, 1280).params[0] == pytest.approx(1536.0)
+    assert guessed_camera(1280, 720).params[0] == guessed_camera(720, 1280).params[0] == pytest.approx(998.4)
