@@ -1,9 +1,9 @@
 """Sequences that do not belong: none of their groups may be accepted.
 
-    python benchmarks/refusals.py --scaffold NAME=DIR:WORK ... --ground NAME=DIR:CAMERA ... [--groups 3]
+    python benchmarks/refusals.py --scaffold NAME=DIR:WORK ... --ground NAME=DIR:CAMERA ... [--groups 3] [--workers 2]
 
 WORK is a folder that `benchmarks/anchors.py --work` prepared. Every sequence is tried on every scaffold of another
-name, and mirrored on its own.
+name, and mirrored on its own; `NAME/2` is another walk through the scene NAME.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
@@ -25,6 +28,9 @@ from skyanchor.anchors.surface import find_ground
 from skyanchor.scaffold import load_scaffold, visibility_graph
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.types import Sequence
+
+SHOWN = ("support", "ratio", "halves", "sigma", "aerial_views")
+"""Figures of a refusal worth a look."""
 
 
 @dataclass(frozen=True)
@@ -55,48 +61,78 @@ def load(walk: Walk, folder: Path) -> Sequence:
     return load_sequence(folder, SequenceConfig(camera=walk.camera, cut=SubmapConfig(submap_length=40)))
 
 
-def accepted_groups(
-    prepared: PreparedScaffold, sequence: Sequence, most: int, label: str, config: AnchorConfig
-) -> tuple[int, int]:
+@dataclass(frozen=True)
+class Pairing:
+    """A walk that does not belong to a scaffold."""
+
+    scaffold: str
+    aerial: Path
+    work: Path
+    walk: Walk
+    mirrored: bool
+    groups: int
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.walk.name}{' mirrored' if self.mirrored else ''} on {self.scaffold}"
+
+
+@lru_cache(maxsize=1)
+def _prepared(aerial: Path, work: Path) -> PreparedScaffold:
+    return prepared_scaffold(aerial, work, AnchorConfig())
+
+
+def tried(pairing: Pairing) -> tuple[int, int]:
+    """(groups accepted, groups tried) of one pairing, a line printed for each."""
+    with tempfile.TemporaryDirectory() as scratch:
+        photos = pairing.walk.folder
+        if pairing.mirrored:
+            photos = mirrored_copy(photos, Path(scratch) / "images")
+        return accepted_groups(_prepared(pairing.aerial, pairing.work), load(pairing.walk, photos), pairing)
+
+
+def accepted_groups(prepared: PreparedScaffold, sequence: Sequence, pairing: Pairing) -> tuple[int, int]:
+    config = AnchorConfig()
     frames = GroundFrames(sequence, config)
     accepted = 0
-    chosen = sequence.groups[:: max(1, len(sequence.groups) // most)][:most]
+    chosen = sequence.groups[:: max(1, len(sequence.groups) // pairing.groups)][: pairing.groups]
     for group in chosen:
         start = time.monotonic()
         result, _ = localise_group(prepared, frames, group, config)
         accepted += result.accepted
         reason = "ACCEPTED" if result.refusal is None else result.refusal.reason
-        tried = ", ".join(a.reason for a in result.attempts)
-        support = result.figures.get("support", 0.0)
-        seconds = time.monotonic() - start
+        attempts = ", ".join(a.reason for a in result.attempts)
+        figures = " ".join(f"{name} {result.figures[name]:.2f}" for name in SHOWN if name in result.figures)
         print(
-            f"{label} frames {group.frames[0]}..: {reason} support {support:.0f} [{tried}] {seconds:.0f} s", flush=True
+            f"{pairing.label} frames {group.frames[0]}..: {reason} {figures} [{attempts}]"
+            f" {time.monotonic() - start:.0f} s",
+            flush=True,
         )
     return accepted, len(chosen)
 
 
+def pairings(scaffolds: list[str], grounds: list[str], groups: int) -> list[Pairing]:
+    walks = [Walk(name, *_folder_and_camera(rest)) for name, rest in (w.split("=", 1) for w in grounds)]
+    found = []
+    for name, rest in (s.split("=", 1) for s in scaffolds):
+        aerial, work = (Path(part) for part in rest.split(":"))
+        found += [Pairing(name, aerial, work, walk, walk.name.split("/")[0] == name, groups) for walk in walks]
+    return found
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scaffold", action="append", required=True)
     parser.add_argument("--ground", action="append", required=True)
     parser.add_argument("--groups", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=1, help="processes")
     given = parser.parse_args()
-    config = AnchorConfig()
-    walks = [Walk(name, *_folder_and_camera(rest)) for name, rest in (w.split("=", 1) for w in given.ground)]
-    wrong, total = 0, 0
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, rest in (s.split("=", 1) for s in given.scaffold):
-            folder, work = rest.split(":")
-            prepared = prepared_scaffold(Path(folder), Path(work), config)
-            for walk in walks:
-                own = walk.name.split("/")[0] == name
-                photos = walk.folder
-                if own:
-                    photos = mirrored_copy(walk.folder, Path(scratch) / walk.name.replace("/", "-"))
-                label = f"{walk.name}{' mirrored' if own else ''} on {name}"
-                accepted, tried = accepted_groups(prepared, load(walk, photos), given.groups, label, config)
-                wrong, total = wrong + accepted, total + tried
-    print(f"{wrong} of {total} groups accepted, 0 expected")
+    work = pairings(given.scaffold, given.ground, given.groups)
+    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
+        counts = list(pool.map(tried, work))
+    wrong, total = (sum(column) for column in zip(*counts, strict=True))
+    print(f"{wrong} of {total} groups of {len(work)} pairings accepted, 0 expected")
 
 
 def _folder_and_camera(text: str) -> tuple[Path, str]:

@@ -5,7 +5,8 @@
 SCENE holds aerial/ (sparse/, images/) and ground/ (images/, truth/). Poses are the true ones, or those of a finished
 run (--run), so that the two can be compared. Without --splats the aerial model is trained first.
 --ablations adds a row per switch: paper's objective, not frozen, no dense points, no BA initialisation, no joint
-refinement, from scratch. CPU seconds are of all threads: two cores busy for a minute are 120.
+refinement, from scratch; --only picks rows by name, so that several processes can share the work (give them the same
+--splats and --depth-cache). CPU seconds are of all threads: two cores busy for a minute are 120.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--joint", type=int, help="iterations")
     parser.add_argument("--score-every", type=int, help="iterations")
     parser.add_argument("--guard-weight", type=float, help="of the aerial views")
+    parser.add_argument("--patience", type=int, help="scores without a gain that end a phase")
     parser.add_argument("--ablations", action="store_true")
+    parser.add_argument("--only", nargs="*", help="names of rows; 'prepare' stops before the update")
     parser.add_argument("--depth-cache", type=Path, help="folder for the street's depth: read if there, else written")
     parser.add_argument("--out", type=Path, help="write the trained aerial model here")
     return parser.parse_args()
@@ -137,6 +140,7 @@ def settings(engine: Engine, options: argparse.Namespace) -> UpdateConfig:
         joint=replace(config.joint, width=width),
         score_every=options.score_every or config.score_every,
         guard_weight=options.guard_weight or config.guard_weight,
+        patience=options.patience or config.patience,
     )
 
 
@@ -199,8 +203,10 @@ def main() -> None:
         aerial, split(scaffold.views), split(views), cloud, some, colors, tuple(maps), scaffold.up, extent, above
     )
     config = settings(engine, options)
-    runs = {"full method": config, **(ablations(config) if options.ablations else {})}
+    runs = {"full method": config, **(ablations(config) if options.ablations or options.only else {})}
     for name, one in runs.items():
+        if options.only is not None and name not in options.only:
+            continue
         begun, cpu = time.perf_counter(), time.process_time()
         result = update_scene(inputs, one, engine, spoken())
         print(row(name, result, time.perf_counter() - begun, time.process_time() - cpu), flush=True)

@@ -14,6 +14,7 @@ SPLATS = "1-splats"
 """Aerial Gaussians, where they are trained here."""
 
 ANCHORS_FILE = "anchors.json"
+ANCHOR_SECONDS_FILE = "anchor_seconds.json"
 TRAJECTORY_FILE = "trajectory.json"
 POINTS_FILE = "points.npz"
 REPORT_FILE = "report.json"
@@ -31,6 +32,22 @@ class AnchorsRecord:
     georef: Georeference
     """Where the frame of the poses lies."""
     anchors: Anchors
+
+
+@dataclass(frozen=True)
+class GroupSeconds:
+    """One look at one anchor group; a group may be looked at again with what its neighbours found."""
+
+    group: int
+    seconds: dict[str, float]
+    """Per step, e.g. `places`, `bridge views`, `adjustment`."""
+
+
+@dataclass(frozen=True)
+class AnchorSeconds:
+    """anchor_seconds.json: apart from the results, which do not depend on the machine."""
+
+    looks: tuple[GroupSeconds, ...]
 
 
 @dataclass(frozen=True, eq=False)

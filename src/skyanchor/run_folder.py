@@ -2,7 +2,7 @@
 
     RUN/1-scaffold/  2-anchors/  3-trajectory/  4-scene/      results, recipe.json in each, written last
     RUN/<stage>/progress/                                     what an unfinished stage has so far
-    RUN/timings.json  log.txt  .state/                        seconds, log, lock and digests: never compared
+    RUN/timings.json  anchor_seconds.json  log.txt  .state/   seconds, log, lock and digests: never compared
     RUN/.state/shared/                                        where it exists: what variants of a run make only once
 
 A stage without recipe.json is unfinished. Its finished units are whole files and are kept; everything else is made

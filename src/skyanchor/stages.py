@@ -214,8 +214,12 @@ def _localised(
         f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, lambda: _places(stage, chosen, sequence.camera, config, executor)
     )
 
+    spent: list[records.GroupSeconds] = []
+
     def verdicts(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
-        return _verdicts(stage, tasks, executor)
+        found = _verdicts(stage, tasks, executor)
+        spent.extend(records.GroupSeconds(t.group.index, v.seconds) for t, v in zip(tasks, found, strict=True))
+        return found
 
     def votes(tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
         return _votes(stage, tasks, executor)
@@ -223,7 +227,9 @@ def _localised(
     def steps(focal: float) -> tuple[Steps, ...]:
         return _steps(stage, len(sequence.frames), focal, executor)
 
-    return localise_all(scaffold, ground, sequence, config, Runners(verdicts, votes, steps), run.listen)
+    anchors = localise_all(scaffold, ground, sequence, config, Runners(verdicts, votes, steps), run.listen)
+    files.save(run.root / records.ANCHOR_SECONDS_FILE, records.AnchorSeconds(tuple(spent)))
+    return anchors
 
 
 def _places(

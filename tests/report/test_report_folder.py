@@ -158,6 +158,6 @@ def _one_group_done(scene: Path, run: Path) -> None:
     progress = run / records.ANCHORS / "progress"
     sequence = load_sequence(scene / "ground", SequenceConfig(camera="PINHOLE,230,230,160,90"))
     files.save(progress / "sequence.json", sequence)
-    files.save(progress / "group-0-abc.npz", GroupVerdict(group, 1.0))
+    files.save(progress / "group-0-abc.npz", GroupVerdict(group, 1.0, {"places": 2.5}))
     back = rigid.centres_in_world([pose.cam_from_world for pose in group.poses])
     assert np.ptp(back[:, 0]) > 1.0

@@ -8,6 +8,7 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.geometry import cameras
 from skyanchor.matching import FeatureCache, Features
 from skyanchor.photos import PhotoCache
+from skyanchor.step_clock import StepClock
 from skyanchor.types import Camera, Photo, Sequence
 
 
@@ -21,6 +22,8 @@ class GroundFrames:
     """Factor on the focal length of the sequence's camera."""
     focal_known: bool = True
     """Whether that is the camera's focal length, or one to be refined."""
+    clock: StepClock = field(default_factory=StepClock)
+    """Where the time goes."""
     _photos: PhotoCache = field(default_factory=lambda: PhotoCache(limit_bytes=256 << 20))
     _ground: FeatureCache = field(init=False)
     _cross: FeatureCache = field(init=False)
@@ -44,15 +47,18 @@ class GroundFrames:
 
     def ground(self, index: int) -> Features:
         """Keypoints for matches between frames, full-resolution pixels."""
-        return self._ground.features(self.photo(index))
+        with self.clock.step("features of frames"):
+            return self._ground.features(self.photo(index))
 
     def cross(self, index: int) -> Features:
         """Features for matches with bridges, full-resolution pixels."""
-        return self._cross.features(self.photo(index))
+        with self.clock.step("features of frames"):
+            return self._cross.features(self.photo(index))
 
     def place(self, index: int) -> Features:
         """Features that vote for places, full-resolution pixels."""
-        return self._place.features(self.photo(index))
+        with self.clock.step("features of frames"):
+            return self._place.features(self.photo(index))
 
 
 def with_focal(camera: Camera, factor: float) -> Camera:

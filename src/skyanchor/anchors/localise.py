@@ -124,10 +124,12 @@ def _rendered_matches(
     bridge_camera = cameras.scaled(camera, min(config.refine.width, camera.width))
     parts: list[CrossMatches] = []
     for k in chosen:
-        bridge = render_bridge(prepared.atlas, bridge_camera, poses[k])
+        with frames.clock.step("bridge views"):
+            bridge = render_bridge(prepared.atlas, bridge_camera, poses[k])
         if bridge.photo.mask is not None and bridge.photo.mask.any():
-            seen = matcher.extract(bridge.photo)
-            parts.append(match_bridge(matcher, k, frames.cross(indices[k]), k, bridge, seen))
+            with frames.clock.step("matches with bridges"):
+                seen = matcher.extract(bridge.photo)
+                parts.append(match_bridge(matcher, k, frames.cross(indices[k]), k, bridge, seen))
     return joined(parts)
 
 
@@ -148,7 +150,9 @@ def _refined(
         chosen = [int(k) for k in spread_voters(len(local.frames), most)]
         poses = solution.cams_from_world
         matches = _rendered_matches(prepared, frames, local.frames, chosen, poses, camera, matcher, config)
-        better = solve_group(sightings(matches, camera), local.cams_from_local, prepared.ground.up, config.refine.solve)
+        with frames.clock.step("group pose"):
+            seen_at = sightings(matches, camera)
+            better = solve_group(seen_at, local.cams_from_local, prepared.ground.up, config.refine.solve)
         support = 0 if better is None else distinct_support(matches, better.inliers, camera.width / 100.0)
         if better is None or support < config.refine.least_support:
             figures = {"support": float(support), "round": float(turn)}
@@ -201,21 +205,23 @@ def _adjusted(
 ) -> Settled:
     """The group against the real aerial photos, and the verdict on it; the solution was made from all of `found`."""
     matches = subset(found, solution.inliers)
-    done = adjust_fixed_aerial(
-        prepared.atlas,
-        camera,
-        local,
-        solution.cams_from_world,
-        solution.world_from_local,
-        matches,
-        config.adjustment,
-        not frames.focal_known,
-    )
+    with frames.clock.step("adjustment"):
+        done = adjust_fixed_aerial(
+            prepared.atlas,
+            camera,
+            local,
+            solution.cams_from_world,
+            solution.world_from_local,
+            matches,
+            config.adjustment,
+            not frames.focal_known,
+        )
     if done is None:
         gone = Refusal("nothing-left", "The aerial photos confirm too few of the matches.")
         seen = _shown(prepared, local, solution.cams_from_world, found, np.zeros(len(found), bool), camera)
         return Settled(None, {}, gone, 0.0, cross_view=seen)
-    halves = compare_halves(matches, local, camera, solution.world_from_local)
+    with frames.clock.step("halves compared"):
+        halves = compare_halves(matches, local, camera, solution.world_from_local)
     matched = len(np.unique(matches.frame))
     figures = measure(done, matches, len(found), matched, local, prepared.ground, camera, halves)
     focal, views = with_focal(camera, done.focal_scale), prepared.scaffold.views
@@ -333,15 +339,17 @@ def _attempt(
     config: AnchorConfig,
 ) -> tuple[Settled, LocalGroup | None]:
     """One rung of the ladder: shape, places, refinement, verdict."""
-    local = _shape(frames, indices, config)
+    with frames.clock.step("shape of the group"):
+        local = _shape(frames, indices, config)
     if isinstance(local, Refusal):
         return Settled(None, local.figures, local, 0.0), None
     camera = with_focal(frames.camera, local.focal_scale)
     if not config.ablation.bridges:
         return _settle_on_photos(prepared, frames, local, camera, config), local
     features = tuple(frames.place(i) for i in local.frames)
-    looks = _looks(prepared, frames, local, config)
-    places = find_places(prepared.index, prepared.ground, local, features, camera, config.places, near, looks)
+    with frames.clock.step("places"):
+        looks = _looks(prepared, frames, local, config)
+        places = find_places(prepared.index, prepared.ground, local, features, camera, config.places, near, looks)
     if not config.ablation.metric_alignment:
         return _unaligned(places, config), local
     settled = _try_places(prepared, frames, local, places, camera, matcher, config)
@@ -365,7 +373,8 @@ def _with_its_focal(
             break
         total *= settled.done.focal_scale
         frames.focal = start * total
-        shape = _shape(frames, local.frames, config)
+        with frames.clock.step("shape of the group"):
+            shape = _shape(frames, local.frames, config)
         if isinstance(shape, Refusal):
             break
         world_from_local = similarity.align_cameras(shape.cams_from_local, settled.done.cams_from_world)

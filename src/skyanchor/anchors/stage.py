@@ -52,6 +52,8 @@ class GroupVerdict:
     localised: LocalisedGroup
     focal_scale: float
     """Focal length found over the one assumed."""
+    seconds: dict[str, float]
+    """Per step of the work on it."""
 
 
 StepRunner: TypeAlias = Callable[[float], tuple[Steps, ...]]
@@ -145,7 +147,8 @@ def _initial_priors(frames: AnchorGroup, config: AnchorConfig, gps: dict[int, Ne
 def localise_task(prepared: PreparedScaffold, frames: GroundFrames, task: GroupTask) -> GroupVerdict:
     """The verdict on one task; `frames` takes on its focal length."""
     frames.focal, frames.focal_known = task.focal, task.focal_known
-    return GroupVerdict(*localise_group(prepared, frames, task.group, frames.config, task.near))
+    found = localise_group(prepared, frames, task.group, frames.config, task.near)
+    return GroupVerdict(*found, frames.clock.take())
 
 
 def localise_prepared(
@@ -158,7 +161,7 @@ def localise_prepared(
         verdicts: list[GroupVerdict] = []
         for task in tasks:
             verdicts.append(localise_task(prepared, frames, task))
-            listen(Progress("anchors", "localise groups", len(verdicts), len(tasks), verdicts[-1].localised.figures))
+            listen(Progress("anchors", "localise groups", len(verdicts), len(tasks), verdicts[-1].seconds))
         return tuple(verdicts)
 
     def vote(tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
