@@ -5,8 +5,8 @@
 SCENE holds aerial/ (sparse/, images/) and ground/ (images/, truth/). Poses are the true ones, or those of a finished
 run (--run), so that the two can be compared. Without --splats the aerial model is trained first.
 --ablations adds a row per switch: paper's objective, not frozen, no dense points, no BA initialisation, no joint
-refinement, from scratch; --only picks rows by name, so that several processes can share the work (give them the same
---splats and --depth-cache). CPU seconds are of all threads: two cores busy for a minute are 120.
+refinement, no insertion, from scratch; --only picks rows by name, so that several processes can share the work (give
+them the same --splats and --depth-cache). CPU seconds are of all threads: two cores busy for a minute are 120.
 """
 
 from __future__ import annotations
@@ -38,7 +38,16 @@ from skyanchor.update.ground_points import (
     ground_depth,
     source_views,
 )
-from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene, with_iterations
+from skyanchor.update.scene import (
+    SceneUpdate,
+    UpdateConfig,
+    UpdateInputs,
+    preset,
+    trained_from_scratch,
+    update_scene,
+    with_iterations,
+    without_insertion,
+)
 from skyanchor.update.views import split
 
 
@@ -176,7 +185,8 @@ def ablations(config: UpdateConfig) -> dict[str, UpdateConfig]:
         "no dense points": replace(config, seeds="tracks"),
         "no BA initialisation": replace(config, seeds="random"),
         "no joint refinement": replace(config, joint=None),
-        "from scratch": replace(config, from_scratch=True),
+        "no insertion": without_insertion(config),
+        "from scratch": trained_from_scratch(config),
     }
 
 

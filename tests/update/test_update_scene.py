@@ -21,7 +21,15 @@ from skyanchor.photos import PhotoCache
 from skyanchor.types import Cloud, DepthMap, Pose, View
 from skyanchor.update.colours import Pairs, shared_exposure
 from skyanchor.update.floaters import FloaterConfig
-from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, hidden_floaters, update_scene
+from skyanchor.update.scene import (
+    SceneUpdate,
+    UpdateConfig,
+    UpdateInputs,
+    hidden_floaters,
+    trained_from_scratch,
+    update_scene,
+    without_insertion,
+)
 from skyanchor.update.schedule import CurvePoint, Phase, is_flat
 from skyanchor.update.scoring import Judge, Quality
 from skyanchor.update.views import Split, split
@@ -124,6 +132,15 @@ def test_street_comes_in_and_the_air_stays(world: World, updated: SceneUpdate) -
     assert (result.change.ground.owner == 1).all()
     phases = [point.phase for point in result.curves]
     assert phases == ["insertion"] * 4 + ["joint"]
+
+
+def test_ablations_get_as_many_iterations_in_all(world: World) -> None:
+    scratch, straight = trained_from_scratch(quick()), without_insertion(quick())
+    assert scratch.insertion.iterations == 100 and scratch.from_scratch
+    assert straight.joint is not None and straight.joint.iterations == 100
+    result = update_scene(inputs_of(world), straight, world.engine)
+    assert {point.phase for point in result.curves} == {"joint"}
+    assert result.after.ground_psnr > result.before.ground_psnr + 2.0
 
 
 def test_exposures_learn_the_darker_street_photos(updated: SceneUpdate) -> None:

@@ -13,6 +13,7 @@ from skyanchor.matching.global_descriptors import MEGALOC, SALAD, AnyDescriptor,
 from skyanchor.matching.needs import check_descriptor, check_matcher
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.scene_stage import resolved_update
+from skyanchor.update.scene import UpdateConfig, trained_from_scratch, without_insertion
 
 Table: TypeAlias = Literal["anchors", "trajectory", "update", "matchers", "descriptors"]
 """Which of the tables a variant belongs to."""
@@ -109,23 +110,24 @@ def _trajectory_without(switches: dict[str, Any]) -> Change:
 
 def update_variants() -> tuple[Variant, ...]:
     """Scene update; the aerial-only row needs no run, see `AERIAL_ONLY`."""
-    rows: tuple[tuple[str, str, dict[str, Any]], ...] = (
-        ("from-scratch", "trained from scratch", {"from_scratch": True}),
-        ("not-frozen", "w/o frozen aerial model", {"frozen": False}),
-        ("no-adjustment-init", "w/o points of the anchored adjustment", {"seeds": "random"}),
-        ("no-joint-refinement", "w/o joint refinement", {"joint": None}),
+    rows: tuple[tuple[str, str, Callable[[UpdateConfig], UpdateConfig]], ...] = (
+        ("from-scratch", "trained from scratch", trained_from_scratch),
+        ("no-insertion", "w/o insertion before the refinement", without_insertion),
+        ("not-frozen", "w/o frozen aerial model", lambda config: replace(config, frozen=False)),
+        ("no-adjustment-init", "w/o points of the anchored adjustment", lambda config: replace(config, seeds="random")),
+        ("no-joint-refinement", "w/o joint refinement", lambda config: replace(config, joint=None)),
+        ("no-guard", "w/o aerial views in the insertion (the paper's)", lambda config: replace(config, guard=False)),
     )
-    return tuple(Variant("update", name, label, _update_without(switches)) for name, label, switches in rows)
+    return tuple(Variant("update", name, label, _update_changed(change)) for name, label, change in rows)
 
 
 AERIAL_ONLY = Variant("update", "aerial-only", "aerial only", lambda config: config)
 """The scene before the update: the full run has drawn its held-out views too."""
 
 
-def _update_without(switches: dict[str, Any]) -> Change:
+def _update_changed(changed: Callable[[UpdateConfig], UpdateConfig]) -> Change:
     def change(config: PipelineConfig) -> PipelineConfig:
-        update = replace(resolved_update(config.scene), **switches)
-        return replace(config, scene=replace(config.scene, update=update))
+        return replace(config, scene=replace(config.scene, update=changed(resolved_update(config.scene))))
 
     return change
 

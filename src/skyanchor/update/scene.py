@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -139,6 +140,22 @@ def with_iterations(config: UpdateConfig, insertion: int, joint: int) -> UpdateC
         share = joint / refinement.iterations
         refinement = replace(refinement, iterations=joint, warmup=max(50, round(refinement.warmup * share)))
     return replace(config, insertion=shorter, joint=refinement)
+
+
+def trained_from_scratch(config: UpdateConfig) -> UpdateConfig:
+    """The ablation without an aerial set: one training on all views, with the iterations of both phases."""
+    joint = config.joint.iterations if config.joint else 0
+    return replace(with_iterations(config, config.insertion.iterations + joint, joint), from_scratch=True)
+
+
+def without_insertion(config: UpdateConfig) -> UpdateConfig:
+    """The ablation without the first phase: new Gaussians go straight into the refinement, iterations as before."""
+    if config.joint is None:
+        raise ValueError("neither insertion nor refinement would be left")
+    whole = config.insertion.iterations + config.joint.iterations
+    longer = with_iterations(config, config.insertion.iterations, whole)
+    untrained = replace(config.insertion, iterations=0)
+    return replace(longer, insertion=untrained, most_aerial_loss_db=math.inf)  # nothing to roll back to
 
 
 @dataclass(frozen=True, eq=False)
