@@ -42,6 +42,7 @@ def prepared_scaffold(
     maps = tuple(load_depth(path) for path in sorted(depth.glob("*.npz")))
     prepared = prepare(scaffold, visibility_graph(scaffold), maps, camera, config, config.prior.near, Told())
     if work is not None:
+        work.mkdir(parents=True, exist_ok=True)
         save_surface(work / "surface.npz", prepared.surface, float(prepared.surface.spacing[0]) / 1.1)
         save_places(work / "places.npz", prepared.index)
     return prepared
