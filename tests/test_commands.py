@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import tyro
 
-from skyanchor import commands, pipeline
+from skyanchor import codec, commands, pipeline
+from skyanchor.anchors.priors import Area, Near
 from skyanchor.cli import main
 from skyanchor.errors import SkyAnchorError
 from skyanchor.executor import Executor, InProcess, Processes
@@ -54,6 +55,23 @@ def test_settings_reach_the_stages(tmp_path: Path) -> None:
     assert executor == Processes(3)
     _call(work, pipeline.CPU, "--out", str(tmp_path / "run"))
     assert work.calls[1][1] == pipeline.CPU and work.calls[1][2] == InProcess()
+
+
+def test_where_the_walk_was_reaches_the_stages(tmp_path: Path) -> None:
+    work, area = _Recorder(), tmp_path / "area.csv"
+    area.write_text("0,0\n40,0\n40,30\n")
+    given = ("--out", str(tmp_path / "run"), "--scaffold", "a", "--ground", "g")
+    _call(work, pipeline.CPU, *given, "--within", str(area))
+    _call(work, pipeline.CPU, *given, "--near", "120,-35,60")
+    _call(work, pipeline.CPU, *given)
+    priors = [config.anchors.prior.near for _, config, _ in work.calls]
+    assert priors == [(Area((((0.0, 0.0), (40.0, 0.0), (40.0, 30.0)),)),), (Near(120.0, -35.0, 60.0),), ()]
+    for _, config, _ in work.calls:
+        assert codec.loads(PipelineConfig, codec.dumps(config)) == config
+    with pytest.raises(SkyAnchorError, match="give one of them"):
+        _call(work, pipeline.CPU, *given, "--within", str(area), "--near", "120,-35,60")
+    with pytest.raises(SkyAnchorError, match="three numbers with commas"):
+        _call(work, pipeline.CPU, *given, "--near", "120,-35")
 
 
 def test_presets_differ_and_are_named() -> None:

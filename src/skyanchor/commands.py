@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import tyro
 
 from skyanchor import files, records
-from skyanchor.anchors.places import Near
+from skyanchor.anchors.area_file import read_area
+from skyanchor.anchors.priors import Near, Prior
 from skyanchor.errors import InputError, SkyAnchorError
 from skyanchor.events import Note
 from skyanchor.executor import Executor, InProcess, Processes
@@ -42,6 +43,7 @@ def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
         splats: Path | None = None,
         camera: str | None = None,
         near: str | None = None,
+        within: Path | None = None,
         preset: Preset = "cpu",
         workers: int = 1,
         redo: bool = False,
@@ -57,6 +59,7 @@ def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
             splats: Aerial Gaussian model, a .ply of the INRIA convention.
             camera: Street camera: MODEL,params in COLMAP order (PINHOLE,fx,fy,cx,cy) or f=900, pixels.
             near: The walk stays within this x,y,radius, metres in the coordinates of the aerial model.
+            within: The walk stays in this area: GeoJSON, or lines of x,y in the coordinates of the aerial model.
             preset: Settings to start from.
             workers: Worker processes; 1 works in this process, 0 takes one per core.
             redo: Replace stages that were made with other settings or inputs.
@@ -64,8 +67,8 @@ def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
         """
         if camera is not None:
             settings = replace(settings, sequence=replace(settings.sequence, camera=camera))
-        if near is not None:
-            prior = replace(settings.anchors.prior, near=(near_place(near),))
+        if near is not None or within is not None:
+            prior = replace(settings.anchors.prior, near=given_priors(near, within))
             settings = replace(settings, anchors=replace(settings.anchors, prior=prior))
         engine: Executor = InProcess() if workers == 1 else Processes(workers)
         with opened(out, redo) as folder:
@@ -74,6 +77,13 @@ def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
             work(folder, inputs, settings, engine)
 
     return command
+
+
+def given_priors(near: str | None, within: Path | None) -> tuple[Prior, ...]:
+    """The priors that `--near` or `--within` gives."""
+    if near is not None and within is not None:
+        raise SkyAnchorError("--near and --within both say where the walk was: give one of them")
+    return (near_place(near),) if near is not None else read_area(within) if within is not None else ()
 
 
 def near_place(text: str) -> Near:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from skyanchor import files, records
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.priors import local_priors
 from skyanchor.executor import Executor
 from skyanchor.matching.needs import check_descriptor, check_matcher
 from skyanchor.run_folder import RunFolder, Stage
@@ -60,11 +61,13 @@ PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}
 
 
 def read_survey(run: RunFolder, inputs: Inputs, config: PipelineConfig) -> Survey:
-    """The aerial model and the street frames; frames of a video are written to RUN/frames."""
-    return Survey(
-        load_scaffold(inputs.aerial, inputs.images, inputs.splats, config.scaffold),
-        load_sequence(inputs.ground, config.sequence, run.root / "frames"),
-    )
+    """The aerial model and the street frames; frames of a video are written to RUN/frames.
+
+    InputError when the area that the walk is said to stay in has nothing to do with the model.
+    """
+    scaffold = load_scaffold(inputs.aerial, inputs.images, inputs.splats, config.scaffold)
+    local_priors(config.anchors.prior.near, scaffold)
+    return Survey(scaffold, load_sequence(inputs.ground, config.sequence, run.root / "frames"))
 
 
 def check_backends(config: PipelineConfig) -> None:

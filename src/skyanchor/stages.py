@@ -13,7 +13,8 @@ from skyanchor.anchors.bridges import Node
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes
 from skyanchor.anchors.odometry import Steps
-from skyanchor.anchors.places import PlaceIndex, choose_nodes, in_local_frame, index_places
+from skyanchor.anchors.places import PlaceIndex, choose_nodes, index_places
+from skyanchor.anchors.priors import local_priors
 from skyanchor.anchors.stage import GroupTask, GroupVerdict, Runners, localise_all
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.events import Note
@@ -197,8 +198,7 @@ def _localised(
 ) -> Anchors:
     """The groups' verdicts; the surface and the described places are made once and kept until the stage is done."""
     scaffold, sequence = survey.scaffold, survey.sequence
-    near = in_local_frame(config.prior.near, scaffold.up, scaffold.georef.offset)
-    config = replace(config, prior=replace(config.prior, near=near))
+    config = replace(config, prior=replace(config.prior, near=local_priors(config.prior.near, scaffold)))
     for name, value in ((jobs.SCAFFOLD, scaffold), (jobs.SEQUENCE, sequence), (jobs.SETTINGS, config)):
         stage.save(f"{PROGRESS}/{name}", value)
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from skyanchor.anchors.places import Near, in_local_frame
 from skyanchor.anchors.solve import Sightings, SolveConfig, solve_group
 from skyanchor.geometry import rigid, similarity
 from skyanchor.types import Pose, Similarity
@@ -95,9 +94,3 @@ def test_same_input_same_output() -> None:
     first, second = (solve_group(seen, local_copy(poses, 2.0), UP, SolveConfig()) for _ in range(2))
     assert first is not None and second is not None
     assert np.array_equal(first.world_from_local.rotation, second.world_from_local.rotation)
-
-
-def test_priors_come_in_the_users_coordinates() -> None:
-    up, offset = np.array([0.0, 0.0, 1.0]), np.array([500_000.0, 4_400_000.0, 30.0])
-    (near,) = in_local_frame((Near(500_120.0, 4_399_965.0, 60.0),), up, offset)
-    assert (near.x, near.y, near.radius) == (120.0, -35.0, 60.0)

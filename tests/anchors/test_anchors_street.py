@@ -13,12 +13,14 @@ from skyanchor.anchors.carry import CarryConfig, carry
 from skyanchor.anchors.config import Ablation, AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.localise import PreparedScaffold, localise_group
-from skyanchor.anchors.places import Near
+from skyanchor.anchors.places import choose_nodes
+from skyanchor.anchors.priors import Area, Near
 from skyanchor.anchors.stage import GroupTask, localise_prepared, localise_task
 from skyanchor.anchors.storage import load_places, load_surface, save_places, save_surface
 from skyanchor.anchors.surface import height_above_ground
+from skyanchor.events import Event, Note
 from skyanchor.geometry import cameras, rigid
-from skyanchor.types import LocalisedGroup, Pose, Sequence
+from skyanchor.types import Georeference, LocalisedGroup, Pose, Sequence
 
 
 def plane_distance(points: np.ndarray) -> np.ndarray:
@@ -120,6 +122,52 @@ def test_a_wrong_prior_refuses_and_a_right_one_helps(prepared: PreparedScaffold,
     assert not away.accepted and not away.poses
     close, _ = localise_group(prepared, frames, group, one_rung(), (Near(0.0, 5.0, 12.0),))
     assert close.accepted
+
+
+def rectangle(x0: float, y0: float, x1: float, y1: float) -> Area:
+    return Area((((x0, y0), (x1, y0), (x1, y1), (x0, y1)),))
+
+
+def test_a_wrong_area_refuses_and_a_right_one_helps(prepared: PreparedScaffold, walk: Sequence) -> None:
+    frames = GroundFrames(walk, small_config())
+    group = walk.groups[0]
+    away, _ = localise_group(prepared, frames, group, one_rung(), (rectangle(190.0, 0.0, 210.0, 5.0),))
+    assert not away.accepted and away.refusal is not None and away.refusal.reason == "no-place"
+    close, _ = localise_group(prepared, frames, group, one_rung(), (rectangle(-7.0, -7.0, 7.0, 17.0),))
+    assert close.accepted and errors(close).max() < 0.25
+
+
+def test_only_places_in_the_area_are_described(prepared: PreparedScaffold) -> None:
+    config = small_config().places
+    everywhere = choose_nodes(prepared.ground, prepared.scaffold.points, (), config)
+    area = rectangle(-7.0, -7.0, 7.0, 17.0)
+    inside = choose_nodes(prepared.ground, prepared.scaffold.points, (area,), config)
+    eyes = np.array([node.eye for node in inside])
+    assert 6 <= len(inside) < 0.7 * len(everywhere)
+    assert (eyes[:, 1] > -7.0 - area.margin).all() and (eyes[:, 1] < 17.0 + area.margin).all()
+
+
+def test_exif_narrows_the_search_but_never_moves_a_pose(prepared: PreparedScaffold, walk: Sequence) -> None:
+    """Positions 15 m off, within the radius, give the same poses; those that no group bears out are dropped."""
+    config = one_rung()
+    there = replace(prepared, scaffold=replace(prepared.scaffold, georef=Georeference(np.zeros(3), None, (47, 8, 0))))
+    plain, _ = localise_group(prepared, GroundFrames(walk, config), walk.groups[0], config)
+    assert plain.accepted
+
+    def with_exif(north: float, radius: float) -> tuple[LocalisedGroup, list[str]]:
+        place = (47.0 + north / 111_170.0, 8.0, 0.0)
+        sequence = replace(walk, gps=(place,) * len(walk.frames), groups=walk.groups[:1])
+        prior, heard = replace(config.prior, gps_radius=radius), list[Event]()
+        found = localise_prepared(there, sequence, replace(config, prior=prior), heard.append)
+        return found.groups[0], [event.text for event in heard if isinstance(event, Note)]
+
+    near, told = with_exif(15.0, 25.0)
+    assert told == ["EXIF positions of 14 frames narrow their search to 25 m"]
+    wrong, told_wrong = with_exif(38.0, 6.0)
+    assert told_wrong[1:] == ["no group was found where EXIF says: all are looked for without it"]
+    for group in (near, wrong):
+        assert group.accepted and errors(group).max() < 0.25
+        assert np.abs(errors(group) - errors(plain)).max() < 0.1
 
 
 @pytest.mark.parametrize("which", ["mirrored", pytest.param("elsewhere", marks=pytest.mark.slow)])

@@ -17,11 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import paper_street
 
 from skyanchor import records
+from skyanchor.anchors.priors import LON_LAT, Area
 from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import evaluate_run, write_metrics
 from skyanchor.executor import Executor, InProcess, Processes
 from skyanchor.matching import Sift
-from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
+from skyanchor.pipeline import Inputs, PipelineConfig, read_survey, run_anchors
 from skyanchor.report.folder import write_report
 from skyanchor.run_folder import RunFolder, Stage
 from skyanchor.scaffold import load_scaffold
@@ -117,6 +118,20 @@ def test_workers_after_a_kill_give_the_same_bytes(scene: Path, recovered: Path, 
     assert not (tmp_path / "3-trajectory/recipe.json").exists()
     recover(scene, tmp_path, Processes(workers=2, threads=1))
     assert _results(tmp_path) == _results(recovered)
+
+
+def test_an_area_elsewhere_is_told_before_any_work(scene: Path, tmp_path: Path) -> None:
+    inputs = Inputs(scene / "aerial", scene / "ground")
+    on_earth = Area((((8.0, 47.0), (8.001, 47.0), (8.001, 47.001)),), LON_LAT)
+    far = Area((((900.0, 0.0), (950.0, 0.0), (950.0, 50.0)),))
+    wrong = {"does not say where on Earth": on_earth, "holds nothing of the aerial model": far}
+    with RunFolder(tmp_path) as run:
+        for told, area in wrong.items():
+            prior = replace(CONFIG.anchors.prior, near=(area,))
+            config = replace(CONFIG, anchors=replace(CONFIG.anchors, prior=prior))
+            with pytest.raises(InputError, match=told):
+                run_anchors(run, inputs, config, InProcess())
+    assert not (tmp_path / records.SCAFFOLD).exists()
 
 
 def test_the_geometry_stage_leaves_depth_near_the_truth(scene: Path, tmp_path: Path) -> None:

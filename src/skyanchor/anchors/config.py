@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from skyanchor.anchors.adjustment import AdjustmentConfig
 from skyanchor.anchors.bridges import BridgeConfig
 from skyanchor.anchors.local import LocalConfig
-from skyanchor.anchors.places import Near, PlacesConfig
+from skyanchor.anchors.places import PlacesConfig
+from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.surface import SurfaceConfig
 from skyanchor.anchors.verdict import VerdictConfig
@@ -71,10 +72,10 @@ class LadderConfig:
 class PriorConfig:
     """What narrows the search."""
 
-    near: tuple[Near, ...] = ()
-    """Given by the user: the sequence stays within one of these."""
+    near: tuple[Prior, ...] = ()
+    """Given by the user: the sequence stays within one of these circles and areas."""
     gps_radius: float = 25.0
-    """Error of EXIF positions, metres."""
+    """Error of EXIF positions at most, metres; 0 ignores them."""
 
 
 @dataclass(frozen=True)

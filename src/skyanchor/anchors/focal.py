@@ -9,7 +9,8 @@ import numpy as np
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.local import LocalGroup, PairMatcher, reconstruct_local
-from skyanchor.anchors.places import Near, PlaceIndex, find_places
+from skyanchor.anchors.places import PlaceIndex, find_places
+from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.surface import Ground
 from skyanchor.matching import Features
 from skyanchor.types import AnchorGroup, Ints
@@ -44,7 +45,7 @@ def vote_focal(
     frames: GroundFrames,
     group: AnchorGroup,
     config: AnchorConfig,
-    near: tuple[Near, ...] = (),
+    near: tuple[Prior, ...] = (),
 ) -> FocalVotes:
     """The group's shape and best place at each focal length that is tried."""
     seen = tuple(frames.ground(i) for i in group.frames)

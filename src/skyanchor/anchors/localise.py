@@ -15,7 +15,6 @@ from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.ladder import rungs
 from skyanchor.anchors.local import LocalGroup, reconstruct_local, single_frame
 from skyanchor.anchors.places import (
-    Near,
     PlaceHypothesis,
     PlaceIndex,
     build_places,
@@ -24,6 +23,7 @@ from skyanchor.anchors.places import (
     load_descriptor,
     spread_voters,
 )
+from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
 from skyanchor.anchors.support import AerialIndex, index_aerial, match_support, seed_of, support_set
@@ -74,7 +74,7 @@ def prepare(
     depth_maps: tuple[DepthMap, ...],
     camera: Camera,
     config: AnchorConfig,
-    near: tuple[Near, ...] = (),
+    near: tuple[Prior, ...] = (),
     listen: Listener = silent,
 ) -> PreparedScaffold:
     """The scaffold made ready for a ground camera; with priors only the places they allow are described."""
@@ -334,7 +334,7 @@ def _attempt(
     prepared: PreparedScaffold,
     frames: GroundFrames,
     indices: tuple[int, ...],
-    near: tuple[Near, ...],
+    near: tuple[Prior, ...],
     matcher: Matcher,
     config: AnchorConfig,
 ) -> tuple[Settled, LocalGroup | None]:
@@ -427,7 +427,7 @@ def localise_group(
     frames: GroundFrames,
     group: AnchorGroup,
     config: AnchorConfig,
-    near: tuple[Near, ...] = (),
+    near: tuple[Prior, ...] = (),
 ) -> tuple[LocalisedGroup, float]:
     """(the verdict on one group, focal scale): the first rung of the ladder that is accepted, or the last refusal."""
     matcher = config.refine.matcher.load()
@@ -456,7 +456,7 @@ def _frame_by_frame(
     prepared: PreparedScaffold,
     frames: GroundFrames,
     group: AnchorGroup,
-    near: tuple[Near, ...],
+    near: tuple[Prior, ...],
     matcher: Matcher,
     config: AnchorConfig,
 ) -> LocalisedGroup:

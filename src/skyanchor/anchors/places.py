@@ -22,8 +22,9 @@ from skyanchor.anchors.bridges import (
 )
 from skyanchor.anchors.evidence import CrossMatches, joined, sightings
 from skyanchor.anchors.local import LocalGroup
+from skyanchor.anchors.priors import Prior, allowed
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
-from skyanchor.anchors.surface import Ground, horizontal_axes
+from skyanchor.anchors.surface import Ground
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.geometry import cameras
 from skyanchor.matching import Features, SparseMatcher, XFeat, match_features
@@ -33,24 +34,6 @@ from skyanchor.types import Bools, Camera, Floats, Floats32, Ints, Photo
 
 VOCABULARY_PHOTOS = 24
 """Aerial photos that a global descriptor's vocabulary is fitted to."""
-
-
-@dataclass(frozen=True)
-class Near:
-    """A prior: the group stands within a radius of a point."""
-
-    x: float
-    """Metres along the scaffold's first horizontal axis (world x when z is up)."""
-    y: float
-    """Metres along its second."""
-    radius: float
-    """Metres."""
-
-
-def in_local_frame(near: tuple[Near, ...], up: Floats, offset: Floats) -> tuple[Near, ...]:
-    """Priors given in the user's coordinates, in the scaffold's: x_local = x_original - offset."""
-    x, y = horizontal_axes(up) @ offset
-    return tuple(replace(one, x=one.x - float(x), y=one.y - float(y)) for one in near)
 
 
 @dataclass(frozen=True)
@@ -173,15 +156,10 @@ def _described(
     return PlaceView(node, features, points[good].astype(np.float32), source[good], described)
 
 
-def _wanted(all_nodes: tuple[Node, ...], ground: Ground, near: tuple[Near, ...]) -> tuple[Node, ...]:
+def _wanted(all_nodes: tuple[Node, ...], ground: Ground, near: tuple[Prior, ...]) -> tuple[Node, ...]:
     """The nodes that some prior allows; all of them without priors."""
-    if not near:
-        return all_nodes
     flat = np.array([node.eye for node in all_nodes]).reshape(-1, 3) @ ground.across.T
-    allowed = np.zeros(len(all_nodes), bool)
-    for one in near:
-        allowed |= np.linalg.norm(flat - np.array([one.x, one.y]), axis=1) <= one.radius
-    return tuple(node for node, good in zip(all_nodes, allowed, strict=True) if good)
+    return tuple(node for node, good in zip(all_nodes, allowed(near, flat), strict=True) if good)
 
 
 def _with_landmarks(all_nodes: tuple[Node, ...], landmarks: Floats, least: int, reach: float) -> tuple[Node, ...]:
@@ -193,7 +171,7 @@ def _with_landmarks(all_nodes: tuple[Node, ...], landmarks: Floats, least: int, 
     return tuple(node for node, count in zip(all_nodes, counts, strict=True) if count >= least)
 
 
-def choose_nodes(ground: Ground, landmarks: Floats, near: tuple[Near, ...], config: PlacesConfig) -> tuple[Node, ...]:
+def choose_nodes(ground: Ground, landmarks: Floats, near: tuple[Prior, ...], config: PlacesConfig) -> tuple[Node, ...]:
     """Where the index's views stand: free ground that priors allow and landmarks surround, within its size."""
     spacing = config.nodes.spacing
     while True:
@@ -235,7 +213,7 @@ def build_places(
     camera: Camera,
     matcher: SparseMatcher,
     config: PlacesConfig,
-    near: tuple[Near, ...] = (),
+    near: tuple[Prior, ...] = (),
     listen: Listener = silent,
     descriptor: GlobalDescriptor | None = None,
 ) -> PlaceIndex:
@@ -246,14 +224,6 @@ def build_places(
         held += describe_nodes(atlas, wanted[start : start + 50], camera, matcher, config, descriptor)
         listen(Progress("anchors", "describe places", min(start + 50, len(wanted)), len(wanted)))
     return index_places(tuple(held), config.centres)
-
-
-def _allowed(index: PlaceIndex, ground: Ground, near: tuple[Near, ...]) -> Bools:
-    if not near:
-        return np.ones(len(index.views), bool)
-    flat = index.eyes @ ground.across.T
-    inside = [np.linalg.norm(flat - np.array([one.x, one.y]), axis=1) <= one.radius for one in near]
-    return np.asarray(np.any(inside, axis=0), dtype=bool)
 
 
 def likeness(index: PlaceIndex, voters: tuple[Features, ...], looks: Floats32 | None = None) -> Floats32:
@@ -268,15 +238,15 @@ def likeness(index: PlaceIndex, voters: tuple[Features, ...], looks: Floats32 | 
 def count_votes(
     index: PlaceIndex,
     voters: tuple[Features, ...],
-    allowed: Bools,
+    free: Bools,
     config: PlacesConfig,
     looks: Floats32 | None = None,
 ) -> tuple[Ints, Floats]:
     """(views, votes): the shortlist by global descriptor, and mutual matches of all voters with each, most first."""
-    if not allowed.any():
+    if not free.any():
         return np.empty(0, np.int64), np.empty(0)
-    like = np.where(allowed, likeness(index, voters, looks), -np.inf)
-    short = np.argsort(-like, kind="stable")[: min(config.shortlist, int(allowed.sum()))]
+    like = np.where(free, likeness(index, voters, looks), -np.inf)
+    short = np.argsort(-like, kind="stable")[: min(config.shortlist, int(free.sum()))]
     votes = np.array(
         [
             sum(len(match_features(f, index.views[int(v)].features, 1.0, config.vote_cosine)) for f in voters)
@@ -350,7 +320,7 @@ def find_places(
     features: tuple[Features, ...],
     camera: Camera,
     config: PlacesConfig,
-    near: tuple[Near, ...] = (),
+    near: tuple[Prior, ...] = (),
     looks: Floats32 | None = None,
 ) -> tuple[PlaceHypothesis, ...]:
     """Places that the whole group's geometry supports, the best supported first; `features` per frame of the group.
@@ -358,8 +328,8 @@ def find_places(
     `looks` are the voters' global descriptors (F, E) by `config.descriptor`, where there is one.
     """
     frames = spread_voters(len(features), config.voters)
-    voters, allowed = tuple(features[int(k)] for k in frames), _allowed(index, ground, near)
-    views, votes = count_votes(index, voters, allowed, config, looks)
+    voters, free = tuple(features[int(k)] for k in frames), allowed(near, index.eyes @ ground.across.T)
+    views, votes = count_votes(index, voters, free, config, looks)
     found: list[PlaceHypothesis] = []
     for members, vote in _seeds(index, views, votes, config):
         matches = _matches_at(index, members, features, frames, camera, config)

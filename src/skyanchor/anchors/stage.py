@@ -14,11 +14,10 @@ from skyanchor.anchors.focal import FocalVotes, elected, vote_focal
 from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.localise import PreparedScaffold, localise_group, prepare
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
-from skyanchor.anchors.places import Near
+from skyanchor.anchors.priors import Near, Prior, gps_priors, local_priors
 from skyanchor.anchors.surface import Ground
 from skyanchor.events import Listener, Note, Progress, silent
 from skyanchor.geometry import cameras, rigid
-from skyanchor.scaffold.georeference import local_from_gps
 from skyanchor.types import (
     AnchorGroup,
     Anchors,
@@ -37,7 +36,7 @@ class GroupTask:
     """One group to be localised, independent of the others."""
 
     group: AnchorGroup
-    near: tuple[Near, ...]
+    near: tuple[Prior, ...]
     """Where it may stand; anywhere when empty."""
     focal: float = 1.0
     """Factor on the focal length of the sequence's camera."""
@@ -71,18 +70,6 @@ class Runners:
     groups: GroupRunner
     focal: FocalRunner
     steps: StepRunner
-
-
-def gps_priors(scaffold: Scaffold, sequence: Sequence, ground: Ground, radius: float) -> dict[int, Near]:
-    """Per frame with an EXIF position inside a georeferenced scaffold, where it must lie."""
-    known = [(i, place) for i, place in enumerate(sequence.gps) if place is not None]
-    if not known:
-        return {}
-    local = local_from_gps(np.array([place for _, place in known]), scaffold.georef)
-    if local is None:
-        return {}
-    flat = local @ ground.across.T
-    return {i: Near(float(xy[0]), float(xy[1]), radius) for (i, _), xy in zip(known, flat, strict=True)}
 
 
 def group_centre(group: LocalisedGroup) -> Floats:
@@ -139,7 +126,7 @@ def neighbour_prior(
     return (min(circles, key=lambda c: c.radius),) if circles else ()
 
 
-def _initial_priors(frames: AnchorGroup, config: AnchorConfig, gps: dict[int, Near]) -> tuple[Near, ...]:
+def _initial_priors(frames: AnchorGroup, config: AnchorConfig, gps: dict[int, Near]) -> tuple[Prior, ...]:
     from_gps = tuple(gps[f] for f in frames.frames if f in gps)
     return from_gps or config.prior.near
 
@@ -184,14 +171,8 @@ def localise_all(
     listen: Listener = silent,
 ) -> Anchors:
     """Verdicts on all groups: each on its own, then against the walk between them."""
-    gps = gps_priors(scaffold, sequence, ground, config.prior.gps_radius)
-    tasks = tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups)
-    focal = 1.0
-    if sequence.focal_sigma > config.focal.vote_above:
-        focal = elected(runners.focal(tasks), config.focal.factors)
-        listen(Note("anchors", f"most agrees at {focal:.2f} of the guessed focal length"))
-    tasks = tuple(replace(task, focal=focal, focal_known=not sequence.camera_is_guess) for task in tasks)
-    verdicts = runners.groups(tasks)
+    gps = gps_priors(scaffold, sequence, ground, config.prior.gps_radius, listen)
+    verdicts, focal = _first_look(sequence, config, gps, runners, listen)
     groups = [verdict.localised for verdict in verdicts]
     if sequence.camera_is_guess:
         focal *= _median_scale(verdicts)
@@ -200,6 +181,23 @@ def localise_all(
         groups = _along_the_walk(ground, groups, focal, sequence, config, runners, listen)
     camera = sequence.camera if focal == 1.0 else with_focal(cameras.undistorted(sequence.camera), focal)
     return Anchors(tuple(groups), camera)
+
+
+def _first_look(
+    sequence: Sequence, config: AnchorConfig, gps: dict[int, Near], runners: Runners, listen: Listener
+) -> tuple[tuple[GroupVerdict, ...], float]:
+    """(a verdict on each group on its own, the focal length of the look); EXIF that no group bears out is dropped."""
+    tasks = tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups)
+    focal = 1.0
+    if sequence.focal_sigma > config.focal.vote_above:
+        focal = elected(runners.focal(tasks), config.focal.factors)
+        listen(Note("anchors", f"most agrees at {focal:.2f} of the guessed focal length"))
+    tasks = tuple(replace(task, focal=focal, focal_known=not sequence.camera_is_guess) for task in tasks)
+    verdicts = runners.groups(tasks)
+    if gps and not any(verdict.localised.accepted for verdict in verdicts):
+        listen(Note("anchors", "no group was found where EXIF says: all are looked for without it"))
+        return _first_look(sequence, config, {}, runners, listen)
+    return verdicts, focal
 
 
 def _median_scale(verdicts: tuple[GroupVerdict, ...]) -> float:
@@ -282,5 +280,6 @@ def localise(
 ) -> Anchors:
     """Stage 1: a verdict on every anchor group of the sequence, poses in the scaffold's frame."""
     config = config or AnchorConfig()
+    config = replace(config, prior=replace(config.prior, near=local_priors(config.prior.near, scaffold)))
     prepared = prepare(scaffold, graph, depth_maps, sequence.camera, config, config.prior.near, listen)
     return localise_prepared(prepared, sequence, config, listen)

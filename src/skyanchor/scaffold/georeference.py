@@ -72,12 +72,12 @@ def local_from_gps(places: Floats, georef: Georeference) -> Floats | None:
     transform = pycolmap.GPSTransform()
     if georef.enu_origin is not None:
         return np.asarray(transform.ellipsoid_to_enu(places, *georef.enu_origin), dtype=np.float64) - georef.offset
-    utm = re.fullmatch(r"EPSG:32([67])(\d\d)", georef.crs or "")
+    utm = re.fullmatch(r"EPSG:(326|327|258)(\d\d)", georef.crs or "")  # 258: ETRS89, within a metre of WGS84
     if utm is None:
         return None
     metres, zone = transform.ellipsoid_to_utm(places)
     northern = bool(np.all(places[:, 0] >= 0))
-    if zone != int(utm[2]) or northern != (utm[1] == "6"):
+    if zone != int(utm[2]) or northern != (utm[1] != "327"):
         return None
     return np.asarray(metres, dtype=np.float64) - georef.offset
 

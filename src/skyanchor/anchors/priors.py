@@ -1,0 +1,157 @@
+"""What is known of where the walk was: circles and areas on the map, in the scaffold's own horizontal coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from skyanchor.anchors.bridges import free_places
+from skyanchor.anchors.surface import Ground, horizontal_axes
+from skyanchor.errors import InputError
+from skyanchor.events import Listener, Note, silent
+from skyanchor.geometry import polygons, rigid
+from skyanchor.scaffold.georeference import local_from_gps, moved_by
+from skyanchor.types import Bools, Floats, Georeference, Scaffold, Sequence
+
+LON_LAT = "EPSG:4326"
+"""Longitude and latitude, WGS84."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """A prior: the group stands within a radius of a point."""
+
+    x: float
+    """Metres along the scaffold's first horizontal axis (world x when z is up)."""
+    y: float
+    """Metres along its second."""
+    radius: float
+    """Metres."""
+
+
+@dataclass(frozen=True)
+class Area:
+    """A prior: the group stands within a polygon."""
+
+    rings: tuple[tuple[tuple[float, float], ...], ...]
+    """Corners, x and y in metres as in `Near`, or longitude and latitude; the outer ring first, then holes."""
+    crs: str | None = None
+    """System of the corners, EPSG:4326 for longitude and latitude; None for the model's own."""
+    margin: float = 6.0
+    """What lies so far outside still counts, metres: maps are drawn by hand, and places are described on a grid."""
+
+
+Prior: TypeAlias = Near | Area
+
+
+def allowed(priors: tuple[Prior, ...], flat: Floats) -> Bools:
+    """(N,), which of the places (N, 2), horizontal coordinates, some prior allows; all of them without priors."""
+    if not priors:
+        return np.ones(len(flat), bool)
+    return np.asarray(np.any([_holds(prior, flat) for prior in priors], axis=0), dtype=bool)
+
+
+def _holds(prior: Prior, flat: Floats) -> Bools:
+    if isinstance(prior, Near):
+        return np.asarray(np.linalg.norm(flat - np.array([prior.x, prior.y]), axis=1) <= prior.radius)
+    rings = [np.array(ring) for ring in prior.rings]
+    return polygons.inside(rings, flat) | (polygons.edge_distance(rings, flat) <= prior.margin)
+
+
+# --- from the user's coordinates to the scaffold's -----------------------------------------------------------------
+
+
+def local_priors(priors: tuple[Prior, ...], scaffold: Scaffold) -> tuple[Prior, ...]:
+    """Priors given in the user's coordinates, in the scaffold's; InputError for an area that has nothing to do with it.
+
+    The user's coordinates are those of the model's files, or of the survey where georef.json tells it: x_local =
+    x_given - offset.
+    """
+    across = horizontal_axes(scaffold.up)
+    local = tuple(_local(prior, scaffold.georef, across) for prior in priors)
+    areas = tuple(prior for prior in local if isinstance(prior, Area))
+    if areas:
+        _refuse_elsewhere(areas, scaffold, across)
+    return local
+
+
+def _local(prior: Prior, georef: Georeference, across: Floats) -> Prior:
+    if isinstance(prior, Near):
+        x, y = _shifted(np.array([[prior.x, prior.y]]), georef, across)[0]
+        return replace(prior, x=float(x), y=float(y))
+    convert = _from_lon_lat if prior.crs == LON_LAT else _shifted
+    if prior.crs not in (None, LON_LAT, georef.crs) and georef.crs is not None:
+        raise InputError(
+            "--within", f"the area is in {prior.crs}, the aerial model in {georef.crs}", "Export it in that system."
+        )
+    rings = [convert(np.array(ring), georef, across) for ring in prior.rings]
+    return replace(prior, rings=tuple(tuple((float(x), float(y)) for x, y in ring) for ring in rings), crs=None)
+
+
+def _shifted(xy: Floats, georef: Georeference, across: Floats) -> Floats:
+    """(N, 2) minus the offset of the model's files, or of the survey if they come nearer to the origin by that."""
+    ways = [xy - across @ offset for offset in (moved_by(georef), georef.offset)]
+    return min(ways, key=lambda way: float(np.abs(way).max()))
+
+
+def _from_lon_lat(corners: Floats, georef: Georeference, across: Floats) -> Floats:
+    height = georef.enu_origin[2] if georef.enu_origin is not None else 0.0
+    places = np.column_stack([corners[:, 1], corners[:, 0], np.full(len(corners), height)])
+    local = local_from_gps(places, georef)
+    if local is None:
+        known = f"lies in {georef.crs}, and not there" if georef.crs else "does not say where on Earth it lies"
+        advice = "Give the area as lines of x,y in the model's own coordinates, or a georef.json beside the model."
+        raise InputError("--within", f"the area is in longitude and latitude, but the aerial model {known}", advice)
+    return np.asarray(local @ across.T)
+
+
+def _refuse_elsewhere(areas: tuple[Area, ...], scaffold: Scaffold, across: Floats) -> None:
+    """InputError when no point of the scaffold (no camera, for one without points) lies in any of the areas."""
+    seen = (
+        scaffold.points if len(scaffold.points) else rigid.centres_in_world([v.cam_from_world for v in scaffold.views])
+    )
+    flat = np.asarray(seen @ across.T, dtype=np.float64)
+    if not allowed(areas, flat).any():
+        shift = across @ moved_by(scaffold.georef)
+        corners = np.array([corner for area in areas for ring in area.rings for corner in ring])
+        raise InputError(
+            "--within",
+            f"the area ({_extent(corners + shift)}) holds nothing of the aerial model ({_extent(flat + shift)})",
+            "Both in the model's coordinates, metres. Are x and y, or longitude and latitude, the wrong way round?",
+        )
+
+
+def _extent(flat: Floats) -> str:
+    (x0, y0), (x1, y1) = flat.min(axis=0), flat.max(axis=0)
+    return f"x {x0:.0f} to {x1:.0f}, y {y0:.0f} to {y1:.0f}"
+
+
+# --- EXIF positions -----------------------------------------------------------------------------------------------
+
+
+def gps_priors(
+    scaffold: Scaffold, sequence: Sequence, ground: Ground, radius: float, listen: Listener = silent
+) -> dict[int, Near]:
+    """Per frame with an EXIF position within `radius` of free ground: the circle it must lie in.
+
+    The listener is told how many there are, and why others are not used. None with a radius of zero.
+    """
+    known = {i: place for i, place in enumerate(sequence.gps) if place is not None and radius > 0.0}
+    local = {i: local_from_gps(np.array([place]), scaffold.georef) for i, place in known.items()}
+    on_map = {i: ground.across @ place[0] for i, place in local.items() if place is not None}
+    if known and not on_map:
+        crs = scaffold.georef.crs
+        why = f"they do not lie in its {crs}" if crs else "it does not say where on Earth it lies"
+        listen(Note("anchors", f"EXIF positions cannot be laid on the aerial model, {why}: they are not used"))
+    free = free_places(ground, 4.0, 0.0) @ ground.across.T
+    if not on_map or not len(free):
+        return {}
+    off = cKDTree(free).query(np.array(list(on_map.values())))[0]
+    inside = [i for i, metres in zip(on_map, off, strict=True) if metres <= radius]
+    held = {i: Near(float(on_map[i][0]), float(on_map[i][1]), radius) for i in inside}
+    beyond = f"; {len(known) - len(held)} lie off the model and are not used" if len(held) < len(known) else ""
+    listen(Note("anchors", f"EXIF positions of {len(held)} frames narrow their search to {radius:g} m{beyond}"))
+    return held
