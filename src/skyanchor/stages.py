@@ -210,6 +210,8 @@ def _localised(
     ground = stage.cached(f"{PROGRESS}/{jobs.GROUND}", Ground, lambda: find_ground(surface), config.surface)
 
     chosen = choose_nodes(ground, scaffold.points, config.prior.near, config.places)
+    if config.prior.near and not chosen:
+        run.listen(Note("anchors", "where the walk was said to be is no ground to stand on", warning=True))
     stage.cached(
         f"{PROGRESS}/{jobs.PLACES}", PlaceIndex, lambda: _places(stage, chosen, sequence.camera, config, executor)
     )

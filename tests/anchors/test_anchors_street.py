@@ -133,6 +133,7 @@ def test_a_wrong_area_refuses_and_a_right_one_helps(prepared: PreparedScaffold, 
     group = walk.groups[0]
     away, _ = localise_group(prepared, frames, group, one_rung(), (rectangle(190.0, 0.0, 210.0, 5.0),))
     assert not away.accepted and away.refusal is not None and away.refusal.reason == "no-place"
+    assert "may stand" in away.refusal.detail
     close, _ = localise_group(prepared, frames, group, one_rung(), (rectangle(-7.0, -7.0, 7.0, 17.0),))
     assert close.accepted and errors(close).max() < 0.25
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from skyanchor.anchors import support
+from skyanchor.anchors.priors import Area, Near
+from skyanchor.anchors.surface import Ground
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, VerifyConfig
-from skyanchor.types import Floats32, Matches, Photo, Pose
+from skyanchor.types import Floats32, Matches, Photo, Pose, View
 
 CAMERA = cameras.pinhole(640, 360, 450.0)
 UP = np.array([0.0, 0.0, 1.0])
@@ -82,16 +85,35 @@ ATLAS = SimpleNamespace(
 FRAME = Photo("-1", np.zeros((4, 4, 3), np.uint8))
 
 
-def seed(order: tuple[int, ...], retrieved: int) -> int | None:
+def seed(order: tuple[int, ...], retrieved: int, among: np.ndarray | None = None) -> int | None:
     matcher = PairNetwork()
     index = support.index_aerial(ATLAS, matcher, Choice(order))  # type: ignore[arg-type]
     seen = matcher.extract(FRAME)
-    return support.seed_of(index, ATLAS, FRAME, seen, CAMERA, matcher, retrieved, VerifyConfig())  # type: ignore[arg-type]
+    given = (index, ATLAS, FRAME, seen, CAMERA, matcher, retrieved, VerifyConfig(), among)
+    return support.seed_of(*given)  # type: ignore[arg-type]
 
 
 def test_the_verified_candidate_is_the_seed() -> None:
     assert seed((0, 3, RIGHT, 1), 3) == RIGHT
     assert seed((0, 3, RIGHT, 1), 2) is None  # the descriptor left the right one out
+
+
+def test_priors_leave_views_that_look_elsewhere_out() -> None:
+    assert seed((0, 3, RIGHT, 1), 2, np.array([1, RIGHT, 3])) == RIGHT  # one that looks elsewhere took a place before
+    assert seed((0, 3, RIGHT, 1), 3, np.array([0, 1, 3])) is None
+    assert seed((0, 3, RIGHT, 1), 3, np.empty(0, np.int64)) is None
+
+
+def test_views_of_an_area_look_at_its_ground() -> None:
+    flat = np.zeros((100, 100))
+    ground = Ground(np.eye(3)[:2], UP, np.array([-50.0, -50.0]), 1.0, flat, np.ones((100, 100), bool))
+    down = [rigid.look_at(np.array([x, 0.0, 30.0]), np.array([x, 0.01, 0.0]), UP) for x in (-40.0, 0.0, 40.0)]
+    views = tuple(View(str(k), Path(str(k)), CAMERA, pose) for k, pose in enumerate(down))  # each sees 43 m across
+    assert support.views_of((), ground, views).tolist() == [0, 1, 2]
+    assert support.views_of((Near(0.0, 0.0, 5.0),), ground, views).tolist() == [1]
+    east = Area((((30.0, -5.0), (45.0, -5.0), (45.0, 5.0), (30.0, 5.0)),))
+    assert support.views_of((east,), ground, views).tolist() == [2]
+    assert support.views_of((Near(0.0, 300.0, 5.0),), ground, views).tolist() == []
 
 
 def test_matches_are_lifted_with_their_own_sigma(monkeypatch: pytest.MonkeyPatch) -> None:

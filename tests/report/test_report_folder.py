@@ -73,7 +73,11 @@ def test_after_the_anchors(scene: Path, run: Path) -> None:
         (0, True, "g002.png"), (1, False, "g008.png"),
     ]  # fmt: skip
     assert [line["agrees"] for line in held["matches"][1]["lines"]] == [False] + [True] * 8
-    assert "--near" in held["groups"][1]["remedy"] and held["groups"][1]["x"] is None
+    assert (
+        "--within" in held["groups"][1]["remedy"]
+        and "--near" in held["groups"][1]["remedy"]
+        and held["groups"][1]["x"] is None
+    )
     assert (run / "plots/trajectory.png").is_file() and not (run / "plots/curves.png").exists()
 
 

@@ -26,7 +26,7 @@ from skyanchor.anchors.places import (
 from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
-from skyanchor.anchors.support import AerialIndex, index_aerial, match_support, seed_of, support_set
+from skyanchor.anchors.support import AerialIndex, index_aerial, match_support, seed_of, support_set, views_of
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.anchors.verdict import compare_halves, honest_covariances, judge, measure
 from skyanchor.events import Listener, Note, silent
@@ -48,6 +48,7 @@ from skyanchor.types import (
     VisibilityGraph,
 )
 
+NO_PLACE = "no-place"
 AMBIGUOUS = "ambiguous-place"
 """Reason of a refusal that only knowledge from outside the group can lift."""
 
@@ -279,7 +280,7 @@ def _try_places(
         doubt = _ambiguous(accepted, settled, config)
         return accepted if doubt is None else replace(accepted, refusal=doubt)
     if not settled:
-        return Settled(None, {}, Refusal("no-place", "No place of the scaffold looks like these frames."), 0.0)
+        return Settled(None, {}, Refusal(NO_PLACE, "No place of the scaffold looks like these frames."), 0.0)
     return max(settled, key=lambda s: s.support)
 
 
@@ -345,7 +346,7 @@ def _attempt(
         return Settled(None, local.figures, local, 0.0), None
     camera = with_focal(frames.camera, local.focal_scale)
     if not config.ablation.bridges:
-        return _settle_on_photos(prepared, frames, local, camera, config), local
+        return _settle_on_photos(prepared, frames, local, near, camera, config), local
     features = tuple(frames.place(i) for i in local.frames)
     with frames.clock.step("places"):
         looks = _looks(prepared, frames, local, config)
@@ -353,6 +354,8 @@ def _attempt(
     if not config.ablation.metric_alignment:
         return _unaligned(places, config), local
     settled = _try_places(prepared, frames, local, places, camera, matcher, config)
+    if near and not places:
+        settled = replace(settled, refusal=Refusal(NO_PLACE, "No place where these frames may stand looks like them."))
     if frames.focal_known or settled.done is None:
         return settled, local
     return _with_its_focal(prepared, frames, local, settled, matcher, config)
@@ -387,7 +390,7 @@ def _with_its_focal(
 def _unaligned(places: tuple[PlaceHypothesis, ...], config: AnchorConfig) -> Settled:
     """The ablation without metric alignment: the best place as it was found."""
     if not places or places[0].support < config.verdict.least_support:
-        return Settled(None, {}, Refusal("no-place", "No place of the scaffold looks like these frames."), 0.0)
+        return Settled(None, {}, Refusal(NO_PLACE, "No place of the scaffold looks like these frames."), 0.0)
     best = places[0]
     poses = best.solution.cams_from_world
     none, nothing = np.empty(0, np.int64), np.empty((0, 3))
@@ -399,7 +402,12 @@ def _unaligned(places: tuple[PlaceHypothesis, ...], config: AnchorConfig) -> Set
 
 
 def _settle_on_photos(
-    prepared: PreparedScaffold, frames: GroundFrames, local: LocalGroup, camera: Camera, config: AnchorConfig
+    prepared: PreparedScaffold,
+    frames: GroundFrames,
+    local: LocalGroup,
+    near: tuple[Prior, ...],
+    camera: Camera,
+    config: AnchorConfig,
 ) -> Settled:
     """The ablation without bridges: aerial photos retrieved, verified and matched directly."""
     matcher = config.paper.matcher.load()
@@ -408,8 +416,9 @@ def _settle_on_photos(
     photos = [frames.photo(i) for i in local.frames]
     seen = tuple(map(matcher.extract, photos))
     most, check = config.paper.retrieved, config.paper.verify
+    among = views_of(near, prepared.ground, prepared.scaffold.views)
     seeds = [
-        seed_of(prepared.aerial, prepared.atlas, photo, features, camera, matcher, most, check)
+        seed_of(prepared.aerial, prepared.atlas, photo, features, camera, matcher, most, check, among)
         for photo, features in zip(photos, seen, strict=True)
     ]
     support = support_set(seeds, prepared.graph, config.paper.near, config.ablation.visibility_graph)
@@ -418,7 +427,7 @@ def _settle_on_photos(
     matches = match_support(prepared.aerial, prepared.atlas, support, seen, matcher)
     solution = solve_group(sightings(matches, camera), local.cams_from_local, prepared.ground.up, config.refine.solve)
     if solution is None:
-        return Settled(None, {}, Refusal("no-place", "The matches agree with no place."), 0.0)
+        return Settled(None, {}, Refusal(NO_PLACE, "The matches agree with no place."), 0.0)
     return _adjusted(prepared, frames, local, solution, matches, camera, config)
 
 
@@ -445,7 +454,7 @@ def localise_group(
             scale = settled.focal * local.focal_scale * settled.done.focal_scale
             accepted = replace(group, frames=kept)
             return LocalisedGroup(accepted, poses, None, settled.figures, tuple(attempts), seen), scale
-        attempts.append(settled.refusal or Refusal("no-place", "No place was found."))
+        attempts.append(settled.refusal or Refusal(NO_PLACE, "No place was found."))
         if attempts[-1].reason == AMBIGUOUS:  # more frames of the same would only hide the other place
             break
     last = attempts.pop()
@@ -470,7 +479,7 @@ def _frame_by_frame(
             poses += _anchor_poses(prepared, settled, local, (i,))
             figures = settled.figures
         else:
-            refusals.append(settled.refusal or Refusal("no-place", "No place was found."))
+            refusals.append(settled.refusal or Refusal(NO_PLACE, "No place was found."))
     refusal = None if poses else refusals[-1]
     return LocalisedGroup(group, tuple(poses), refusal, figures, tuple(refusals))
 

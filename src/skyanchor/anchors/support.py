@@ -9,14 +9,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyanchor.anchors.bridges import AerialAtlas
+from skyanchor.anchors.bridges import AerialAtlas, free_places
 from skyanchor.anchors.evidence import CrossMatches, joined
-from skyanchor.anchors.surface import render_depth
+from skyanchor.anchors.priors import Prior, allowed
+from skyanchor.anchors.surface import Ground, render_depth
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, Matcher, TwoView, VerifyConfig, verify
 from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor, described
 from skyanchor.matching.retrieval import ranked
-from skyanchor.types import Camera, Floats, Floats32, Ints, Photo, VisibilityGraph
+from skyanchor.types import Camera, Floats, Floats32, Ints, Photo, View, VisibilityGraph
+
+GRID_M = 4.0
+"""Between the places on the ground that a view must look at one of, metres."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,17 +50,39 @@ def seed_of(
     matcher: Matcher,
     retrieved: int,
     config: VerifyConfig,
+    among: Ints | None = None,
 ) -> int | None:
-    """The retrieved aerial view with the most two-view inliers, or None when no candidate is verified."""
+    """The retrieved aerial view with the most two-view inliers, or None when no candidate is verified.
+
+    `among` are the views to retrieve from; all of them without it.
+    """
+    among = np.arange(len(index.described)) if among is None else among
     query = index.descriptor.describe(photo)[None]
     best: tuple[int, int] | None = None
-    for j in ranked(query, index.described, retrieved)[0]:
+    for j in among[ranked(query, index.described[among], retrieved)[0]]:
         found = matcher.match_extracted(frame, index.features[int(j)])
         result = verify(found.xy_a, found.xy_b, camera, atlas.photo_camera(int(j)), found.sigma_px, config)
         if isinstance(result, TwoView):
             count = int(result.inliers.sum())
             best = max(best or (0, -1), (count, int(j)))
     return None if best is None else best[1]
+
+
+def views_of(priors: tuple[Prior, ...], ground: Ground, views: tuple[View, ...]) -> Ints:
+    """Indices of the aerial views that look at free ground which the priors allow; all of them without priors."""
+    if not priors:
+        return np.arange(len(views))
+    places = free_places(ground, GRID_M, 0.0)
+    places = places[allowed(priors, places @ ground.across.T)]
+    return np.array([j for j, view in enumerate(views) if _looks_at(view, places)], dtype=np.int64)
+
+
+def _looks_at(view: View, points: Floats) -> bool:
+    """Whether any of the points (N, 3) is before the camera and inside its picture."""
+    in_cam = rigid.apply(view.cam_from_world, points)
+    before = in_cam[in_cam[:, 2] > 0.0]
+    xy = cameras.project(cameras.undistorted(view.camera), before)
+    return bool(((xy > 0) & (xy < np.array([view.camera.width, view.camera.height]))).all(axis=1).any())
 
 
 def support_set(seeds: list[int | None], graph: VisibilityGraph, near: int, use_graph: bool) -> Ints:

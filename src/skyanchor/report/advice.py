@@ -17,7 +17,7 @@ class Advice:
 
 
 _OTHER_FRAMES = "frames with walls and ground in view, not only sky, trees and cars; a sharper or slower video"
-_NEAR = "--near x,y,radius if you know roughly where the walk was; is it inside the flown area at all?"
+_NEAR = "--near x,y,radius or --within AREA if you know roughly where the walk was; is it in the flown area at all?"
 _CALIBRATE = (
     "the camera's calibration, --camera PINHOLE,fx,fy,cx,cy or --camera f=PIXELS: a guessed focal length may be far off"
 )
