@@ -21,6 +21,7 @@ from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.stages import GeometryConfig, Survey, anchors_stage, geometry_stage, trajectory_stage
 from skyanchor.stereo import StereoConfig, TorchStereo
 from skyanchor.trajectory import TrajectoryConfig
+from skyanchor.update.ground_points import GroundPointConfig
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ CPU = PipelineConfig()
 GPU = PipelineConfig(
     geometry=GeometryConfig(stereo=StereoConfig(width=1600, backend=TorchStereo())),
     trajectory=TrajectoryConfig(device="cuda"),
+    scene=SceneConfig(points=GroundPointConfig(stereo=StereoConfig(width=640, backend=TorchStereo()))),
 )
 PAPER = PipelineConfig(sequence=SequenceConfig(cut=SubmapConfig(join_boundaries=False)))
 PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}
