@@ -26,8 +26,10 @@ from skyanchor.update.scene import (
     UpdateConfig,
     UpdateInputs,
     hidden_floaters,
+    most_within,
     trained_from_scratch,
     update_scene,
+    weights_from_above,
     without_insertion,
 )
 from skyanchor.update.schedule import CurvePoint, Phase, is_flat
@@ -227,6 +229,42 @@ def test_floaters_in_the_street_are_hidden(world: World) -> None:
     hidden = hidden_floaters(replace(inputs, depth=maps), FloaterConfig(), judge, before)
     assert hidden[-2:].all()
     assert hidden[:-2].mean() < 0.02
+
+
+def test_of_the_floaters_those_least_seen_from_above_go(world: World) -> None:
+    """A large one that the photos show would cost the aerial view; the small ones beside it still go."""
+    inputs = inputs_of(world)
+    maps = tuple(exact_depth(view, world) for view in inputs.ground_views.training)
+    places = np.array([[0.0, 1.0, 1.5], [0.3, 1.0, 1.4], [0.1, 1.2, 1.4]])
+    blobs = splats_from_points(places, np.full((3, 3), 255, np.uint8), sh_degree=0)
+    scales = np.log(np.array([0.02, 0.02, 0.4], np.float32))[:, None].repeat(3, axis=1)
+    inputs = replace(inputs, aerial=concat([inputs.aerial, replace(blobs, log_scales=scales)]), depth=maps)
+    above = replace(
+        inputs.aerial_views,
+        held_out=tuple(
+            photograph(view.path.with_name(f"blob-{k}.png"), inputs.aerial, view.cam_from_world, world.engine, 1.0, k)
+            for k, view in enumerate(inputs.aerial_views.held_out)
+        ),
+    )
+    judge = Judge(above.held_out, (), (), 64, world.engine, PhotoCache())
+    weights = weights_from_above(inputs.aerial, inputs.aerial_views, judge)
+    assert weights[-1] > 10 * weights[-3:-1].max()
+    before = judge.aerial_psnr(to_tensors(inputs.aerial))
+    hidden = hidden_floaters(inputs, FloaterConfig(), judge, before)
+    assert hidden[-3:].tolist() == [True, True, False]
+
+
+def test_the_most_that_can_be_hidden_is_found_by_halving() -> None:
+    asked: list[int] = []
+
+    def loss(count: int) -> float:
+        asked.append(count)
+        return 0.0 if count <= 700 else 1.0
+
+    assert 684 <= most_within(1000, loss, 0.05) <= 700
+    assert len(asked) == 7
+    assert most_within(1000, lambda count: 0.0, 0.05) == 1000
+    assert most_within(1000, lambda count: 1.0, 0.05) == 0
 
 
 def test_flat_curves_end_a_phase() -> None:

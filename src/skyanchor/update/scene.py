@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,7 +16,7 @@ from skyanchor.gaussians.parameters import Rates, drawn, splats_of
 from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.training import TrainConfig
-from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool
+from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool, load_target, matrix
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold.seeding import thinned
@@ -230,20 +231,54 @@ def update_scene(
 def hidden_floaters(
     inputs: UpdateInputs, config: FloaterConfig | None, judge: Judge, aerial_psnr: float, listen: Listener = silent
 ) -> Bools:
-    """(N,), aerial Gaussians in verified free space, as many as the held-out aerial views can do without."""
-    nothing = np.zeros(len(inputs.aerial), np.bool_)
+    """(N,), aerial Gaussians in verified free space, as many as the held-out aerial views can do without.
+
+    Those that aerial views show least go first.
+    """
+    hidden = np.zeros(len(inputs.aerial), np.bool_)
     if config is None or not inputs.depth:
-        return nothing
-    opinions = free_space_opinions(inputs.aerial.means, inputs.depth, config)
-    for stricter in (1, 2, 4):
-        hidden = floaters(opinions, config) & (opinions.through >= stricter * config.least_views)
-        if not hidden.any():
-            break
-        loss = aerial_psnr - judge.aerial_psnr(to_tensors(select(inputs.aerial, ~hidden), judge.engine.device))
-        if loss <= config.most_aerial_loss_db:
-            listen(Note("scene", f"{int(hidden.sum())} aerial floaters hidden, {loss:+.3f} dB from the air"))
-            return hidden
-    return nothing
+        return hidden
+    found = np.flatnonzero(floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config))
+    if not len(found):
+        return hidden
+    weight = weights_from_above(inputs.aerial, inputs.aerial_views, judge)[found]
+    order = found[np.argsort(weight, kind="stable")]
+
+    def loss(count: int) -> float:
+        kept = np.ones(len(inputs.aerial), np.bool_)
+        kept[order[:count]] = False
+        return aerial_psnr - judge.aerial_psnr(to_tensors(select(inputs.aerial, kept), judge.engine.device))
+
+    count = most_within(len(order), loss, config.most_aerial_loss_db)
+    hidden[order[:count]] = True
+    listen(Note("scene", f"{count} of {len(order)} aerial Gaussians in verified free space hidden"))
+    return hidden
+
+
+def most_within(total: int, loss: Callable[[int], float], limit: float, halvings: int = 6) -> int:
+    """The largest count that loses at most `limit`, to total / 2^halvings; `loss` grows with the count."""
+    if loss(total) <= limit:
+        return total
+    low, high = 0, total
+    for _ in range(halvings):
+        middle = (low + high) // 2
+        low, high = (middle, high) if loss(middle) <= limit else (low, middle)
+    return low
+
+
+def weights_from_above(splats: Splats, views: Split, judge: Judge) -> Floats:
+    """(N,), how much the aerial training views show of each Gaussian: Σ over pixels of its blending weight.
+
+    A pixel is Σ w c, so its derivative by a Gaussian's colour is that weight.
+    """
+    tensors = to_tensors(splats, judge.engine.device)
+    tensors.sh.requires_grad_(True)
+    for view in views.training:
+        target = load_target(judge.photos, TrainingView(view), max(64, judge.width // 2))
+        pose = matrix(target.cam_from_world, judge.engine.device)
+        judge.engine.rasteriser.render(tensors, target.camera, pose).rgb.sum().backward()
+    assert tensors.sh.grad is not None
+    return tensors.sh.grad[:, 0].sum(dim=-1).cpu().numpy().astype(np.float64)
 
 
 def ground_seeds(inputs: UpdateInputs, colour_map: Floats, depth: tuple[DepthMap, ...], config: UpdateConfig) -> Splats:
@@ -379,8 +414,6 @@ def _pools(
 def seen_by(splats: Splats, views: Split, judge: Judge) -> Bools:
     """(N,), Gaussians that at least one ground training view draws."""
     import torch
-
-    from skyanchor.gaussians.views import TrainingView, load_target, matrix
 
     tensors = to_tensors(splats, judge.engine.device)
     seen = torch.zeros(len(splats), dtype=torch.bool, device=judge.engine.device)
