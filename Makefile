@@ -12,7 +12,7 @@ FOCAL_town := 457
 RUN := out/$(SCENE)-run
 
 demo: out/$(SCENE)/scene.json
-	$(BIN)/skyanchor update --scaffold out/$(SCENE)/aerial --ground out/$(SCENE)/ground --out $(RUN) --workers 0 --camera f=$(FOCAL_$(SCENE)) --geometry.stereo.width 480
+	$(BIN)/skyanchor update --scaffold out/$(SCENE)/aerial --ground out/$(SCENE)/ground --out $(RUN) --camera f=$(FOCAL_$(SCENE)) --geometry.stereo.width 480
 	$(BIN)/skyanchor evaluate $(RUN) --truth out/$(SCENE)/ground/truth
 	$(BIN)/skyanchor report $(RUN) --truth out/$(SCENE)/ground/truth
 	@echo "Open $(RUN)/report.html, or: $(BIN)/skyanchor view $(RUN)"

@@ -11,7 +11,7 @@ from skyanchor import codec, commands, pipeline
 from skyanchor.anchors.priors import Area, Near
 from skyanchor.cli import main
 from skyanchor.errors import SkyAnchorError
-from skyanchor.executor import Executor, InProcess, Processes
+from skyanchor.executor import Executor, InProcess, Processes, executor_of
 from skyanchor.pipeline import Inputs, PipelineConfig
 from skyanchor.run_folder import RunFolder
 
@@ -53,8 +53,10 @@ def test_settings_reach_the_stages(tmp_path: Path) -> None:
     assert config.sequence.camera == "f=900" and config.trajectory.tail_window == 5
     assert config.geometry == pipeline.GPU.geometry and config.trajectory.device == "cuda"
     assert executor == Processes(3)
-    _call(work, pipeline.CPU, "--out", str(tmp_path / "run"))
+    _call(work, pipeline.CPU, "--out", str(tmp_path / "run"), "--workers", "1")
     assert work.calls[1][1] == pipeline.CPU and work.calls[1][2] == InProcess()
+    _call(work, pipeline.CPU, "--out", str(tmp_path / "run"))
+    assert work.calls[2][2] == executor_of(0)
 
 
 def test_where_the_walk_was_reaches_the_stages(tmp_path: Path) -> None:

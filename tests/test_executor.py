@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from skyanchor import executor
 from skyanchor.errors import InputError, SkyAnchorError
 from skyanchor.events import Event, Listener, Note, Progress
-from skyanchor.executor import Executor, InProcess, Job, Processes, WorkerError
+from skyanchor.executor import Executor, InProcess, Job, Processes, WorkerError, executor_of, usual_workers
 
 ENGINES = [InProcess(), Processes(workers=2)]
 
@@ -100,7 +101,7 @@ def test_a_job_must_be_importable_and_plain() -> None:
         Job.of(lambda listen: None)
     with pytest.raises(TypeError, match="JSON"):
         Job.of(square, number=object())
-    assert Processes().run([]) == []
+    assert Processes(2).run([]) == []
     note = Job.of(refuse, note=Note("test", "words"))
     assert note.arguments == {"note": {"stage": "test", "text": "words", "warning": False}}
 
@@ -124,3 +125,20 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     parent.wait()
     time.sleep(2.5)
     assert not target.exists()
+
+
+def test_workers_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "_cores", lambda: 16)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": (64 << 30) // 4096}
+    monkeypatch.setattr(executor.os, "sysconf", sizes.__getitem__)
+    assert usual_workers() == 16
+    sizes["SC_PHYS_PAGES"] = (16 << 30) // 4096
+    assert usual_workers() == 4
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda: (1 << 30, 12 << 30))
+    assert usual_workers() == 2
+    sizes["SC_PHYS_PAGES"] = (2 << 30) // 4096
+    assert usual_workers() == 1
+    assert executor_of(0) == InProcess() == executor_of(1)
+    assert executor_of(3) == Processes(3)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import tyro
 
-from skyanchor import files, records
+from skyanchor import files, records, weights
 from skyanchor.anchors.area_file import read_area
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.errors import InputError, SkyAnchorError
 from skyanchor.events import Note
-from skyanchor.executor import Executor, InProcess, Processes
+from skyanchor.executor import Executor, executor_of
 from skyanchor.pipeline import Inputs, PipelineConfig, Preset
-from skyanchor.report.progress import display, every, log_file
+from skyanchor.report.progress import display, every, log_file, spoken
 from skyanchor.run_folder import STATE, RunFolder
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
         near: str | None = None,
         within: Path | None = None,
         preset: Preset = "cpu",
-        workers: int = 1,
+        workers: int = 0,
         redo: bool = False,
         settings: Settings = default,
     ) -> None:
@@ -61,7 +61,7 @@ def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
             near: The walk stays within this x,y,radius, metres in the coordinates of the aerial model.
             within: The walk stays in this area: GeoJSON, or lines of x,y in the coordinates of the aerial model.
             preset: Settings to start from.
-            workers: Worker processes; 1 works in this process, 0 takes one per core.
+            workers: Worker processes; 1 works in this process, 0 takes one per core as memory allows.
             redo: Replace stages that were made with other settings or inputs.
             settings: Settings of the stages.
         """
@@ -70,7 +70,7 @@ def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
         if near is not None or within is not None:
             prior = replace(settings.anchors.prior, near=given_priors(near, within))
             settings = replace(settings, anchors=replace(settings.anchors, prior=prior))
-        engine: Executor = InProcess() if workers == 1 else Processes(workers)
+        engine = executor_of(workers)
         with opened(out, redo) as folder:
             inputs = remembered(out, scaffold, ground, images, splats)
             files.save(out / STATE / SETTINGS, settings)
@@ -98,7 +98,12 @@ def near_place(text: str) -> Near:
 @contextmanager
 def opened(root: Path, redo: bool) -> Iterator[RunFolder]:
     """The run folder with progress on stderr and in log.txt."""
-    with display(sys.stderr) as show, log_file(root) as log, RunFolder(root, redo, every(show, log)) as run:
+    with (
+        display(sys.stderr) as show,
+        log_file(root) as log,
+        spoken(weights.__name__, show),
+        RunFolder(root, redo, every(show, log)) as run,
+    ):
         yield run
 
 
@@ -164,11 +169,11 @@ def ablated(
     from skyanchor.evaluation import ablate, ablation_tables, perceptual
 
     variants = ablate.chosen_variants(root, *map(_words, chosen))
-    config, weights = remembered_settings(root), perceptual.find_weights()
-    engine: Executor = InProcess() if workers == 1 else Processes(workers)
+    config, lpips_weights = remembered_settings(root), perceptual.find_weights()
+    engine = executor_of(workers)
     with opened(root, False) as run:
         inputs = remembered(root, None, None, None, None)
-        lpips = weights.load() if weights is not None else None
+        lpips = lpips_weights.load() if lpips_weights is not None else None
         record = ablate.ablate(ablate.Subject(run, inputs, config, engine, truth.resolve(), lpips, redo), variants)
         files.write_bytes(root / ABLATIONS, ablation_tables.markdown(record).encode())
     return record, root / ABLATIONS

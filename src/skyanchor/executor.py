@@ -40,6 +40,12 @@ THREAD_VARIABLES = (
 """What numpy, torch, numba and OpenCV read when they start."""
 
 
+WORKER_BYTES = 3 << 30
+"""Memory that a worker may need: measured up to 2.2 GB in the anchor stage."""
+CUDA_WORKER_BYTES = 5 << 30
+"""GPU memory that a worker may need: measured up to 4.6 GB for depth of photos 1024 pixels wide."""
+
+
 class WorkerError(SkyAnchorError):
     """A job ended without a result."""
 
@@ -94,8 +100,8 @@ class InProcess:
 class Processes:
     """Several worker processes, each with a fair share of the cores."""
 
-    workers: int = 0
-    """Worker processes; 0 = one per core."""
+    workers: int
+    """Worker processes."""
     threads: int = 0
     """Threads per worker; 0 = cores / workers."""
 
@@ -103,12 +109,29 @@ class Processes:
         """The jobs' results in order; events reach the listener on the caller's thread."""
         if not jobs:
             return []
-        workers = min(self.workers or _cores(), len(jobs))
+        workers = min(self.workers, len(jobs))
         environment = worker_environment(self.threads or max(1, _cores() // workers))
         with ExitStack() as stack:
             messages: queue.Queue[_Message] = queue.Queue()
             pool = [stack.enter_context(_Worker(number, environment, messages)) for number in range(workers)]
             return _drive(pool, jobs, messages, listen, done)
+
+
+def usual_workers() -> int:
+    """One worker per core, fewer where they would not fit into the memory of the machine or of its GPU."""
+    import torch
+
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    fitting = int(0.75 * memory / WORKER_BYTES)
+    if torch.cuda.is_available():
+        fitting = min(fitting, int(torch.cuda.mem_get_info()[1] / CUDA_WORKER_BYTES))
+    return max(1, min(_cores(), fitting))
+
+
+def executor_of(workers: int) -> Executor:
+    """So many worker processes; 1 works in this process, 0 means `usual_workers`."""
+    count = workers or usual_workers()
+    return InProcess() if count == 1 else Processes(count)
 
 
 def worker_environment(threads: int) -> dict[str, str]:
