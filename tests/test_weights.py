@@ -6,10 +6,15 @@ import hashlib
 import logging
 from dataclasses import replace
 from pathlib import Path
+from urllib.error import URLError
 
 import pytest
+import torch
 
 from skyanchor import weights
+from skyanchor.cli import main
+from skyanchor.commands import opened
+from skyanchor.doctor import diagnose
 from skyanchor.errors import BackendError
 
 TINY = weights.Weights("tiny", "nothing", ("tiny.pth",), "https://example.org/tiny.pth", "MIT", True, 1, "me/tiny")
@@ -26,7 +31,8 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def put(path: Path, content: bytes = b"x") -> Path:
+def put(path: Path, content: bytes = b"\x80") -> Path:
+    """A file that could be a checkpoint."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
@@ -92,16 +98,86 @@ def test_nothing_is_downloaded_unasked(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_download_is_checked_and_leaves_no_parts(empty_home: Path):
-    source = put(empty_home / "server" / "tiny.pth", b"weights")
-    good = replace(TINY, url=source.as_uri(), sha256=hashlib.sha256(b"weights").hexdigest())
+    source = put(empty_home / "server" / "tiny.pth", b"\x80weights")
+    good = replace(TINY, url=source.as_uri(), sha256=hashlib.sha256(b"\x80weights").hexdigest())
     path = weights.resolve(good, download=True)
-    assert path.read_bytes() == b"weights" and weights.find(good) == path
+    assert path.read_bytes() == b"\x80weights" and weights.find(good) == path
     path.unlink()
-    with pytest.raises(BackendError, match="SHA-256 differs"):
+    with pytest.raises(BackendError, match=r"its SHA-256 begins with \w+, not 0123\. Nothing was kept"):
         weights.fetch(replace(good, sha256="0123"))
     with pytest.raises(BackendError, match="cannot be downloaded"):
         weights.fetch(replace(good, url=(empty_home / "gone.pth").as_uri()))
     assert list(path.parent.iterdir()) == []
+
+
+FLAWS = {
+    "is a web page": b"<!DOCTYPE html><title>404</title>",
+    "is a Git LFS pointer": b"version https://git-lfs.github.com/spec/v1",
+    "is cut off": b"PK\x03\x04and then the connection broke",
+    "is no checkpoint": b"junk",
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_what_is_no_checkpoint_is_told_before_any_work(flaw: str, empty_home: Path):
+    held = put(empty_home / "mine" / "tiny.pth", FLAWS[flaw])
+    with pytest.raises(BackendError, match=f"{flaw}.*get it again: skyanchor weights tiny --download"):
+        weights.resolve(TINY, held)
+
+
+def test_whole_checkpoints_of_every_format_have_no_flaw(empty_home: Path):
+    torch.save({"a": torch.zeros(2)}, empty_home / "zip.pth")
+    torch.save({"a": torch.zeros(2)}, empty_home / "old.pth", _use_new_zipfile_serialization=False)
+    header = b'{"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}'
+    whole = put(empty_home / "new.safetensors", len(header).to_bytes(8, "little") + header + b"\x00")
+    assert [weights.flaw_of(empty_home / name) for name in ("zip.pth", "old.pth", whole.name)] == ["", "", ""]
+    cut = put(empty_home / "cut.safetensors", whole.read_bytes()[:20])
+    assert weights.flaw_of(cut) == "is no whole .safetensors file"
+    assert weights.flaw_of(put(empty_home / "cut.pth", (empty_home / "zip.pth").read_bytes()[:-40])) == "is cut off"
+
+
+def test_commands_say_what_is_wrong(
+    empty_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["weights", "mast4r"]) == 2 and "There are no weights mast4r. Name one: aerial-mast3r" in told(capsys)
+    assert main(["weights", "--download"]) == 2 and "--download gets one set of weights. Name one" in told(capsys)
+    assert main(["weights", "vggt"]) == 2
+    assert "The weights vggt (feed-forward local reconstruction; 5030 MB, CC BY-NC 4.0: no commercial use)" in told(
+        capsys
+    )
+
+    def offline(*_: object) -> None:
+        raise URLError("Name or service not known")
+
+    monkeypatch.setattr(weights.urllib.request, "urlopen", offline)
+    assert main(["weights", "dinov2-s", "--download"]) == 2
+    text = told(capsys)
+    assert "getting about 88 MB from https://dl.fbaipublicfiles.com" in text
+    assert "cannot be downloaded from here (Name or service not known). Get it with another program or machine" in text
+    held = put(empty_home / "cache/torch/hub/checkpoints" / weights.VGGT.files[0])
+    assert main(["weights", "vggt"]) == 0
+    out = capsys.readouterr()
+    assert out.out.strip() == str(held) and "no commercial use" in out.err
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> str:
+    """What was said on stderr, in one line."""
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_doctor_names_a_broken_file(empty_home: Path):
+    put(empty_home / "cache/torch/hub/checkpoints" / weights.ROMA.files[0], b"<html>")
+    finding = next(found for found in diagnose() if found.part.startswith("roma weights"))
+    assert not finding.usable and finding.detail.endswith("is a web page, not a checkpoint")
+    assert finding.advice == "delete it, then skyanchor weights roma --download"
+
+
+def test_a_run_says_the_licence_on_the_terminal(empty_home: Path, capsys: pytest.CaptureFixture[str]):
+    held = put(empty_home / "tiny.pth")
+    with opened(empty_home / "run", redo=False):
+        weights.resolve(replace(TINY, licence="CC BY-NC", commercial=False), held)
+    assert told(capsys).count("are used under CC BY-NC: no commercial use") == 1
+    assert (empty_home / "run/log.txt").read_text().count("no commercial use") == 1
 
 
 def test_the_licence_is_told_once(empty_home: Path, caplog: pytest.LogCaptureFixture):

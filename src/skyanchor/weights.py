@@ -10,6 +10,7 @@ import logging
 import os
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -202,7 +203,7 @@ def _within(weights: Weights, given: Path) -> Path:
     found = next((path for path in held if path.is_file()), None)
     if found is None:
         what = f"has none of {', '.join(path.name for path in held)}" if given.is_dir() else "does not exist"
-        raise BackendError(f"{given} {what}. Give the {weights.purpose} weights as a file or its folder.")
+        raise BackendError(f"{given} {what}. Give the weights {weights.name} as a file, or the folder that holds it")
     return found
 
 
@@ -216,12 +217,15 @@ def _candidates(weights: Weights) -> Iterator[Path]:
 
 
 def resolve(weights: Weights, given: Path | None = None, download: bool = False) -> Path:
-    """The file of the weights; BackendError with the command that gets them when they are not here."""
+    """The file of the weights; BackendError with the command that gets them when they are not here, or not whole."""
     found = find(weights, given)
     if found is None and download:
         found = fetch(weights)
     if found is None:
         raise BackendError(missing(weights))
+    flaw = flaw_of(found)
+    if flaw:
+        raise BackendError(f"{found} {flaw}. Delete it and get it again: {command(weights)}")
     state_licence(weights)
     return found
 
@@ -230,17 +234,43 @@ def missing(weights: Weights) -> str:
     """What is missing and the exact commands that help."""
     path = target_folder() / download_name(weights)
     return (
-        f"The weights for {weights.purpose} are not on this machine ({weights.licence}, {weights.megabytes} MB). "
-        f"Get them: skyanchor weights {weights.name} --download, or: curl -L --create-dirs -o "
+        f"The weights {weights.name} ({weights.purpose}; {weights.megabytes} MB, {terms(weights)}) are not on this "
+        f"machine. Get them: {command(weights)}, or: curl -L --create-dirs -o "
         f"{path} {weights.url}; if you have them elsewhere, set {VARIABLE} to their folder"
     )
+
+
+def command(weights: Weights) -> str:
+    """What to type to get them."""
+    return f"skyanchor weights {weights.name} --download"
+
+
+def terms(weights: Weights) -> str:
+    """Licence, and whether it forbids commercial use."""
+    return weights.licence if weights.commercial else f"{weights.licence}: no commercial use"
 
 
 @lru_cache(maxsize=64)
 def state_licence(weights: Weights) -> None:
     """Tell the log once per process under which licence the weights may be used."""
-    use = "" if weights.commercial else ": no commercial use"
-    _log.info("weights %s (%s) are used under %s%s", weights.name, weights.purpose, weights.licence, use)
+    _log.info("weights %s (%s) are used under %s", weights.name, weights.purpose, terms(weights))
+
+
+def flaw_of(path: Path) -> str:
+    """What is wrong with a file that should be a checkpoint, by its beginning and end alone; empty if nothing."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(64)
+    if start.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "is a web page, not a checkpoint"
+    if start.startswith(b"version https://git-lfs"):
+        return "is a Git LFS pointer, not the checkpoint itself"
+    if path.suffix == ".safetensors":
+        header = int.from_bytes(start[:8], "little")
+        return "" if start[8:9] == b"{" and 8 + header <= size else "is no whole .safetensors file"
+    if start.startswith(b"PK"):  # torch's format: a zip archive, whose table stands at the end
+        return "" if zipfile.is_zipfile(path) else "is cut off"
+    return "" if start[:1] == b"\x80" else "is no checkpoint"  # a bare pickle, torch's format before 1.6
 
 
 # --- fetching -----------------------------------------------------------------------------------------------------
@@ -273,7 +303,9 @@ def fetch(weights: Weights, folder: Path | None = None) -> Path:
             check(weights, part)
     except (urllib.error.URLError, OSError) as error:
         part.unlink(missing_ok=True)
-        raise BackendError(f"{weights.url} cannot be downloaded ({error}). Get it by hand into {path}") from error
+        reason = getattr(error, "reason", error)
+        advice = f"Get it with another program or machine, as {path}"
+        raise BackendError(f"{weights.url} cannot be downloaded from here ({reason}). {advice}") from error
     except BackendError:
         part.unlink(missing_ok=True)
         raise
@@ -290,4 +322,8 @@ def check(weights: Weights, path: Path) -> None:
         while chunk := file.read(CHUNK):
             digest.update(chunk)
     if not digest.hexdigest().startswith(weights.sha256):
-        raise BackendError(f"{path} is not the published {weights.name} (its SHA-256 differs). Download it again")
+        seen, known = digest.hexdigest()[:12], weights.sha256[:12]
+        advice = "Nothing was kept: try again later, or get it by hand"
+        raise BackendError(
+            f"{weights.url} gave another file than is published: its SHA-256 begins with {seen}, not {known}. {advice}"
+        )

@@ -67,6 +67,14 @@ def test_safetensors_are_read_without_the_package(tmp_path: Path):
     (tmp_path / "cut.safetensors").write_bytes((1 << 40).to_bytes(8, "little") + b"{}")
     with pytest.raises(BackendError, match="cut off"):
         read_safetensors(tmp_path / "cut.safetensors")
+    for junk in (b"junk", (4).to_bytes(8, "little") + b"junk", (2).to_bytes(8, "little") + b"[]"):
+        (tmp_path / "junk.safetensors").write_bytes(junk)
+        with pytest.raises(BackendError, match=r"no whole \.safetensors file|cut off"):
+            read_safetensors(tmp_path / "junk.safetensors")
+    whole = (tmp_path / "m.safetensors").read_bytes()
+    (tmp_path / "short.safetensors").write_bytes(whole[:-8])
+    with pytest.raises(BackendError, match=r"no whole \.safetensors file"):
+        read_safetensors(tmp_path / "short.safetensors")
 
 
 def test_reciprocal_pairs_equal_the_slow_twin():

@@ -17,6 +17,9 @@ from skyanchor.matching.needs import check_descriptor, check_matcher
 from skyanchor.pipeline import Inputs, PipelineConfig, run_anchors
 from skyanchor.run_folder import RunFolder
 
+PICKLE = b"\x80"
+"""The beginning of a file that could be a checkpoint."""
+
 
 @pytest.fixture(autouse=True)
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +64,7 @@ def test_missing_descriptors_are_told(choice: AnyDescriptor, advice: str) -> Non
 
 
 def test_what_is_there_is_enough(tmp_path: Path) -> None:
-    (tmp_path / weights.DINOV2_G.files[0]).touch()
+    (tmp_path / weights.DINOV2_G.files[0]).write_bytes(PICKLE)
     check_descriptor(AnyLoc())
     with pytest.raises(BackendError, match="anyloc-urban"):
         check_descriptor(AnyLoc(vocabulary="urban"))
@@ -70,7 +73,7 @@ def test_what_is_there_is_enough(tmp_path: Path) -> None:
     (hub / "hubconf.py").touch()
     with pytest.raises(BackendError, match="skyanchor weights megaloc --download"):
         check_descriptor(MEGALOC)
-    (tmp_path / weights.MEGALOC.files[0]).touch()
+    (tmp_path / weights.MEGALOC.files[0]).write_bytes(PICKLE)
     check_descriptor(MEGALOC)
 
 
@@ -78,6 +81,14 @@ def test_what_is_there_is_enough(tmp_path: Path) -> None:
 def test_a_missing_package_is_told() -> None:
     with pytest.raises(BackendError, match="pip install vismatch"):
         check_matcher(Vismatch(name="loftr"))
+
+
+def test_a_file_that_is_no_checkpoint_is_told(tmp_path: Path) -> None:
+    (tmp_path / "junk.pth").write_text("junk")
+    with pytest.raises(BackendError, match=r"junk\.pth is no checkpoint"):
+        check_descriptor(AnyLoc(weights=tmp_path / "junk.pth"))
+    with pytest.raises(BackendError, match=r"junk\.pth is no checkpoint"):
+        check_matcher(Mast3r(weights=tmp_path / "junk.pth"))
 
 
 def test_a_run_stops_before_it_reads_anything(tmp_path: Path) -> None:

@@ -58,6 +58,13 @@ def _unpickled(path: Path) -> Any:
 
 def read_safetensors(path: Path) -> dict[str, Any]:
     """Tensors of a .safetensors file: 8 bytes length, a JSON header with places, then the numbers."""
+    try:
+        return _safetensors(path)
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise BackendError(f"{path} is no whole .safetensors file ({error}). Download it again") from error
+
+
+def _safetensors(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > path.stat().st_size:

