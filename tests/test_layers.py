@@ -13,7 +13,7 @@ import skyanchor
 ROOT = Path(skyanchor.__file__).parent
 
 LAYERS = (
-    ("types", "errors", "events"),
+    ("types", "errors", "events", "step_clock"),
     ("codec", "geometry", "weights"),
     ("photos", "files"),
     ("matching", "stereo", "gaussians"),
