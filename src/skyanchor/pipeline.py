@@ -16,11 +16,13 @@ from skyanchor.executor import Executor
 from skyanchor.matching.needs import check_descriptor, check_matcher
 from skyanchor.run_folder import RunFolder, Stage
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
+from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene_stage import SceneConfig, scene_stage
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.stages import GeometryConfig, Survey, anchors_stage, geometry_stage, trajectory_stage
 from skyanchor.stereo import StereoConfig, TorchStereo
 from skyanchor.trajectory import TrajectoryConfig
+from skyanchor.update import scene as scene_update
 from skyanchor.update.ground_points import GroundPointConfig
 
 
@@ -58,7 +60,10 @@ GPU = PipelineConfig(
     trajectory=TrajectoryConfig(device="cuda"),
     scene=SceneConfig(points=GroundPointConfig(stereo=StereoConfig(width=640, backend=TorchStereo()))),
 )
-PAPER = PipelineConfig(sequence=SequenceConfig(cut=SubmapConfig(join_boundaries=False)))
+PAPER = PipelineConfig(
+    sequence=SequenceConfig(cut=SubmapConfig(join_boundaries=False)),
+    scene=SceneConfig(aerial=scaffold_training.PAPER, update=scene_update.PAPER),
+)
 PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}
 
 
