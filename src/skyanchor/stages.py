@@ -14,7 +14,7 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes
 from skyanchor.anchors.odometry import Steps
 from skyanchor.anchors.places import PlaceIndex, choose_nodes, index_places
-from skyanchor.anchors.priors import local_priors
+from skyanchor.anchors.priors import Area, local_priors
 from skyanchor.anchors.stage import GroupTask, GroupVerdict, Runners, localise_all
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.events import Note
@@ -173,7 +173,9 @@ def anchors_stage(
 ) -> tuple[Stage, Anchors]:
     """A verdict on every anchor group: poses in the scaffold's frame, or the reason why not."""
     sequence = survey.sequence
-    settings = {"anchors": config, "camera": sequence.camera, "groups": sequence.groups}
+    settings: dict[str, object] = {"anchors": config, "camera": sequence.camera, "groups": sequence.groups}
+    if sequence.gps or any(isinstance(prior, Area) for prior in config.prior.near):  # they are laid on the model by it
+        settings["georef"] = survey.scaffold.georef
     what = f"places of {len(sequence.groups)} anchor groups"
     stage = run.stage(records.ANCHORS, what, settings, _ground_digests(run, survey), (above,))
     if not stage.done:

@@ -131,6 +131,23 @@ def test_missing_roma_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         Roma(weights=tmp_path / "roma_outdoor.pth", encoder=tmp_path / "roma_outdoor.pth").load("cpu")
 
 
+def test_weights_of_another_network_are_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def start(**_: object) -> None:
+        network = torch.nn.Linear(2, 2)
+        network.load_state_dict({"weight": torch.zeros(3, 3), "bias": torch.zeros(2), "more": torch.zeros(1)})
+
+    for name, entry in (("romatch", "roma_outdoor"), ("romav2", "RoMaV2")):
+        module = ModuleType(name)
+        setattr(module, entry, start)
+        monkeypatch.setitem(sys.modules, name, module)
+    path = tmp_path / "other.pth"
+    torch.save({"a": torch.zeros(1)}, path)
+    for choice in (Roma(weights=path, encoder=path), Roma(version=2, weights=path)):
+        with pytest.raises(BackendError, match=r"other\.pth belongs to another architecture than RoMa") as told:
+            choice.load("cpu")
+        assert "\n" not in str(told.value) and "more" in str(told.value)
+
+
 def test_packages_read_local_files_instead_of_downloading(tmp_path: Path):
     path = tmp_path / "mine.pt"
     torch.save({"w": torch.arange(3.0)}, path)

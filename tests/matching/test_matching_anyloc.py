@@ -227,6 +227,21 @@ def test_published_centres_belong_to_one_network(tmp_path: Path):
         anyloc.published_centres(AnyLoc("b", vocabulary="urban", centres_file=path), 9)
 
 
+def test_other_networks_are_refused(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch):
+    state = tiny(False)
+    torch.save({name: value for name, value in state.items() if "ls1" not in name}, tmp_path / "vit.pth")
+    with pytest.raises(BackendError, match="is no DINOv2 checkpoint"):
+        anyloc.load_network(tmp_path / "vit.pth", "cpu")
+    torch.save(state | {"register_tokens": torch.zeros(1, 4, WIDTH)}, tmp_path / "reg4.pth")
+    with pytest.raises(BackendError, match="is a DINOv2 with registers"):
+        anyloc.load_network(tmp_path / "reg4.pth", "cpu")
+    torch.save(torch.randn(32, 1536), tmp_path / "centres.pt")
+    monkeypatch.setattr(anyloc, "PUBLISHED_LAYER", 0)
+    choice = AnyLoc("g", vocabulary="urban", centres_file=tmp_path / "centres.pt", weights=checkpoint, layer=0)
+    with pytest.raises(BackendError, match=rf"has {WIDTH} channels here, the centres \(32, 1536\)"):
+        choice.load("cpu", [])
+
+
 def test_both_names_of_the_weights_are_read(checkpoint: Path, tmp_path: Path):
     network = anyloc.load_network(checkpoint, "cpu")
     assert network.depth == DEPTH and network.width == WIDTH

@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import paper_street
 
-from skyanchor import records
+from skyanchor import records, stages
 from skyanchor.anchors.priors import LON_LAT, Area
 from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import evaluate_run, write_metrics
@@ -132,6 +132,25 @@ def test_an_area_elsewhere_is_told_before_any_work(scene: Path, tmp_path: Path) 
             with pytest.raises(InputError, match=told):
                 run_anchors(run, inputs, config, InProcess())
     assert not (tmp_path / records.SCAFFOLD).exists()
+
+
+def test_the_recipe_names_the_georeference_where_priors_rest_on_it(
+    scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "_localised", lambda run, stage, survey, *_: Anchors((), survey.sequence.camera))
+    area = Area((((-5.0, -5.0), (40.0, -5.0), (40.0, 20.0), (-5.0, 20.0)),))
+    recipes = []
+    for k, (near, gps) in enumerate((((), ()), ((area,), ()), ((), ((47.0, 8.0, 0.0),) * FRAMES))):
+        with RunFolder(tmp_path / str(k)) as run:
+            survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), CONFIG)
+            survey = replace(survey, sequence=replace(survey.sequence, gps=gps))
+            config = replace(CONFIG.anchors, prior=replace(CONFIG.anchors.prior, near=near))
+            above = run.stage(records.SCAFFOLD, "given", {}, {})
+            recipes.append(stages.anchors_stage(run, survey, above, config, InProcess())[0].recipe.settings)
+    assert ["georef" in settings for settings in recipes] == [False, True, True]
+    assert recipes[1]["anchors"]["prior"]["near"][0]["rings"] == [
+        [[-5.0, -5.0], [40.0, -5.0], [40.0, 20.0], [-5.0, 20.0]]
+    ]
 
 
 def test_the_geometry_stage_leaves_depth_near_the_truth(scene: Path, tmp_path: Path) -> None:

@@ -33,6 +33,9 @@ def load(choice: AnyLoc, device: str, scene: Sequence[Photo]) -> AnyLocDescripto
         centres = fit_vocabulary(np.concatenate([patches.describe(photo) for photo in scene]), choice.centres).centres
     else:
         centres = published_centres(choice, patches.layer)
+        if centres.shape[1:] != (network.width,):
+            width = network.width
+            raise BackendError(f"DINOv2 has {width} channels here, the centres {centres.shape}. Give ViT-G's weights")
     return AnyLocDescriptor(patches, centres)
 
 
@@ -40,8 +43,10 @@ def load(choice: AnyLoc, device: str, scene: Sequence[Photo]) -> AnyLocDescripto
 def load_network(path: Path, device: str) -> Dinov2:
     """DINOv2 from a checkpoint, on a device."""
     state = hub_names(read_state(path))
-    if "cls_token" not in state or not any(name.startswith("blocks.") for name in state):
+    if not state.keys() >= {"cls_token", "pos_embed", "blocks.0.attn.qkv.weight", "blocks.0.ls1.gamma"}:
         raise BackendError(f"{path} is no DINOv2 checkpoint. Give dinov2_vit*14_pretrain.pth")
+    if "register_tokens" in state or "embeddings.register_tokens" in state:
+        raise BackendError(f"{path} is a DINOv2 with registers. Give the one without: dinov2_vit*14_pretrain.pth")
     return Dinov2({name: tensor.to(device) for name, tensor in state.items()})
 
 

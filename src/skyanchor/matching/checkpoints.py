@@ -86,9 +86,16 @@ def load_into(network: Any, state: Mapping[str, Any], path: Path, what: str) -> 
     try:
         missing = network.load_state_dict(state, strict=False, assign=True).missing_keys
     except RuntimeError as error:
-        raise BackendError(f"{path} belongs to another architecture than {what}: {error}") from error
+        raise BackendError(other_architecture(path, what, error)) from error
     if missing:
         raise BackendError(f"{path} is no checkpoint of {what}: {len(missing)} weights are missing, {missing[0]} first")
+
+
+def other_architecture(path: Path, what: str, error: Exception) -> str:
+    """The first of the differences that torch lists, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = lines[min(1, len(lines) - 1)] if lines else type(error).__name__
+    return f"{path} belongs to another architecture than {what}: {first[:160]}"
 
 
 @contextmanager

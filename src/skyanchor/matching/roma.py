@@ -12,7 +12,7 @@ from PIL import Image
 
 from skyanchor import weights
 from skyanchor.errors import BackendError
-from skyanchor.matching.checkpoints import read_state, without_downloads
+from skyanchor.matching.checkpoints import other_architecture, read_state, without_downloads
 from skyanchor.matching.choices import Roma
 from skyanchor.matching.dense import SIGMA, Crops, DenseMatcher
 from skyanchor.types import Bytes, Floats, Matches
@@ -44,8 +44,11 @@ def load_v1(path: Path, encoder: Path, device: str) -> Any:
         raise BackendError(f"RoMa needs romatch ({missing}). Install it: pip install romatch==0.1.2") from missing
     half = torch.float16 if device.startswith("cuda") else torch.float32
     states = {"weights": read_state(path), "dinov2_weights": read_state(encoder)}
-    with without_downloads({}):
-        network = roma_outdoor(device=device, amp_dtype=half, upsample_res=SIDE, use_custom_corr=False, **states)
+    try:
+        with without_downloads({}):
+            network = roma_outdoor(device=device, amp_dtype=half, upsample_res=SIDE, use_custom_corr=False, **states)
+    except RuntimeError as error:
+        raise BackendError(other_architecture(path, f"RoMa, or {encoder.name} than DINOv2 ViT-L", error)) from error
     return network.eval()
 
 
@@ -56,8 +59,11 @@ def load_v2(path: Path, device: str) -> Any:
         import romav2
     except ImportError as missing:
         raise BackendError(f"RoMa v2 needs romav2 ({missing}). Install it: pip install romav2==2.0.1") from missing
-    with without_downloads({weights.ROMA_V2.files[0]: path}):
-        network = romav2.RoMaV2()
+    try:
+        with without_downloads({weights.ROMA_V2.files[0]: path}):
+            network = romav2.RoMaV2()
+    except RuntimeError as error:
+        raise BackendError(other_architecture(path, "RoMa v2", error)) from error
     return network.eval().to(device)
 
 
