@@ -3,7 +3,13 @@
     python benchmarks/backends_cuda.py SCENE [--device cuda] [--pairs 6] [--width 1280]
 
 SCENE holds ground/images (a street sequence). Backends whose package or weights are missing are listed with the reason.
-Ground pairs only: success on cross-view pairs is what `skyanchor ablate --matchers` measures.
+
+Ground pairs only. Bridge views against street frames, each network on CUDA where there is one, are what this runs, on a
+run folder whose anchors are finished (true poses only score it); backends that are not here say so in their row:
+
+    skyanchor ablate RUN --truth SCENE/ground/truth --workers 4 \\
+        --matchers sift,xfeat-star,lighterglue,lightglue-aliked,lightglue-disk,aerial-mast3r,mast3r,roma,romav2 \\
+        --descriptors scene-vlad,anyloc,anyloc-l,anyloc-b,anyloc-s,megaloc,salad
 """
 
 from __future__ import annotations
