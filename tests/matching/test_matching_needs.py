@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from skyanchor import weights
 from skyanchor.errors import BackendError
 from skyanchor.executor import InProcess
-from skyanchor.matching import AnyMatcher, LighterGlue, Mast3r, Roma, Sift, Vismatch, XFeat, XFeatStar
+from skyanchor.matching import AnyMatcher, LighterGlue, Mast3r, Roma, Sift, Vismatch, XFeat, XFeatStar, needs
 from skyanchor.matching.global_descriptors import MEGALOC, SALAD, AnyDescriptor, AnyLoc, SceneVlad
 from skyanchor.matching.needs import check_descriptor, check_matcher
 from skyanchor.pipeline import Inputs, PipelineConfig, run_anchors
@@ -77,8 +76,8 @@ def test_what_is_there_is_enough(tmp_path: Path) -> None:
     check_descriptor(MEGALOC)
 
 
-@pytest.mark.skipif(find_spec("vismatch") is not None, reason="vismatch is installed")
-def test_a_missing_package_is_told() -> None:
+def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "find_spec", lambda module: None)
     with pytest.raises(BackendError, match="pip install vismatch"):
         check_matcher(Vismatch(name="loftr"))
 
