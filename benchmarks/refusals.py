@@ -3,7 +3,8 @@
     python benchmarks/refusals.py --scaffold NAME=DIR:WORK ... --ground NAME=DIR:CAMERA ... [--groups 3] [--workers 2]
 
 WORK is a folder that `benchmarks/anchors.py --work` prepared. Every sequence is tried on every scaffold of another
-name, and mirrored on its own; `NAME/2` is another walk through the scene NAME.
+name, and mirrored on its own; what stands behind a `/` tells walks and flights of one scene NAME apart. A group that is
+accepted but needs another to bear it out counts as refused: on its own it would be.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.localise import PreparedScaffold, localise_group
 from skyanchor.anchors.storage import load_places, load_surface
 from skyanchor.anchors.surface import find_ground
+from skyanchor.anchors.verdict import is_sure
 from skyanchor.scaffold import load_scaffold, visibility_graph
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.types import Sequence
@@ -100,8 +102,9 @@ def accepted_groups(prepared: PreparedScaffold, sequence: Sequence, pairing: Pai
     for group in chosen:
         start = time.monotonic()
         result, _ = localise_group(prepared, frames, group, config)
-        accepted += result.accepted
-        reason = "ACCEPTED" if result.refusal is None else result.refusal.reason
+        sure = result.accepted and is_sure(result.figures, config.verdict)
+        accepted += sure
+        reason = "ACCEPTED" if sure else "not-borne-out" if result.refusal is None else result.refusal.reason
         attempts = ", ".join(a.reason for a in result.attempts)
         figures = " ".join(f"{name} {result.figures[name]:.2f}" for name in SHOWN if name in result.figures)
         print(
@@ -117,7 +120,9 @@ def pairings(scaffolds: list[str], grounds: list[str], groups: int) -> list[Pair
     found = []
     for name, rest in (s.split("=", 1) for s in scaffolds):
         aerial, work = (Path(part) for part in rest.split(":"))
-        found += [Pairing(name, aerial, work, walk, walk.name.split("/")[0] == name, groups) for walk in walks]
+        found += [
+            Pairing(name, aerial, work, walk, walk.name.split("/")[0] == name.split("/")[0], groups) for walk in walks
+        ]
     return found
 
 

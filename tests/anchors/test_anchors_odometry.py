@@ -13,9 +13,10 @@ from PIL import Image
 from skyanchor.anchors.config import AnchorConfig, OdometryConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
-from skyanchor.anchors.stage import disagreeing
+from skyanchor.anchors.priors import Near
+from skyanchor.anchors.stage import borne_out, disagreeing
 from skyanchor.geometry import rigid
-from skyanchor.types import AnchorGroup, AnchorPose, LocalisedGroup, Pose, Sequence
+from skyanchor.types import AnchorGroup, AnchorPose, LocalisedGroup, Pose, Refusal, Sequence
 
 UP = np.array([0.0, 0.0, 1.0])
 PACE = 0.7
@@ -68,6 +69,25 @@ def test_a_group_elsewhere_is_named() -> None:
     assert disagreeing(loud, walk, OdometryConfig()) == [2]
     pair = [right[0], localised(poses, 70, 2, shift=60.0, support=100.0)]
     assert disagreeing(pair, walk, OdometryConfig()) == [1]
+
+
+def test_a_doubtful_group_alone_is_refused() -> None:
+    """A look-alike front fills half of the pictures; with a second group on the walk, or a prior, it may be right."""
+    poses, config = true_walk(80), AnchorConfig()
+
+    def with_ratio(group: LocalisedGroup, ratio: float) -> LocalisedGroup:
+        return replace(group, figures={**group.figures, "ratio": ratio})
+
+    doubtful, sure = with_ratio(localised(poses, 0, 0), 0.55), with_ratio(localised(poses, 0, 0), 0.8)
+    other = with_ratio(localised(poses, 70, 1), 0.6)
+    refused = replace(other, poses=(), refusal=Refusal("no-place", "nothing there"))
+    asked = (doubtful.group, other.group)
+    (alone, _) = borne_out([doubtful, refused], asked, config)
+    assert alone.refusal is not None and alone.refusal.reason == "not-borne-out" and not alone.poses
+    assert borne_out([sure, refused], asked, config)[0].accepted
+    assert all(group.accepted for group in borne_out([doubtful, other], asked, config))
+    told = replace(config, prior=replace(config.prior, near=(Near(0.0, 0.0, 30.0),)))
+    assert borne_out([doubtful, refused], asked, told)[0].accepted
 
 
 def test_steps_of_photos(walk: Sequence) -> None:

@@ -16,6 +16,7 @@ from skyanchor.anchors.localise import PreparedScaffold, localise_group, prepare
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
 from skyanchor.anchors.priors import Near, Prior, gps_priors, local_priors
 from skyanchor.anchors.surface import Ground
+from skyanchor.anchors.verdict import is_sure
 from skyanchor.events import Listener, Note, Progress, silent
 from skyanchor.geometry import cameras, rigid
 from skyanchor.types import (
@@ -107,9 +108,12 @@ def disagreeing(groups: list[LocalisedGroup], walk: Walk, config: OdometryConfig
     return dropped
 
 
-def _refused(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:
-    reason = Refusal("off-the-walk", "The walk from other groups does not lead there.", group.figures)
+def _refused(group: LocalisedGroup, original: AnchorGroup, reason: Refusal) -> LocalisedGroup:
     return LocalisedGroup(original, (), reason, group.figures, group.attempts, group.cross_view)
+
+
+def _off_the_walk(group: LocalisedGroup) -> Refusal:
+    return Refusal("off-the-walk", "The walk from other groups does not lead there.", group.figures)
 
 
 def neighbour_prior(
@@ -179,6 +183,7 @@ def localise_all(
         groups = _calibrated(ground, groups, focal, sequence, config, runners.groups)
     if len(groups) > 1 and any(group.accepted for group in groups):
         groups = _along_the_walk(ground, groups, focal, sequence, config, runners, listen)
+    groups = borne_out(groups, sequence.groups, config)
     camera = sequence.camera if focal == 1.0 else with_focal(cameras.undistorted(sequence.camera), focal)
     return Anchors(tuple(groups), camera)
 
@@ -239,13 +244,30 @@ def _along_the_walk(
     """The groups with those refused that the walk contradicts, and those that failed tried where it leads."""
     walk = walked(runners.steps(focal))
     for i in disagreeing(groups, walk, config.odometry):
-        groups[i] = _refused(groups[i], sequence.groups[i])
+        groups[i] = _refused(groups[i], sequence.groups[i], _off_the_walk(groups[i]))
     for i, group in enumerate(sequence.groups):
         if not groups[i].accepted:
             near = neighbour_prior(groups, i, walk, ground, config.odometry)
             task = GroupTask(group, near, focal)
             groups[i] = _retried(groups, i, task, walk, config, runners.groups, listen) if near else groups[i]
     return groups
+
+
+def borne_out(
+    groups: list[LocalisedGroup], asked: tuple[AnchorGroup, ...], config: AnchorConfig
+) -> list[LocalisedGroup]:
+    """The groups; a single accepted one that is not sure by itself is refused where nobody said where the walk was.
+
+    Those accepted agree with the walk between them, so two of them bear each other out.
+    """
+    accepted = [i for i, group in enumerate(groups) if group.accepted]
+    if len(accepted) != 1 or config.prior.near or is_sure(groups[accepted[0]].figures, config.verdict):
+        return groups
+    (only,) = accepted
+    figures = groups[only].figures
+    text = f"Only {figures['ratio']:.0%} of the matches agree, and no other group bears the place out."
+    alone = _refused(groups[only], asked[only], Refusal("not-borne-out", text, figures))
+    return [*groups[:only], alone, *groups[only + 1 :]]
 
 
 def _retried(
@@ -264,7 +286,7 @@ def _retried(
     again = replace(again, attempts=attempts)
     trial = [*groups[:index], again, *groups[index + 1 :]]
     if again.accepted and disagreeing(trial, walk, config.odometry):
-        return _refused(again, task.group)
+        return _refused(again, task.group, _off_the_walk(again))
     word = "accepted" if again.accepted else "refused"
     listen(Note("anchors", f"group {index} {word} on a second look where the walk from its neighbours leads"))
     return again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ class VerdictConfig:
     """Distinct places in the group's images that agree with the aerial photos."""
     least_ratio: float = 0.5
     """Agreeing over all cross-view matches of the last round: at the right place most of what matches agrees."""
+    sure_ratio: float = 0.7
+    """Below this ratio a group is accepted only if another one lies where the walk between them leads."""
     least_frame_share: float = 0.6
     """Share of the matched frames that see enough of the scaffold on their own."""
     least_frame_support: int = 8
@@ -52,6 +55,11 @@ class VerdictConfig:
     """Difference of the scales of the two halves, as a fraction."""
     most_sigma: float = 0.15
     """Largest standard deviation of a camera centre, metres."""
+
+
+def is_sure(figures: Mapping[str, float], config: VerdictConfig) -> bool:
+    """Whether an accepted group needs no other to bear it out: a look-alike front can fill half of its pictures."""
+    return figures.get("ratio", 1.0) >= config.sure_ratio
 
 
 @dataclass(frozen=True, eq=False)

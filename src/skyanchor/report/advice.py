@@ -37,6 +37,10 @@ GROUPS = MappingProxyType(
         "ambiguous-place": Advice(
             "a second place fits nearly as well", f"{_NEAR} A longer walk also helps, other groups then decide"
         ),
+        "not-borne-out": Advice(
+            "much of what matches disagrees, as at a look-alike place, and no other group confirms it",
+            "a longer walk, so that there are more groups; `--near` or `--within`",
+        ),
         "off-the-walk": Advice("the group was put where the walk cannot have gone", "nothing: a look-alike was caught"),
         "too-little-support": Advice("too few places in the frames agree with the aerial photos", _OTHER_FRAMES),
         "too-many-disagree": Advice("most matches with the aerial photos contradict the pose", _OTHER_FRAMES),
