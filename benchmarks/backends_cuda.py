@@ -21,6 +21,7 @@ from pathlib import Path
 
 from skyanchor import photos
 from skyanchor.errors import BackendError
+from skyanchor.feedforward.vggt import Vggt
 from skyanchor.geometry import cameras
 from skyanchor.matching import (
     LighterGlue,
@@ -37,7 +38,6 @@ from skyanchor.matching import (
 )
 from skyanchor.matching.global_descriptors import MEGALOC, SALAD, AnyLoc, SceneVlad, described
 from skyanchor.matching.retrieval import ranked
-from skyanchor.trajectory.vggt import Vggt
 from skyanchor.types import Photo
 
 MATCHERS = (

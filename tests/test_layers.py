@@ -18,6 +18,7 @@ LAYERS = (
     ("photos", "files"),
     ("matching", "stereo", "gaussians"),
     ("scaffold", "sequence"),
+    ("feedforward",),
     ("anchors",),
     ("trajectory",),
     ("update",),

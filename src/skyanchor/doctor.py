@@ -12,9 +12,9 @@ from importlib import metadata
 from skyanchor import weights
 from skyanchor.errors import BackendError
 from skyanchor.evaluation import perceptual
+from skyanchor.feedforward.choices import VGGT_ADVICE
 from skyanchor.matching.global_descriptors import MEGALOC, SALAD, HubModel
 from skyanchor.matching.needs import LIGHTGLUE_ADVICE, MAST3R_ADVICE, VISMATCH_ADVICE, hub_folder
-from skyanchor.trajectory.local import VGGT_ADVICE
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from skyanchor.anchors.stage import GroupTask, GroupVerdict, Runners, localise_a
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.events import Note
 from skyanchor.executor import Executor, Job
+from skyanchor.feedforward.choices import FreeFolder, Incremental
+from skyanchor.feedforward.free_frames import FreeFrames
 from skyanchor.gaussians.ply import write_ply
 from skyanchor.run_folder import PROGRESS, STATE, RunFolder, Stage
 from skyanchor.scaffold import colmap_files, georeference
@@ -43,8 +45,6 @@ from skyanchor.trajectory import (
     export,
     recover,
 )
-from skyanchor.trajectory.free_frames import FreeFrames
-from skyanchor.trajectory.local import FreeFolder, Incremental
 from skyanchor.types import Anchors, Camera, Ints, Scaffold, Sequence, Trajectory, View
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from skyanchor import pipeline, records
 from skyanchor.errors import BackendError, InputError, RecipeError
 from skyanchor.evaluation.metrics import evaluate_run
 from skyanchor.executor import InProcess
+from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
 from skyanchor.run_folder import RunFolder
@@ -23,7 +24,6 @@ from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import trajectory_stage
 from skyanchor.trajectory import AnyLocal, FreeFolder, TrajectoryConfig, Vggt
 from skyanchor.trajectory.feedforward_run import passes
-from skyanchor.trajectory.free_frames import FreeFrame, FreeFrames
 from skyanchor.types import AnchorPose, Anchors, Floats, LocalisedGroup, Photo, Pose, Similarity
 
 FRAMES = 16

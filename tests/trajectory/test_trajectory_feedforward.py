@@ -15,9 +15,10 @@ import torch
 from trajectory_world import CAMERA, World, anchors_of, centre_errors, posed, sequence_of, street_poses
 
 from skyanchor.errors import BackendError, InputError
+from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames, read_free_frames
+from skyanchor.feedforward.vggt import Vggt, VggtReconstruction
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.trajectory.feedforward import FeedForwardConfig, Laid, lay, lay_all, recover_feedforward
-from skyanchor.trajectory.free_frames import FreeFrame, FreeFrames, read_free_frames
 from skyanchor.trajectory.planning import accepted_anchors
 from skyanchor.trajectory.pseudo import (
     PseudoConfig,
@@ -29,7 +30,6 @@ from skyanchor.trajectory.pseudo import (
     pseudo_matches,
     smooth,
 )
-from skyanchor.trajectory.vggt import Vggt, VggtReconstruction
 from skyanchor.types import Photo, Pose, Refusal, Similarity, Support
 
 SIZE = (216, 384)  # of the depth maps: 0.6 of the photos

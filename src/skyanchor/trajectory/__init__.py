@@ -1,8 +1,8 @@
 """Stage 2: anchor-constrained trajectory recovery."""
 
+from skyanchor.feedforward.choices import AnyLocal, FreeFolder, Incremental, Vggt
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import Ablation, TrajectoryConfig
-from skyanchor.trajectory.local import AnyLocal, FreeFolder, Incremental, Vggt
 from skyanchor.trajectory.recover import SubmapReport, TrajectoryReport, recover
 from skyanchor.trajectory.source import FeatureSource, PhotoFeatures
 from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnySparse, Sift, VerifyConfig
-from skyanchor.trajectory.local import AnyLocal, Incremental
 
 
 @dataclass(frozen=True)

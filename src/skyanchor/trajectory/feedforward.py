@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from skyanchor.feedforward.free_frames import FreeFrames, read_free_frames
 from skyanchor.geometry import rigid, similarity
 from skyanchor.matching import Sift
 from skyanchor.photos import read_pixels
 from skyanchor.trajectory import tracks as tr
 from skyanchor.trajectory.assembly import WholeMap, adjust_all, trajectory_of
 from skyanchor.trajectory.config import TrajectoryConfig
-from skyanchor.trajectory.free_frames import FreeFrames, read_free_frames
 from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
 from skyanchor.trajectory.planning import accepted_anchors, joined_submaps, submap_anchors
 from skyanchor.trajectory.pseudo import PseudoConfig, PseudoMatches, PseudoSource, pseudo_matches

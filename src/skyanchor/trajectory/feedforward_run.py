@@ -8,10 +8,10 @@ from time import perf_counter
 from typing import TypeAlias
 
 from skyanchor.events import Listener, Note, Progress, silent
+from skyanchor.feedforward.choices import FreeFolder, Vggt
+from skyanchor.feedforward.free_frames import FreeFrames, read_free_frames
 from skyanchor.trajectory.config import TrajectoryConfig
 from skyanchor.trajectory.feedforward import FeedForwardConfig, Laid, SequencePhotos, recover_feedforward
-from skyanchor.trajectory.free_frames import FreeFrames, read_free_frames
-from skyanchor.trajectory.local import FreeFolder, Vggt
 from skyanchor.trajectory.planning import accepted_anchors, joined_submaps
 from skyanchor.trajectory.recover import STAGE, SubmapReport, TrajectoryReport, trajectory_figures
 from skyanchor.trajectory.source import read_frame

@@ -15,9 +15,9 @@ from typing import Any
 import cv2
 import numpy as np
 
+from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features
-from skyanchor.trajectory.free_frames import FreeFrame, FreeFrames
 from skyanchor.trajectory.tracks import Pairs
 from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints
 

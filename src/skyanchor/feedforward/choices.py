@@ -14,7 +14,7 @@ from skyanchor import weights
 from skyanchor.errors import BackendError, InputError
 
 if TYPE_CHECKING:
-    from skyanchor.trajectory.free_frames import LocalReconstruction
+    from skyanchor.feedforward.free_frames import LocalReconstruction
 
 VGGT_ADVICE = "pip install --no-deps git+https://github.com/facebookresearch/vggt && pip install einops huggingface_hub"
 
@@ -46,7 +46,7 @@ class Vggt:
 
     def load(self, device: str = "cpu") -> LocalReconstruction:
         """The reconstruction, ready to run."""
-        from skyanchor.trajectory.vggt import VggtReconstruction, load_network
+        from skyanchor.feedforward.vggt import VggtReconstruction, load_network
 
         found = weights.resolve(weights.VGGT, self.weights)
         return VggtReconstruction(load_network(found, device), self, device)

@@ -1,0 +1,15 @@
+"""Poses and depth of a few photos from a feed-forward network or a folder made elsewhere, behind one protocol."""
+
+from skyanchor.feedforward.choices import AnyLocal, FreeFolder, Incremental, Vggt
+from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames, LocalReconstruction, read_free_frames
+
+__all__ = [
+    "AnyLocal",
+    "FreeFolder",
+    "FreeFrame",
+    "FreeFrames",
+    "Incremental",
+    "LocalReconstruction",
+    "Vggt",
+    "read_free_frames",
+]
