@@ -1,0 +1,161 @@
+"""Verdict on synthetic groups: what is accepted is as good as it says, and an alignment without scale is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skyanchor.anchors import bundle as ba
+from skyanchor.anchors.adjustment import FixedAerial
+from skyanchor.anchors.evidence import CrossMatches, sightings, subset
+from skyanchor.anchors.local import LocalGroup
+from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
+from skyanchor.anchors.verdict import VerdictConfig, compare_halves, honest_covariances, judge
+from skyanchor.geometry import cameras, rigid, similarity
+from skyanchor.types import Pose, Similarity
+
+UP = np.array([0.0, 0.0, 1.0])
+CAMERA = cameras.pinhole(640, 360, 457.0)
+CALIBRATION = np.array([457.0, 457.0, 320.0, 180.0])
+GSD = 0.08
+"""Metres: a pixel of the aerial depth on the surface."""
+FINE = {
+    "support": 500.0, "ratio": 0.9, "frame_share": 1.0, "aerial_views": 9.0, "spread": 0.6, "reprojection": 0.8,
+    "aerial_reprojection": 0.8, "tilt_deg": 3.0, "height": 1.7, "bend": 0.0, "turn_deg": 0.0, "sigma": 0.03,
+    "halves": 0.02, "halves_scale": 0.01,
+}  # fmt: skip
+"""Figures of a group that nothing speaks against."""
+
+
+def walk(rng: np.random.Generator, step: float = 0.6) -> tuple[Pose, ...]:
+    eyes = [np.array([0.1 * np.sin(k), step * k, 1.7]) + rng.normal(0, 0.02, 3) for k in range(6)]
+    return tuple(rigid.look_at(eye, eye + np.array([0.1 * np.cos(k), 1.0, 0.02]), UP) for k, eye in enumerate(eyes))
+
+
+def local_group(poses: tuple[Pose, ...]) -> LocalGroup:
+    """The group's own shape, exact, in a frame of its own."""
+    turn = rigid.rotation_exp(np.array([0.3, -0.8, 0.5]))
+    local_from_world = Similarity(1.0 / 0.6, turn, np.array([3.0, -2.0, 1.0]))
+    shape = tuple(similarity.transform_camera(local_from_world, pose) for pose in poses)
+    none = np.empty(0, np.int64)
+    flat = np.tile(CALIBRATION, (len(poses), 1))
+    empty = ba.Bundle(
+        shape, flat, np.zeros(len(poses), bool), np.empty((0, 3)), none, none, np.empty((0, 2)), np.empty(0)
+    )
+    return LocalGroup(tuple(range(len(poses))), shape, empty, 0.5, 5.0)
+
+
+def street(rng: np.random.Generator, count: int, near: float, far: float) -> np.ndarray:
+    """Points of two rows of house fronts, (N, 3)."""
+    side = np.where(rng.random(count) < 0.5, -7.0, 7.0) + rng.normal(0, 0.5, count)
+    return np.stack([side, rng.uniform(near, far, count), rng.uniform(0, 8, count)], axis=1)
+
+
+def surface_error(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+    """What a depth map gets wrong: a shift of all, a shift per patch of 3 m, noise per point, metres."""
+    patch = np.floor(points / 3.0).astype(int)
+    _, label = np.unique(patch, axis=0, return_inverse=True)
+    label = np.ravel(label)
+    patches = rng.normal(0, 0.5 * GSD, (label.max() + 1, 3))
+    return rng.normal(0, 0.2 * GSD, 3) + patches[label] + rng.normal(0, 0.5 * GSD, points.shape)
+
+
+def seen_from(poses: tuple[Pose, ...], rng: np.random.Generator, points: np.ndarray) -> CrossMatches:
+    """Matches of the points in all frames that see them, pixel noise 1, every fifth one wrong."""
+    frame = np.repeat(np.arange(len(poses)), len(points))
+    many = np.tile(points, (len(poses), 1))
+    in_cam = np.concatenate([rigid.apply(pose, points) for pose in poses])
+    xy = cameras.project(CAMERA, in_cam) + rng.normal(0, 1.0, (len(in_cam), 2))
+    wrong = rng.random(len(xy)) < 0.2
+    xy[wrong] = rng.uniform(0, [640.0, 360.0], (int(wrong.sum()), 2))
+    inside = (in_cam[:, 2] > 1.0) & (xy >= 0).all(axis=1) & (xy < [640.0, 360.0]).all(axis=1)
+    inside &= rng.random(len(xy)) < 0.5
+    nothing = np.zeros(int(inside.sum()), np.int64)
+    normals = np.tile(UP, (len(nothing), 1))
+    ones = np.ones(len(nothing))
+    return CrossMatches(frame[inside], xy[inside], ones, many[inside], normals, nothing, nothing)
+
+
+def with_error(matches: CrossMatches, rng: np.random.Generator) -> CrossMatches:
+    return CrossMatches(
+        matches.frame, matches.xy, matches.sigma_px, matches.points + surface_error(rng, matches.points),
+        matches.normals, matches.source, matches.bridge,
+    )  # fmt: skip
+
+
+def adjusted(matches: CrossMatches, solution: GroupSolution) -> FixedAerial:
+    """The group against points that are known to two ground sample distances."""
+    count, frames = len(matches), len(solution.cams_from_world)
+    bundle = ba.Bundle(
+        solution.cams_from_world, np.tile(CALIBRATION, (frames, 1)), np.zeros(frames, bool), matches.points,
+        matches.frame, np.arange(count), matches.xy, matches.sigma_px,
+        prior=matches.points, prior_information=np.tile(np.eye(3) / (2.0 * GSD) ** 2, (count, 1, 1)),
+    )  # fmt: skip
+    done = ba.adjust(bundle, ba.AdjustConfig())
+    every = np.arange(count)
+    return FixedAerial(
+        done.bundle.cams_from_world, done.covariances * max(1.0, done.variance_factor), every, every, every,
+        1.0, 1.0, done.bundle.points, 1.0, count,
+    )  # fmt: skip
+
+
+def localised(seed: int) -> tuple[bool, np.ndarray, np.ndarray]:
+    """(accepted, errors of the six centres in metres, stated standard deviations of them)."""
+    rng = np.random.default_rng(seed)
+    poses = walk(rng)
+    local = local_group(poses)
+    matches = with_error(seen_from(poses, rng, street(rng, 150, 8.0, 35.0)), rng)
+    solution = solve_group(sightings(matches, CAMERA), local.cams_from_local, UP, SolveConfig())
+    assert solution is not None
+    agreeing = subset(matches, solution.inliers)
+    done = adjusted(agreeing, solution)
+    halves = compare_halves(agreeing, local, CAMERA, solution.world_from_local)
+    figures = {**FINE, "halves": halves.metres, "halves_scale": halves.scale}
+    stated = honest_covariances(done, figures, GSD)
+    off = rigid.centres_in_world(done.cams_from_world) - rigid.centres_in_world(poses)
+    sigma = np.sqrt([np.trace(one[3:, 3:]) for one in stated])
+    return judge(figures, VerdictConfig()) is None, np.linalg.norm(off, axis=1), sigma
+
+
+def test_accepted_means_within_what_is_stated() -> None:
+    """Over many walks with outliers and depth that is wrong by patches: neither too proud nor too modest."""
+    results = [localised(seed) for seed in range(24)]
+    accepted = [one for one in results if one[0]]
+    assert len(accepted) >= 20
+    error = np.concatenate([one[1] for one in accepted])
+    sigma = np.concatenate([one[2] for one in accepted])
+    assert error.max() < 0.3
+    assert (error < 3.0 * sigma).mean() > 0.97
+    assert 0.3 < np.sqrt((error**2).mean() / (sigma**2).mean()) < 1.2
+
+
+def test_matches_in_one_frame_give_no_scale() -> None:
+    """The other frames see nothing of the scaffold: their distances hang in the air."""
+    rng = np.random.default_rng(3)
+    poses = walk(rng)
+    local = local_group(poses)
+    matches = seen_from(poses, rng, street(rng, 300, 8.0, 35.0))
+    alone = subset(matches, matches.frame == 2)
+    solution = solve_group(sightings(matches, CAMERA), local.cams_from_local, UP, SolveConfig())
+    assert solution is not None
+    halves = compare_halves(alone, local, CAMERA, solution.world_from_local)
+    refusal = judge({**FINE, "halves": halves.metres, "halves_scale": halves.scale}, VerdictConfig())
+    assert refusal is not None and refusal.reason == "halves-disagree"
+
+
+@pytest.mark.parametrize(("near", "far", "step", "refused"), [(8.0, 35.0, 0.6, False), (400.0, 600.0, 0.05, True)])
+def test_a_scale_that_nothing_tells_is_refused(near: float, far: float, step: float, refused: bool) -> None:
+    """Six frames on 25 cm of the way that see only what is half a kilometre away: any scale fits."""
+    rng = np.random.default_rng(4)
+    poses = walk(rng, step)
+    local = local_group(poses)
+    points = street(rng, 300, near, far) * np.array([far / 35.0, 1.0, far / 35.0])
+    matches = seen_from(poses, rng, points)
+    solution = solve_group(sightings(matches, CAMERA), local.cams_from_local, UP, SolveConfig())
+    assert solution is not None
+    agreeing = subset(matches, solution.inliers)
+    halves = compare_halves(agreeing, local, CAMERA, solution.world_from_local)
+    verdict = judge({**FINE, "halves": halves.metres, "halves_scale": halves.scale}, VerdictConfig())
+    assert (verdict is not None) == refused
+    if verdict is not None:
+        assert verdict.reason in ("halves-disagree", "scale-of-halves")
