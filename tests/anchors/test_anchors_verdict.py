@@ -52,8 +52,8 @@ def street(rng: np.random.Generator, count: int, near: float, far: float) -> np.
 
 
 def surface_error(rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
-    """What a depth map gets wrong: a shift of all, a shift per patch of 3 m, noise per point, metres."""
-    patch = np.floor(points / 3.0).astype(int)
+    """What a depth map gets wrong: a shift of all, a shift per house front, noise per point, metres."""
+    patch = np.floor(points / 10.0).astype(int)
     _, label = np.unique(patch, axis=0, return_inverse=True)
     label = np.ravel(label)
     patches = rng.normal(0, 0.5 * GSD, (label.max() + 1, 3))
@@ -104,7 +104,7 @@ def localised(seed: int) -> tuple[bool, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     poses = walk(rng)
     local = local_group(poses)
-    matches = with_error(seen_from(poses, rng, street(rng, 150, 8.0, 35.0)), rng)
+    matches = with_error(seen_from(poses, rng, street(rng, 1200, 8.0, 35.0)), rng)
     solution = solve_group(sightings(matches, CAMERA), local.cams_from_local, UP, SolveConfig())
     assert solution is not None
     agreeing = subset(matches, solution.inliers)
@@ -118,15 +118,15 @@ def localised(seed: int) -> tuple[bool, np.ndarray, np.ndarray]:
 
 
 def test_accepted_means_within_what_is_stated() -> None:
-    """Over many walks with outliers and depth that is wrong by patches: neither too proud nor too modest."""
+    """Over many walks with outliers and depth that is wrong front by front: neither too proud nor too modest."""
     results = [localised(seed) for seed in range(24)]
     accepted = [one for one in results if one[0]]
     assert len(accepted) >= 20
     error = np.concatenate([one[1] for one in accepted])
     sigma = np.concatenate([one[2] for one in accepted])
     assert error.max() < 0.3
-    assert (error < 3.0 * sigma).mean() > 0.97
-    assert 0.3 < np.sqrt((error**2).mean() / (sigma**2).mean()) < 1.2
+    assert (error < 2.0 * sigma).mean() > 0.9
+    assert 0.6 < np.sqrt((error**2).mean() / (sigma**2).mean()) < 1.4  # 1.8 with the formal covariances
 
 
 def test_matches_in_one_frame_give_no_scale() -> None:
