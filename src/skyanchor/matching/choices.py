@@ -23,11 +23,11 @@ class Sift:
     ratio: float = 0.85
     """Distance to the best neighbour over that to the second best, at most."""
 
-    def load(self, device: str = "cpu") -> SparseMatcher:
+    def load(self, device: str = "auto") -> SparseMatcher:
         """The matcher, ready to run."""
         from skyanchor.matching.sift import SiftMatcher
 
-        return SiftMatcher(self, device)
+        return SiftMatcher(self, resolved(device))
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class XFeat:
     least_cosine: float = 0.82
     """Cosine between matched descriptors, at least."""
 
-    def load(self, device: str = "cpu") -> SparseMatcher:
+    def load(self, device: str = "auto") -> SparseMatcher:
         """The matcher, ready to run."""
         from skyanchor.matching.xfeat import XFeatMatcher
 
-        return XFeatMatcher(self, device)
+        return XFeatMatcher(self, resolved(device))
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class XFeatStar:
     least_confidence: float = 0.25
     """Confidence of the refinement inside a cell, at least, 0..1."""
 
-    def load(self, device: str = "cpu") -> Matcher:
+    def load(self, device: str = "auto") -> Matcher:
         """The matcher, ready to run."""
         from skyanchor.matching.xfeat import XFeatStarMatcher
 
-        return XFeatStarMatcher(self, device)
+        return XFeatStarMatcher(self, resolved(device))
 
 
 @dataclass(frozen=True)
@@ -101,11 +101,11 @@ class LighterGlue:
     least_score: float = 0.1
     """Assignment probability of a match, at least, 0..1."""
 
-    def load(self, device: str = "cpu") -> SparseMatcher:
+    def load(self, device: str = "auto") -> SparseMatcher:
         """The matcher, ready to run."""
         from skyanchor.matching.lighterglue import LighterGlueMatcher
 
-        return LighterGlueMatcher(self, device)
+        return LighterGlueMatcher(self, resolved(device))
 
 
 @dataclass(frozen=True)
