@@ -50,7 +50,7 @@ OPTIONAL = (
     Package("vismatch", "MASt3R's code, and 50 matchers by name", f"{MAST3R_ADVICE}; for the others {VISMATCH_ADVICE}"),
     Package("romatch", "RoMa matching", "pip install romatch==0.1.2 (brings torchvision)"),
     Package("romav2", "RoMa v2 matching", "pip install romav2==2.0.1 (brings torchvision)"),
-    Package("vggt", "feed-forward submaps", VGGT_ADVICE),
+    Package("vggt", "feed-forward groups and submaps", VGGT_ADVICE),
     Package("gsplat", "Gaussians on CUDA", "pip install gsplat==1.5.3 on a machine with an NVIDIA GPU and nvcc"),
     Package("viser", "live viewer", "pip install -c constraints.txt viser"),
 )

@@ -13,7 +13,7 @@ from PIL import Image, UnidentifiedImageError
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import cameras
-from skyanchor.types import Bools, Bytes, Camera, Photo
+from skyanchor.types import Bools, Bytes, Camera, Photo, Sequence
 
 
 def read_pixels(path: Path) -> Bytes:
@@ -70,6 +70,13 @@ def find_mask(images: Path, name: str) -> Path | None:
 def read_mask(path: Path) -> Bools:
     """(H, W), True where the mask is not black."""
     return read_pixels(path).max(axis=2) > 0
+
+
+def read_frame(sequence: Sequence, frame: int) -> Photo:
+    """A frame's photo as it is on disk, with its mask."""
+    held = sequence.frames[frame]
+    mask = None if held.mask_path is None else read_mask(held.mask_path)
+    return Photo(held.name, read_pixels(held.path), mask)
 
 
 def resized(pixels: Bytes, width: int) -> Bytes:

@@ -78,8 +78,9 @@ def read_survey(run: RunFolder, inputs: Inputs, config: PipelineConfig) -> Surve
 
 
 def check_backends(config: PipelineConfig) -> None:
-    """BackendError before any work begins when a chosen matcher or descriptor is not here."""
+    """BackendError before any work begins when a chosen matcher, descriptor or reconstruction is not here."""
     anchors = config.anchors
+    anchors.shape.check()
     check_matcher(anchors.ground_matcher)
     check_matcher(config.trajectory.matcher)
     check_matcher(anchors.refine.matcher if anchors.ablation.bridges else anchors.paper.matcher)

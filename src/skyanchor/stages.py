@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyanchor import codec, files, jobs, records
 from skyanchor.anchors.bridges import Node
@@ -19,8 +19,7 @@ from skyanchor.anchors.stage import GroupTask, GroupVerdict, Runners, localise_a
 from skyanchor.anchors.surface import Ground, Surface, find_ground, fuse_surface
 from skyanchor.events import Note
 from skyanchor.executor import Executor, Job
-from skyanchor.feedforward.choices import FreeFolder, Incremental
-from skyanchor.feedforward.free_frames import FreeFrames
+from skyanchor.feedforward import AnyLocal, FreeFolder, FreeFrames, Incremental
 from skyanchor.gaussians.ply import write_ply
 from skyanchor.run_folder import PROGRESS, STATE, RunFolder, Stage
 from skyanchor.scaffold import colmap_files, georeference
@@ -173,11 +172,16 @@ def anchors_stage(
 ) -> tuple[Stage, Anchors]:
     """A verdict on every anchor group: poses in the scaffold's frame, or the reason why not."""
     sequence = survey.sequence
-    settings: dict[str, object] = {"anchors": config, "camera": sequence.camera, "groups": sequence.groups}
+    settings: dict[str, object] = {
+        "anchors": anchor_settings(config),
+        "camera": sequence.camera,
+        "groups": sequence.groups,
+    }
     if sequence.gps or any(isinstance(prior, Area) for prior in config.prior.near):  # they are laid on the model by it
         settings["georef"] = survey.scaffold.georef
     what = f"places of {len(sequence.groups)} anchor groups"
-    stage = run.stage(records.ANCHORS, what, settings, _ground_digests(run, survey), (above,))
+    inputs = {**_ground_digests(run, survey), **_free_digests(run, config.shape)}
+    stage = run.stage(records.ANCHORS, what, settings, inputs, (above,))
     if not stage.done:
         found = _localised(run, stage, survey, above, config, executor)
         stage.save(records.ANCHORS_FILE, records.AnchorsRecord(survey.names, survey.scaffold.georef, found))
@@ -185,6 +189,22 @@ def anchors_stage(
         accepted = sum(group.accepted for group in found.groups)
         stage.finish({"groups": len(found.groups), "accepted": accepted})
     return stage, stage.load(records.ANCHORS_FILE, records.AnchorsRecord).anchors
+
+
+def anchor_settings(config: AnchorConfig) -> dict[str, Any]:
+    """The settings as the recipe names them: the default shape goes unnamed, as before there was a choice."""
+    document = codec.to_json(config)
+    assert isinstance(document, dict)
+    return {name: held for name, held in document.items() if name != "shape" or config.shape != Incremental()}
+
+
+def _free_digests(run: RunFolder, choice: AnyLocal) -> dict[str, str]:
+    """Digest of a folder made elsewhere, where shapes come from one."""
+    if not isinstance(choice, FreeFolder):
+        return {}
+    choice.check()
+    found = [path for path in sorted(choice.folder.rglob("*")) if path.is_file()]
+    return {"free": run.digest({path.relative_to(choice.folder).as_posix(): path for path in found})}
 
 
 def _ground_digests(run: RunFolder, survey: Survey) -> dict[str, str]:
@@ -297,7 +317,7 @@ def trajectory_stage(
 ) -> Stage:
     """A pose or a reason for every frame, submap by submap."""
     frames = len(survey.sequence.frames)
-    inputs = _free_digests(run, config)
+    inputs = _free_digests(run, config.local)
     stage = run.stage(records.TRAJECTORY, f"poses of {frames} frames", config, inputs, (above,))
     if not stage.done and not isinstance(config.local, Incremental):
         _write_trajectory(stage, survey, *_fed_forward(stage, survey, anchors, config))
@@ -312,16 +332,6 @@ def trajectory_stage(
         found = recover(survey.scaffold, survey.sequence, anchors, config, run.listen, source, submaps)
         _write_trajectory(stage, survey, *found)
     return stage
-
-
-def _free_digests(run: RunFolder, config: TrajectoryConfig) -> dict[str, str]:
-    """Digest of a folder made elsewhere, where the trajectory comes from one."""
-    if not isinstance(config.local, FreeFolder):
-        return {}
-    root = config.local.folder
-    config.local.check()
-    found = [path for path in sorted(root.rglob("*")) if path.is_file()]
-    return {"free": run.digest({path.relative_to(root).as_posix(): path for path in found})}
 
 
 def _fed_forward(

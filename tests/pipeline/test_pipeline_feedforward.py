@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import paper_street
 
 from skyanchor import pipeline, records
+from skyanchor.anchors import AnchorConfig
 from skyanchor.errors import BackendError, InputError, RecipeError
 from skyanchor.evaluation.metrics import evaluate_run
 from skyanchor.executor import InProcess
@@ -21,7 +22,7 @@ from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
 from skyanchor.run_folder import RunFolder
 from skyanchor.sequence import SequenceConfig
-from skyanchor.stages import trajectory_stage
+from skyanchor.stages import anchor_settings, trajectory_stage
 from skyanchor.trajectory import AnyLocal, FreeFolder, TrajectoryConfig, Vggt
 from skyanchor.trajectory.feedforward_run import passes
 from skyanchor.types import AnchorPose, Anchors, Floats, LocalisedGroup, Photo, Pose, Similarity
@@ -154,3 +155,17 @@ def test_what_is_missing_is_told_before_anything_is_done(tmp_path: Path, monkeyp
         empty = PipelineConfig(trajectory=TrajectoryConfig(local=FreeFolder(tmp_path)))
         with pytest.raises(InputError, match=r"has no trajectory\.tum"):
             pipeline.run_update(run, inputs, empty, InProcess())
+        groups = PipelineConfig(anchors=AnchorConfig(shape=Vggt(weights=tmp_path / "vggt.pt")))
+        with pytest.raises(BackendError, match=r"vggt\.pt does not exist"):
+            pipeline.run_anchors(run, inputs, groups, InProcess())
+        with pytest.raises(InputError, match=r"has no trajectory\.tum"):
+            pipeline.run_anchors(
+                run, inputs, PipelineConfig(anchors=AnchorConfig(shape=FreeFolder(tmp_path))), InProcess()
+            )
+
+
+def test_the_recipe_of_anchors_names_the_shape_only_where_it_was_chosen() -> None:
+    """A run from before there was a choice is still the same run."""
+    default, chosen = anchor_settings(AnchorConfig()), anchor_settings(AnchorConfig(shape=Vggt(side=378)))
+    assert "shape" not in default and {**default, "shape": chosen["shape"]} == chosen
+    assert chosen["shape"] == {"kind": "Vggt", "side": 378, "weights": None, "most_frames": 80}

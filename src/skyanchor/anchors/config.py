@@ -12,6 +12,7 @@ from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.surface import SurfaceConfig
 from skyanchor.anchors.verdict import VerdictConfig
+from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnyMatcher, Sift, VerifyConfig, XFeat, XFeatStar
 from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 
@@ -135,6 +136,8 @@ class AnchorConfig:
     ground_matcher: Sift = field(default_factory=lambda: Sift(keypoints=4000))
     """Frames of a group with each other."""
     local: LocalConfig = field(default_factory=LocalConfig)
+    shape: AnyLocal = field(default_factory=Incremental)
+    """Where a group's own shape comes from; matches between its frames confirm or refuse it."""
     refine: RefineConfig = field(default_factory=RefineConfig)
     adjustment: AdjustmentConfig = field(default_factory=AdjustmentConfig)
     verdict: VerdictConfig = field(default_factory=VerdictConfig)

@@ -18,16 +18,19 @@ from skyanchor.anchors.local import (
     LocalConfig,
     LocalGroup,
     PairMatcher,
-    build_tracks,
     cleaned,
+    contradiction,
     match_group,
     resect,
+    too_few,
+    tracked,
     unit_step,
+    worst_frame,
 )
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features
 from skyanchor.sequence.depth_files import find_depth, read_depth
-from skyanchor.types import Camera, Floats, Refusal
+from skyanchor.types import Camera, Floats, Floats32, Refusal
 
 DepthAt: TypeAlias = Callable[[int, Floats], Floats]
 """Depth of a frame of the group at pixels (N, 2), units of its own; nan where there is none."""
@@ -46,14 +49,17 @@ def depth_of_frames(frames: GroundFrames, indices: tuple[int, ...], config: Loca
         return None
     sequence = frames.sequence
     paths = [find_depth(config.depth, i, sequence.frames[i].name) for i in indices]
-    maps = [read_depth(path)[0] for path in paths if path is not None]
-    if len(maps) < len(indices):
-        return None
+    maps = tuple(read_depth(path)[0] for path in paths if path is not None)
+    return depth_in(maps, sequence.camera) if len(maps) == len(indices) else None
+
+
+def depth_in(maps: tuple[Floats32, ...], camera: Camera) -> DepthAt:
+    """Depth from maps (h, w), 0 = none, of whole photos on disk, at pixels of the undistorted photos."""
 
     def depth_at(frame: int, xy: Floats) -> Floats:
-        seen = cameras.project(sequence.camera, cameras.unproject(cameras.undistorted(sequence.camera), xy))
+        seen = cameras.project(camera, cameras.unproject(cameras.undistorted(camera), xy))
         shape = np.array(maps[frame].shape[::-1])
-        size = np.array([sequence.camera.width, sequence.camera.height])
+        size = np.array([camera.width, camera.height])
         column, row = np.clip(np.floor(seen * shape / size).astype(np.int64), 0, shape - 1).T
         depth = maps[frame][row, column].astype(np.float64)
         return np.where(depth > 0, depth, np.nan)
@@ -70,18 +76,17 @@ def shape_from_depth(
     config: LocalConfig,
 ) -> LocalGroup | Refusal:
     """The group's shape from ground-ground matches and depth, or why there is none; `camera` is PINHOLE."""
-    point, owner, xy = build_tracks(features, match_group(features, camera, matcher, config))
-    depth = np.full(len(xy), np.nan)
+    pairs = match_group(features, camera, matcher, config)
+    start = tracked(features, camera, pairs, tuple(rigid.identity() for _ in frames))
+    depth = np.full(len(start.xy), np.nan)
     for k in range(len(frames)):
-        depth[owner == k] = depth_at(k, xy[owner == k])
-    matrix = cameras.calibration(camera)
-    calibrations = np.tile([matrix[0, 0], matrix[1, 1], matrix[0, 2], matrix[1, 2]], (len(frames), 1))
-    nothing = np.full((int(point.max(initial=-1)) + 1, 3), np.nan)
-    poses = tuple(rigid.identity() for _ in frames)
-    sigma = np.full(len(xy), features[0].sigma_px)
-    start = ba.Bundle(poses, calibrations, np.zeros(len(frames), bool), nothing, owner, point, xy, sigma)
+        depth[start.camera == k] = depth_at(k, start.xy[start.camera == k])
     placed = _place_all(start, depth, camera, features[0].sigma_px)
-    return placed if isinstance(placed, Refusal) else _finished(frames, placed, config)
+    found = placed if isinstance(placed, Refusal) else _finished(frames, placed, config)
+    if isinstance(found, Refusal):
+        return found
+    off = worst_frame(replace(start, cams_from_world=found.cams_from_local))
+    return contradiction(off, {"reprojection": found.reprojection, "worst_frame": off}, config) or found
 
 
 def _place_all(bundle: ba.Bundle, depth: Floats, camera: Camera, sigma_px: float) -> ba.Bundle | Refusal:
@@ -138,10 +143,11 @@ def _finished(frames: tuple[int, ...], placed: ba.Bundle, config: LocalConfig) -
     for loss in (2.0, 1.0):
         bundle = cleaned(ba.adjust(bundle, ba.AdjustConfig(loss_scale=loss)).bundle, config)
         if len(bundle.points) < config.least_points:
-            return Refusal("too-few-ground-points", f"{len(bundle.points)} points hold the group together.")
+            return too_few(len(bundle.points))
     error = float(np.median(ba.residual_lengths(bundle)))
     if error > config.most_reprojection:
-        return Refusal("ground-reprojection", f"Median reprojection of the group is {error:.1f} sigma.")
+        figures = {"reprojection": error, "points": float(len(bundle.points))}
+        return Refusal("ground-reprojection", f"Median reprojection of the group is {error:.1f} sigma.", figures)
     centres = rigid.centres_in_world(bundle.cams_from_world)
     step = float(np.linalg.norm(np.diff(centres, axis=0), axis=1).mean())
     reach = float(np.median(np.linalg.norm(bundle.points - centres.mean(axis=0), axis=1)))

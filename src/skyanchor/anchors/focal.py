@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, with_focal
-from skyanchor.anchors.local import LocalGroup, PairMatcher, reconstruct_local
+from skyanchor.anchors.local import LocalGroup
 from skyanchor.anchors.places import PlaceIndex, find_places
 from skyanchor.anchors.priors import Prior
+from skyanchor.anchors.shape import Remembered, moving_shape
 from skyanchor.anchors.surface import Ground
-from skyanchor.matching import Features
-from skyanchor.types import AnchorGroup, Ints
+from skyanchor.types import AnchorGroup
 
 
 @dataclass(frozen=True)
@@ -22,21 +22,6 @@ class FocalVotes:
 
     support: tuple[float, ...]
     """Per factor of `FocalConfig.factors`: ground keypoints that agree with the best place, 0 where there is none."""
-
-
-@dataclass
-class _Remembered:
-    """A sparse matcher that matches a pair once: focal lengths change nothing about it."""
-
-    matcher: PairMatcher
-    _held: dict[tuple[int, int], Ints] = field(default_factory=dict)
-
-    def pairs(self, a: Features, b: Features) -> Ints:
-        """(M, 2), indices of matched keypoints; the features must outlive this."""
-        key = (id(a), id(b))
-        if key not in self._held:
-            self._held[key] = self.matcher.pairs(a, b)
-        return self._held[key]
 
 
 def vote_focal(
@@ -50,11 +35,11 @@ def vote_focal(
     """The group's shape and best place at each focal length that is tried."""
     seen = tuple(frames.ground(i) for i in group.frames)
     looks = tuple(frames.place(i) for i in group.frames)
-    matcher = _Remembered(config.ground_matcher.load())
+    matcher = Remembered(config.ground_matcher.load())
     support: list[float] = []
     for factor in config.focal.factors:
         camera = with_focal(frames.camera, factor)
-        local = reconstruct_local(group.frames, seen, camera, matcher, config.local)
+        local = moving_shape(frames, group.frames, seen, camera, matcher, config)
         best = 0
         if isinstance(local, LocalGroup):
             found = find_places(index, ground, local, looks, camera, config.places, near)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.feedforward import FreeFrames, Incremental, LocalReconstruction, loaded
 from skyanchor.geometry import cameras
 from skyanchor.matching import FeatureCache, Features
-from skyanchor.photos import PhotoCache
+from skyanchor.photos import PhotoCache, read_frame
 from skyanchor.step_clock import StepClock
 from skyanchor.types import Camera, Photo, Sequence
+
+FREE_KEPT = 4
+"""Groups whose feed-forward poses and depth are kept: all rungs and focal lengths of one group share them."""
 
 
 @dataclass
@@ -28,12 +32,27 @@ class GroundFrames:
     _ground: FeatureCache = field(init=False)
     _cross: FeatureCache = field(init=False)
     _place: FeatureCache = field(init=False)
+    _free: dict[tuple[int, ...], FreeFrames] = field(default_factory=dict)
+    _system: LocalReconstruction | None = None
 
     def __post_init__(self) -> None:
         """Load the matchers."""
         self._ground = FeatureCache(self.config.ground_matcher.load(), limit_bytes=128 << 20)
         self._cross = FeatureCache(self.config.refine.matcher.load(), limit_bytes=256 << 20)
         self._place = FeatureCache(self.config.places.features.load(), limit_bytes=64 << 20)
+
+    def free(self, indices: tuple[int, ...]) -> FreeFrames | None:
+        """The frames as the feed-forward choice sees them in one pass; None without such a choice."""
+        choice = self.config.shape
+        if isinstance(choice, Incremental):
+            return None
+        if indices not in self._free:
+            self._system = self._system or loaded(choice, self.sequence)
+            while len(self._free) >= FREE_KEPT:
+                self._free.pop(next(iter(self._free)))
+            photos = [read_frame(self.sequence, i) for i in indices]
+            self._free[indices] = self._system.reconstruct(indices, photos)
+        return self._free[indices]
 
     @property
     def camera(self) -> Camera:

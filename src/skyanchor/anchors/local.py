@@ -55,6 +55,8 @@ class LocalGroup:
     """Median over points of the largest triangulation angle, degrees."""
     focal_scale: float = 1.0
     """Estimated focal length over the given one; 1 when it was not refined."""
+    instead_of: Refusal | None = None
+    """Why the feed-forward shape was not taken, where there was one."""
 
 
 class PairMatcher(Protocol):
@@ -101,6 +103,16 @@ def build_tracks(features: tuple[Features, ...], pairs: Pairs) -> tuple[Ints, In
     return point, frame[keep].astype(np.int64), xy[keep]
 
 
+def tracked(features: tuple[Features, ...], camera: Camera, pairs: Pairs, poses: tuple[Pose, ...]) -> ba.Bundle:
+    """Cameras at the given poses and the tracks that they see; no point has a place yet."""
+    point, owner, xy = build_tracks(features, pairs)
+    k = cameras.calibration(camera)
+    calibrations = np.tile([k[0, 0], k[1, 1], k[0, 2], k[1, 2]], (len(features), 1))
+    nowhere = np.full((int(point.max(initial=-1)) + 1, 3), np.nan)
+    sigma = np.full(len(xy), features[0].sigma_px)
+    return ba.Bundle(poses, calibrations, np.zeros(len(features), bool), nowhere, owner, point, xy, sigma)
+
+
 def _pair_strength(held: tuple[Ints, TwoView], a: Features, b: Features, camera: Camera) -> float:
     """How well a pair can start a reconstruction: its inliers weighted by parallax after the rotation is taken out."""
     pairs, view = held
@@ -111,8 +123,8 @@ def _pair_strength(held: tuple[Ints, TwoView], a: Features, b: Features, camera:
     return float(np.minimum(angle, 2.0).sum())
 
 
-def _with_points(bundle: ba.Bundle, registered: set[int], least_angle_deg: float) -> ba.Bundle:
-    """The bundle with points triangulated from the registered cameras; nan where that is not possible."""
+def with_points(bundle: ba.Bundle, registered: set[int], least_angle_deg: float, most: float = 8.0) -> ba.Bundle:
+    """The bundle with points triangulated from the registered cameras; nan where one sees it `most` sigmas off."""
     seen = np.isin(bundle.camera, list(registered))
     part = replace(
         bundle, camera=bundle.camera[seen], point=bundle.point[seen], xy=bundle.xy[seen], sigma=bundle.sigma[seen]
@@ -120,7 +132,7 @@ def _with_points(bundle: ba.Bundle, registered: set[int], least_angle_deg: float
     part = replace(part, points=ba.triangulate(part))
     lengths = ba.residual_lengths(replace(part, points=np.nan_to_num(part.points)))
     bad = np.zeros(len(part.points), bool)
-    bad[part.point[lengths > 8.0]] = True
+    bad[part.point[lengths > most]] = True
     bad |= ~(np.degrees(ba.ray_angles(replace(part, points=np.nan_to_num(part.points)))) > least_angle_deg)
     return replace(bundle, points=np.where(bad[:, None], np.nan, part.points))
 
@@ -137,7 +149,7 @@ def resect(bundle: ba.Bundle, index: int, camera: Camera, sigma_px: float) -> tu
     return Pose(np.array(pose.R), np.array(pose.t)), int(info["num_inliers"])
 
 
-def _settled(bundle: ba.Bundle, registered: set[int], config: LocalConfig, settings: ba.AdjustConfig) -> ba.Adjusted:
+def settled(bundle: ba.Bundle, registered: set[int], settings: ba.AdjustConfig) -> ba.Adjusted:
     """Registered cameras and their points after adjustment with outliers dropped; cameras keep their places."""
     first = min(registered)
     fixed = np.ones(len(bundle.cams_from_world), bool)
@@ -158,7 +170,7 @@ def _grow(bundle: ba.Bundle, registered: set[int], camera: Camera, sigma_px: flo
     quick = ba.AdjustConfig(iterations=6)
     missing = set(range(len(bundle.cams_from_world))) - registered
     while missing:
-        bundle = _with_points(bundle, registered, config.least_angle_deg)
+        bundle = with_points(bundle, registered, config.least_angle_deg)
         tried = {c: resect(bundle, c, camera, sigma_px) for c in missing}
         best = max(tried, key=lambda c: tried[c][1])
         if tried[best][1] < 12:
@@ -167,7 +179,7 @@ def _grow(bundle: ba.Bundle, registered: set[int], camera: Camera, sigma_px: flo
         poses[best] = tried[best][0]
         registered.add(best)
         missing.discard(best)
-        bundle = _settled(replace(bundle, cams_from_world=tuple(poses)), registered, config, quick).bundle
+        bundle = settled(replace(bundle, cams_from_world=tuple(poses)), registered, quick).bundle
     return bundle
 
 
@@ -203,35 +215,28 @@ def reconstruct_local(
         return Refusal("no-ground-matches", "No two frames of the group could be matched with each other.")
     strength = {key: _pair_strength(held, features[key[0]], features[key[1]], camera) for key, held in pairs.items()}
     first, second = max(strength, key=lambda key: strength[key])
-    point, owner, xy = build_tracks(features, pairs)
-    sigma_px = features[0].sigma_px
     poses = [rigid.identity() for _ in frames]
     poses[second] = pairs[first, second][1].b_from_a
-    k = cameras.calibration(camera)
-    calibrations = np.tile([k[0, 0], k[1, 1], k[0, 2], k[1, 2]], (len(frames), 1))
-    count = int(point.max(initial=-1)) + 1
-    sigma = np.full(len(xy), sigma_px)
-    start = ba.Bundle(
-        tuple(poses), calibrations, np.zeros(len(frames), bool), np.full((count, 3), np.nan), owner, point, xy, sigma
-    )
+    start = tracked(features, camera, pairs, tuple(poses))
     registered = {first, second}
-    grown = _grow(start, registered, camera, sigma_px, config)
+    grown = _grow(start, registered, camera, features[0].sigma_px, config)
     if len(registered) < len(frames):
         figures = {"registered": float(len(registered)), "frames": float(len(frames))}
         return Refusal("group-falls-apart", f"Only {len(registered)} of {len(frames)} frames hang together.", figures)
-    return _finished(frames, grown, config, refine_focal)
+    return finished(frames, grown, config, refine_focal)
 
 
-def _finished(
-    frames: tuple[int, ...], grown: ba.Bundle, config: LocalConfig, refine_focal: bool
+def finished(
+    frames: tuple[int, ...], grown: ba.Bundle, config: LocalConfig, refine_focal: bool = False
 ) -> LocalGroup | Refusal:
+    """The group adjusted from poses that are nearly right, in units of its own step; or why it is not believed."""
     everyone = set(range(len(frames)))
     before = grown.calibrations[0, 0]
-    whole = _with_points(grown, everyone, config.least_angle_deg)
+    whole = with_points(grown, everyone, config.least_angle_deg)
     for settings in (ba.AdjustConfig(loss_scale=2.0), ba.AdjustConfig(loss_scale=1.0, refine_focal=refine_focal)):
-        whole = cleaned(_settled(whole, everyone, config, settings).bundle, config)
+        whole = cleaned(settled(whole, everyone, settings).bundle, config)
         if len(whole.points) < config.least_points:
-            return Refusal("too-few-ground-points", f"{len(whole.points)} points hold the group together.")
+            return too_few(len(whole.points))
     lengths = ba.residual_lengths(whole)
     error, angle = float(np.median(lengths)), float(np.degrees(np.median(ba.ray_angles(whole))))
     figures = {"reprojection": error, "parallax_deg": angle, "points": float(len(whole.points))}
@@ -240,6 +245,35 @@ def _finished(
     unit = unit_step(whole)
     scale = float(whole.calibrations[0, 0] / before)
     return LocalGroup(frames, unit.cams_from_world, unit, error, angle, scale)
+
+
+def worst_frame(bundle: ba.Bundle) -> float:
+    """Largest median per frame of the reprojection, in sigmas, of all tracks triangulated anew; none is left out.
+
+    Points that lie behind a camera have no distance and do not count: far ones may, where parallax is small.
+    """
+    placed = replace(bundle, points=ba.triangulate(bundle))
+    placed, _ = ba.selected(placed, np.isfinite(placed.points[placed.point, 0]))
+    lengths = ba.residual_lengths(placed)
+    medians = []
+    for camera in range(len(bundle.cams_from_world)):
+        mine = lengths[(placed.camera == camera) & np.isfinite(lengths)]
+        medians.append(float(np.median(mine)) if len(mine) else np.inf)
+    return max(medians)
+
+
+def contradiction(off: float, figures: dict[str, float], config: LocalConfig) -> Refusal | None:
+    """The refusal of poses that are `worst_frame` sigmas from the matches of a frame, None where they fit."""
+    if off <= config.outlier:
+        return None
+    text = f"In one frame half of the matches are {off:.1f} sigma or more from where the poses put them."
+    return Refusal("contradicts-matches", text, figures)
+
+
+def too_few(points: int) -> Refusal:
+    """The refusal of a group that too few points hold together."""
+    text = f"{points} points hold the group together."
+    return Refusal("too-few-ground-points", text, {"points": float(points)})
 
 
 def single_frame(frame: int, camera: Camera) -> LocalGroup:

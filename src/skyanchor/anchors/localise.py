@@ -9,11 +9,10 @@ import numpy as np
 from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
 from skyanchor.anchors.bridges import AerialAtlas, render_bridge
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.depth_shape import depth_of_frames, shape_from_depth
 from skyanchor.anchors.evidence import CrossMatches, joined, match_bridge, sightings, subset
 from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.ladder import rungs
-from skyanchor.anchors.local import LocalGroup, reconstruct_local, single_frame
+from skyanchor.anchors.local import LocalGroup
 from skyanchor.anchors.places import (
     PlaceHypothesis,
     PlaceIndex,
@@ -24,6 +23,7 @@ from skyanchor.anchors.places import (
     spread_voters,
 )
 from skyanchor.anchors.priors import Prior
+from skyanchor.anchors.shape import group_shape
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
 from skyanchor.anchors.support import AerialIndex, index_aerial, match_support, seed_of, support_set, views_of
@@ -284,43 +284,6 @@ def _try_places(
     return max(settled, key=lambda s: s.support)
 
 
-def _local_group(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | Refusal:
-    features = tuple(frames.ground(i) for i in indices)
-    matcher = config.ground_matcher.load()
-    return reconstruct_local(indices, features, frames.camera, matcher, config.local)
-
-
-def _deep_group(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | None:
-    """The group's shape by depth maps of its photos; None where there are none, or where they do not help."""
-    depth_at = depth_of_frames(frames, indices, config.local)
-    if depth_at is None:
-        return None
-    features, matcher = tuple(frames.ground(i) for i in indices), config.ground_matcher.load()
-    found = shape_from_depth(indices, features, frames.camera, matcher, depth_at, config.local)
-    return found if isinstance(found, LocalGroup) else None
-
-
-def _widened(frames: GroundFrames, indices: tuple[int, ...], by: int) -> tuple[int, ...]:
-    """The frames with up to `by` more on either side, inside the sequence."""
-    first, last = max(0, indices[0] - by), min(len(frames.sequence.frames) - 1, indices[-1] + by)
-    return tuple(range(first, last + 1))
-
-
-def _shape(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | Refusal:
-    """The group's own shape; when it hardly moves, with the user's depth maps or from a wider stretch of frames."""
-    if len(indices) == 1:
-        return single_frame(indices[0], frames.camera)
-    local = _local_group(frames, indices, config)
-    if isinstance(local, Refusal) or local.parallax_deg < config.local.low_parallax_deg:
-        deep = _deep_group(frames, indices, config)
-        if deep is not None:
-            return deep
-    if isinstance(local, LocalGroup) and local.parallax_deg < config.local.low_parallax_deg:
-        wider = _local_group(frames, _widened(frames, indices, 6), config)
-        local = wider if isinstance(wider, LocalGroup) else local
-    return local
-
-
 def _looks(
     prepared: PreparedScaffold, frames: GroundFrames, local: LocalGroup, config: AnchorConfig
 ) -> Floats32 | None:
@@ -341,7 +304,7 @@ def _attempt(
 ) -> tuple[Settled, LocalGroup | None]:
     """One rung of the ladder: shape, places, refinement, verdict."""
     with frames.clock.step("shape of the group"):
-        local = _shape(frames, indices, config)
+        local = group_shape(frames, indices, config)
     if isinstance(local, Refusal):
         return Settled(None, local.figures, local, 0.0), None
     camera = with_focal(frames.camera, local.focal_scale)
@@ -377,7 +340,7 @@ def _with_its_focal(
         total *= settled.done.focal_scale
         frames.focal = start * total
         with frames.clock.step("shape of the group"):
-            shape = _shape(frames, local.frames, config)
+            shape = group_shape(frames, local.frames, config)
         if isinstance(shape, Refusal):
             break
         world_from_local = similarity.align_cameras(shape.cams_from_local, settled.done.cams_from_world)
@@ -448,6 +411,8 @@ def localise_group(
     for indices, settings in rungs(frames, group, config):
         settled, local = _attempt(prepared, frames, indices, near, matcher, settings)
         figures, seen = settled.figures or figures, settled.cross_view or seen
+        if local is not None and local.instead_of is not None and local.instead_of not in attempts:
+            attempts.append(local.instead_of)
         if settled.refusal is None and settled.done is not None and local is not None:
             kept = tuple(i for i in indices if i in local.frames)
             poses = _anchor_poses(prepared, settled, local, kept)

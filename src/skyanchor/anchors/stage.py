@@ -15,6 +15,7 @@ from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.localise import PreparedScaffold, localise_group, prepare
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
 from skyanchor.anchors.priors import Near, Prior, gps_priors, local_priors
+from skyanchor.anchors.shape import NOT_FED_FORWARD
 from skyanchor.anchors.surface import Ground
 from skyanchor.anchors.verdict import is_sure
 from skyanchor.events import Listener, Note, Progress, silent
@@ -184,8 +185,17 @@ def localise_all(
     if len(groups) > 1 and any(group.accepted for group in groups):
         groups = _along_the_walk(ground, groups, focal, sequence, config, runners, listen)
     groups = borne_out(groups, sequence.groups, config)
+    _tell_shapes(groups, config, listen)
     camera = sequence.camera if focal == 1.0 else with_focal(cameras.undistorted(sequence.camera), focal)
     return Anchors(tuple(groups), camera)
+
+
+def _tell_shapes(groups: list[LocalisedGroup], config: AnchorConfig, listen: Listener) -> None:
+    """Say for how many groups the feed-forward shape was not taken."""
+    count = sum(any(one.reason == NOT_FED_FORWARD for one in group.attempts) for group in groups)
+    if count:
+        text = f"the feed-forward shape of {count} of {len(groups)} groups was not taken, their own matches gave one"
+        listen(Note("anchors", text, warning=True))
 
 
 def _first_look(

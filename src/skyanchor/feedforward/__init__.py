@@ -1,15 +1,24 @@
 """Poses and depth of a few photos from a feed-forward network or a folder made elsewhere, behind one protocol."""
 
-from skyanchor.feedforward.choices import AnyLocal, FreeFolder, Incremental, Vggt
-from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames, LocalReconstruction, read_free_frames
+from skyanchor.feedforward.choices import AnyLocal, FeedForward, FreeFolder, Incremental, Vggt, loaded
+from skyanchor.feedforward.free_frames import (
+    FolderReconstruction,
+    FreeFrame,
+    FreeFrames,
+    LocalReconstruction,
+    read_free_frames,
+)
 
 __all__ = [
     "AnyLocal",
+    "FeedForward",
+    "FolderReconstruction",
     "FreeFolder",
     "FreeFrame",
     "FreeFrames",
     "Incremental",
     "LocalReconstruction",
     "Vggt",
+    "loaded",
     "read_free_frames",
 ]

@@ -1,4 +1,4 @@
-"""Where a submap's own geometry comes from: matched keypoints, a feed-forward network, or a folder made elsewhere.
+"""Where the geometry of a group or submap comes from: matched keypoints, a feed-forward network, a folder.
 
 A choice and its settings each, light to import; the heavy imports happen in `load`.
 """
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from skyanchor import weights
 from skyanchor.errors import BackendError, InputError
+from skyanchor.matching.devices import resolved
 
 if TYPE_CHECKING:
     from skyanchor.feedforward.free_frames import LocalReconstruction
+    from skyanchor.types import Sequence
 
 VGGT_ADVICE = "pip install --no-deps git+https://github.com/facebookresearch/vggt && pip install einops huggingface_hub"
 
@@ -36,7 +38,8 @@ class Vggt:
     weights: Path | None = None
     """Checkpoint or its folder; looked for in the usual places without it."""
     most_frames: int = 80
-    """Frames in one pass, which memory limits; longer submaps go in several passes that share the anchors."""
+    """Frames in one pass, which memory limits; longer submaps go in several passes that share the anchors.
+    An anchor group is always one pass."""
 
     def check(self) -> None:
         """BackendError that says how to get what is missing."""
@@ -44,12 +47,12 @@ class Vggt:
         if importlib.util.find_spec("vggt") is None:
             raise BackendError(f"VGGT needs the package vggt. Install it: {VGGT_ADVICE}")
 
-    def load(self, device: str = "cpu") -> LocalReconstruction:
-        """The reconstruction, ready to run."""
+    def load(self, device: str = "auto") -> LocalReconstruction:
+        """The reconstruction, ready to run; the network is loaded once per process."""
         from skyanchor.feedforward.vggt import VggtReconstruction, load_network
 
-        found = weights.resolve(weights.VGGT, self.weights)
-        return VggtReconstruction(load_network(found, device), self, device)
+        found, there = weights.resolve(weights.VGGT, self.weights), resolved(device)
+        return VggtReconstruction(load_network(found, there), self, there)
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,14 @@ class FreeFolder:
 
 
 AnyLocal: TypeAlias = Incremental | Vggt | FreeFolder
+FeedForward: TypeAlias = Vggt | FreeFolder
+"""Those that give poses and depth in a frame of their own."""
+
+
+def loaded(choice: FeedForward, sequence: Sequence, device: str = "auto") -> LocalReconstruction:
+    """What reconstructs frames of the sequence, whichever the choice."""
+    if isinstance(choice, FreeFolder):
+        from skyanchor.feedforward.free_frames import FolderReconstruction
+
+        return FolderReconstruction(choice.folder, sequence)
+    return choice.load(device)

@@ -48,31 +48,49 @@ class FreeFrames:
 
 
 class LocalReconstruction(Protocol):
-    """Poses and depth of a few photos in one pass, in a frame and scale of its own."""
+    """Poses and depth of a few photos in one pass, in a frame and scale of its own: of an anchor group, or a submap."""
 
     def reconstruct(self, frames: Ordered[int], photos: Ordered[Photo]) -> FreeFrames:
-        """The photos, numbered by `frames`, in one free frame."""
+        """The photos, numbered by `frames` and as they are on disk, in one free frame; frames may be missing."""
         ...
 
 
 # --- import -------------------------------------------------------------------------------------------------------
 
 
+class FolderReconstruction:
+    """Local reconstruction that a system run elsewhere left in a folder; depth is read when it is asked for."""
+
+    def __init__(self, folder: Path, sequence: Sequence) -> None:
+        """InputError where the poses cannot be read."""
+        poses = read_tum(folder / "trajectory.tum")
+        numbers = frame_numbers(poses, sequence, folder)
+        self.folder = folder
+        self.sequence = sequence
+        self.poses = {number: pose for number, (_, pose) in zip(numbers, poses, strict=True)}
+
+    def reconstruct(self, frames: Ordered[int], photos: Ordered[Photo] = ()) -> FreeFrames:
+        """Those of the frames that have both a pose and a depth map, perhaps none; the photos are not needed."""
+        step = _number(self.folder / "depth_scale.txt", PNG_STEP)
+        found = [self._frame(frame, step) for frame in sorted(frames) if frame in self.poses]
+        held = tuple(one for one in found if one is not None)
+        shape = held[0].depth.shape if held else (1, 1)
+        return FreeFrames(held, _camera(self.folder / "intrinsics.txt", shape, self.sequence.camera))
+
+    def _frame(self, frame: int, step: float) -> FreeFrame | None:
+        path = find_depth(self.folder / "depth", frame, self.sequence.frames[frame].name)
+        if path is None:
+            return None
+        depth, confidence = read_depth(path, step)
+        return FreeFrame(frame, self.poses[frame], depth, _confidence(self.folder, path, depth.shape, confidence))
+
+
 def read_free_frames(folder: Path, sequence: Sequence) -> FreeFrames:
     """What a system run elsewhere left in a folder, for the frames that have both a pose and a depth map."""
-    poses = read_tum(folder / "trajectory.tum")
-    numbers = frame_numbers(poses, sequence, folder)
-    step = _number(folder / "depth_scale.txt", PNG_STEP)
-    frames = []
-    for number, (_, pose) in zip(numbers, poses, strict=True):
-        path = find_depth(folder / "depth", number, sequence.frames[number].name)
-        if path is not None:
-            depth, confidence = read_depth(path, step)
-            frames.append(FreeFrame(number, pose, depth, _confidence(folder, path, depth.shape, confidence)))
-    if not frames:
+    found = FolderReconstruction(folder, sequence).reconstruct(range(len(sequence.frames)))
+    if not found.frames:
         raise InputError(folder / "depth", "has no depth map of any frame", "Name them like the photos or by index.")
-    ordered = tuple(sorted(frames, key=lambda one: one.frame))
-    return FreeFrames(ordered, _camera(folder / "intrinsics.txt", ordered[0].depth.shape, sequence.camera))
+    return found
 
 
 def read_tum(path: Path) -> list[tuple[float, Pose]]:

@@ -22,6 +22,7 @@ _CALIBRATE = (
     "the camera's calibration, --camera PINHOLE,fx,fy,cx,cy or --camera f=PIXELS: a guessed focal length may be far off"
 )
 _UP = "`skyanchor scaffold check` and its up and ground; give them if they are wrong"
+_GIVEN = "another `anchors.shape`, or depth maps made from these very photos"
 _STEPS = "sharper frames, a slower walk, smaller steps between frames"
 
 GROUPS = MappingProxyType(
@@ -64,6 +65,11 @@ GROUPS = MappingProxyType(
         "scale-of-halves": Advice("two halves of the evidence give different scales", _CALIBRATE),
         "too-uncertain": Advice("the standard deviation is above the limit", _OTHER_FRAMES),
         "no-ground-matches": Advice("no two frames of the group match each other", _STEPS),
+        "contradicts-matches": Advice("the shape that was given for the group does not fit its matches", _GIVEN),
+        "not-reconstructed": Advice("the feed-forward reconstruction has no pose or depth for some frames", _GIVEN),
+        "feed-forward-refused": Advice(
+            "the shape of the feed-forward reconstruction does not fit the group's matches", _GIVEN
+        ),
         "group-falls-apart": Advice("the frames of the group do not hang together", _STEPS),
         "stands-still": Advice(
             "the frames were taken from one place, which tells no distances", "frames from a walk, not a turn"

@@ -10,11 +10,11 @@ from typing import TypeAlias
 from skyanchor.events import Listener, Note, Progress, silent
 from skyanchor.feedforward.choices import FreeFolder, Vggt
 from skyanchor.feedforward.free_frames import FreeFrames, read_free_frames
+from skyanchor.photos import read_frame
 from skyanchor.trajectory.config import TrajectoryConfig
 from skyanchor.trajectory.feedforward import FeedForwardConfig, Laid, SequencePhotos, recover_feedforward
 from skyanchor.trajectory.planning import accepted_anchors, joined_submaps
 from skyanchor.trajectory.recover import STAGE, SubmapReport, TrajectoryReport, trajectory_figures
-from skyanchor.trajectory.source import read_frame
 from skyanchor.types import Anchors, Scaffold, Sequence, Trajectory
 
 Keep: TypeAlias = Callable[[str, Callable[[], FreeFrames]], FreeFrames]

@@ -10,7 +10,7 @@ import numpy as np
 
 from skyanchor import photos
 from skyanchor.matching import AnySparse, FeatureCache, Features, SparseMatcher
-from skyanchor.types import Bytes, Floats, Photo, Sequence
+from skyanchor.types import Bytes, Floats, Sequence
 
 
 class FeatureSource(Protocol):
@@ -23,13 +23,6 @@ class FeatureSource(Protocol):
     def colors(self, frame: int, xy: Floats) -> Bytes:
         """(N, 3), RGB of a frame at pixels xy (N, 2)."""
         ...
-
-
-def read_frame(sequence: Sequence, frame: int) -> Photo:
-    """A frame's photo as it is on disk, with its mask."""
-    held = sequence.frames[frame]
-    mask = None if held.mask_path is None else photos.read_mask(held.mask_path)
-    return Photo(held.name, photos.read_pixels(held.path), mask)
 
 
 @dataclass
@@ -50,7 +43,7 @@ class PhotoFeatures:
             while len(self._held) >= self.limit:
                 self._held.pop(next(iter(self._held)))
             cache = FeatureCache(self._matcher(), self.folder, limit_bytes=0)
-            self._held[frame] = cache.features(read_frame(self.sequence, frame))
+            self._held[frame] = cache.features(photos.read_frame(self.sequence, frame))
         return self._held[frame]
 
     def colors(self, frame: int, xy: Floats) -> Bytes:
