@@ -185,16 +185,16 @@ def localise_all(
     if len(groups) > 1 and any(group.accepted for group in groups):
         groups = _along_the_walk(ground, groups, focal, sequence, config, runners, listen)
     groups = borne_out(groups, sequence.groups, config)
-    _tell_shapes(groups, config, listen)
+    _tell_shapes(groups, listen)
     camera = sequence.camera if focal == 1.0 else with_focal(cameras.undistorted(sequence.camera), focal)
     return Anchors(tuple(groups), camera)
 
 
-def _tell_shapes(groups: list[LocalisedGroup], config: AnchorConfig, listen: Listener) -> None:
+def _tell_shapes(groups: list[LocalisedGroup], listen: Listener) -> None:
     """Say for how many groups the feed-forward shape was not taken."""
     count = sum(any(one.reason == NOT_FED_FORWARD for one in group.attempts) for group in groups)
     if count:
-        text = f"the feed-forward shape of {count} of {len(groups)} groups was not taken, their own matches gave one"
+        text = f"the feed-forward shape of {count} of {len(groups)} groups was not taken: their matches contradict it"
         listen(Note("anchors", text, warning=True))
 
 
