@@ -207,6 +207,22 @@ def test_poses_that_contradict_the_matches_are_measured(walk: Sequence) -> None:
     assert isinstance(refused, Refusal) and refused.reason == "not-reconstructed"
 
 
+def test_the_units_of_the_free_frame_do_not_matter(walk: Sequence) -> None:
+    frames, config = GroundFrames(walk, AnchorConfig()), AnchorConfig()
+    features, matcher = tuple(frames.ground(i) for i in range(6)), config.ground_matcher.load()
+    truth = street_poses()[:6]
+    free = as_free(range(6), drifted(truth, 0.5, 0.1, 0.2), truth)
+    for factor in (1e-5, 1e5):
+        scaled = FreeFrames(
+            tuple(
+                replace(one, cam_from_free=Pose(one.cam_from_free.rotation, factor * one.cam_from_free.translation))
+                for one in free.frames
+            )
+        )
+        shape = shape_from_free(tuple(range(6)), features, GROUND, matcher, scaled, config.local)
+        assert isinstance(shape, LocalGroup) and 0.0 < off(shape.cams_from_local, truth)[0] < 0.08
+
+
 # --- a folder, and depth --------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from skyanchor.anchors.local import (
     settled,
     too_few,
     tracked,
+    unit_step,
     with_points,
     worst_frame,
 )
@@ -55,7 +56,7 @@ def shape_from_free(
     pairs = match_group(features, camera, matcher, config)
     if not pairs:
         return Refusal("no-ground-matches", "No two frames of the group could be matched with each other.")
-    start = tracked(features, camera, pairs, poses)
+    start = unit_step(tracked(features, camera, pairs, poses))
     drawn = _drawn_in(start, config)
     found = finished(frames, drawn, config) if isinstance(drawn, ba.Bundle) else drawn
     return found if isinstance(found, Refusal) else _confirmed(found, start, config)

@@ -256,9 +256,10 @@ def worst_frame(bundle: ba.Bundle) -> float:
     placed, _ = ba.selected(placed, np.isfinite(placed.points[placed.point, 0]))
     lengths = ba.residual_lengths(placed)
     medians = []
-    for camera in range(len(bundle.cams_from_world)):
-        mine = lengths[(placed.camera == camera) & np.isfinite(lengths)]
-        medians.append(float(np.median(mine)) if len(mine) else np.inf)
+    for camera, pose in enumerate(bundle.cams_from_world):
+        mine = placed.camera == camera
+        ahead = rigid.apply(pose, placed.points[placed.point[mine]])[:, 2] > 1e-3
+        medians.append(float(np.median(lengths[mine][ahead])) if ahead.any() else np.inf)
     return max(medians)
 
 
