@@ -60,7 +60,7 @@ def sky_mask(pixels: Bytes, depth: DepthMap) -> Bools:
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.float32)
     spread = np.sqrt(np.maximum(cv2.blur(grey * grey, (5, 5)) - cv2.blur(grey, (5, 5)) ** 2, 0.0))
     measured = (depth.depth > 0) & (depth.confidence > 0.5) & ~depth.completed
-    bright = grey > np.percentile(grey, 40)
+    bright = grey >= np.percentile(grey, 40)
     candidate = ((spread < 8.0) & bright & ~measured).astype(np.uint8)
     _, labels = cv2.connectedComponents(candidate, connectivity=4)
     top = np.unique(labels[0][candidate[0] > 0])
