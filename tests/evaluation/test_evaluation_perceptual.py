@@ -75,6 +75,7 @@ def test_equal_to_the_oracle(weights: Path) -> None:
 def test_absent_weights_are_said_clearly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKYANCHOR_WEIGHTS", str(tmp_path))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr("skyanchor.evaluation.perceptual.importlib.util.find_spec", lambda name: None)
     assert find_weights() is None
     with pytest.raises(BackendError, match=rf"LPIPS has no weights here: .*put {BACKBONE}"):
         load_lpips()
