@@ -19,7 +19,7 @@ from skyanchor.anchors.localise import PreparedScaffold
 from skyanchor.anchors.shape import NOT_FED_FORWARD, group_shape, moving_shape
 from skyanchor.anchors.stage import localise_prepared
 from skyanchor.events import Event, Note
-from skyanchor.feedforward import AnyLocal, FreeFolder, FreeFrame, FreeFrames, Incremental, Vggt
+from skyanchor.feedforward import AnyLocal, FreeFolder, FreeFrame, FreeFrames, Incremental, Vggt, write_free_frames
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.types import Camera, Frame, Photo, Pose, Refusal, Sequence, Similarity
 
@@ -226,21 +226,10 @@ def test_the_units_of_the_free_frame_do_not_matter(walk: Sequence) -> None:
 # --- a folder, and depth --------------------------------------------------------------------------------------------
 
 
-def write(folder: Path, free: FreeFrames) -> None:
-    (folder / "depth").mkdir(parents=True)
-    lines = []
-    for one in free.frames:
-        pose = rigid.inverse(one.cam_from_free)
-        w, x, y, z = rigid.quaternion_from_rotation(pose.rotation)
-        lines.append(" ".join(str(v) for v in (one.frame, *pose.translation, x, y, z, w)))
-        np.save(folder / f"depth/{one.frame}.npy", one.depth)
-    (folder / "trajectory.tum").write_text("\n".join(lines))
-
-
 def test_a_folder_made_elsewhere_gives_the_shape(walk: Sequence, tmp_path: Path) -> None:
     truth = street_poses()
     folder = tmp_path / "elsewhere"
-    write(folder, as_free(range(14), drifted(truth, 0.5, 0.1, 0.2), truth))
+    write_free_frames(folder, as_free(range(14), drifted(truth, 0.5, 0.1, 0.2), truth))
     config = replace(AnchorConfig(), shape=FreeFolder(folder))
     config.shape.check()
     shape = group_shape(GroundFrames(walk, config), tuple(range(8, 14)), config)

@@ -17,7 +17,7 @@ from skyanchor.anchors import AnchorConfig
 from skyanchor.errors import BackendError, InputError, RecipeError
 from skyanchor.evaluation.metrics import evaluate_run
 from skyanchor.executor import InProcess
-from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames
+from skyanchor.feedforward import FreeFrame, FreeFrames, write_free_frames
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
 from skyanchor.run_folder import RunFolder
@@ -115,20 +115,9 @@ def test_a_networks_passes_become_the_trajectory(scene: Path, tmp_path: Path, mo
     assert len(network.shown) == 2  # the stage was there
 
 
-def write(folder: Path, free: FreeFrames) -> None:
-    (folder / "depth").mkdir(parents=True)
-    lines = []
-    for one in free.frames:
-        pose = rigid.inverse(one.cam_from_free)
-        w, x, y, z = rigid.quaternion_from_rotation(pose.rotation)
-        lines.append(" ".join(str(v) for v in (one.frame, *pose.translation, x, y, z, w)))
-        np.save(folder / f"depth/{one.frame}.npy", one.depth)
-    (folder / "trajectory.tum").write_text("\n".join(lines))
-
-
 def test_a_folder_made_elsewhere_becomes_the_trajectory(scene: Path, tmp_path: Path) -> None:
     folder = tmp_path / "vggt-slam"
-    write(folder, seen_freely(range(FRAMES)))
+    write_free_frames(folder, seen_freely(range(FRAMES)))
     recover(scene, tmp_path / "run", FreeFolder(folder))
     metrics = evaluate_run(tmp_path / "run", scene / "ground/truth")
     assert metrics.trajectory.registered == FRAMES

@@ -7,6 +7,7 @@ from skyanchor.feedforward.free_frames import (
     FreeFrames,
     LocalReconstruction,
     read_free_frames,
+    write_free_frames,
 )
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "Vggt",
     "loaded",
     "read_free_frames",
+    "write_free_frames",
 ]

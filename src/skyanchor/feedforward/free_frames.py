@@ -93,6 +93,20 @@ def read_free_frames(folder: Path, sequence: Sequence) -> FreeFrames:
     return found
 
 
+def write_free_frames(folder: Path, free: FreeFrames) -> None:
+    """The folder that `read_free_frames` reads, for those who run a system elsewhere; intrinsics are left out."""
+    lines = []
+    for part in ("depth", "confidence"):
+        (folder / part).mkdir(parents=True)
+    for one in free.frames:
+        world_from_cam = rigid.inverse(one.cam_from_free)
+        w, x, y, z = rigid.quaternion_from_rotation(world_from_cam.rotation)
+        lines.append(" ".join(str(v) for v in (one.frame, *world_from_cam.translation, x, y, z, w)))
+        np.save(folder / "depth" / f"{one.frame}.npy", one.depth)
+        np.save(folder / "confidence" / f"{one.frame}.npy", one.confidence)
+    (folder / "trajectory.tum").write_text("\n".join(lines))
+
+
 def read_tum(path: Path) -> list[tuple[float, Pose]]:
     """(time or number, cam_from_free) per line of a TUM file."""
     if not path.is_file():
