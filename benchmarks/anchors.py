@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-
-from skyanchor.anchors.bridges import AerialAtlas
-from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.localise import PreparedScaffold, prepare
-from skyanchor.anchors.stage import localise_prepared
 from skyanchor.anchors.storage import load_places, load_surface, save_places, save_surface
-from skyanchor.anchors.surface import find_ground
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.group import PreparedScaffold, prepare
+from skyanchor.anchors.walk import localise_prepared
+from skyanchor.bridges.surface import find_ground
+from skyanchor.bridges.views import AerialAtlas
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.events import Event, Note, Progress
 from skyanchor.geometry import rigid

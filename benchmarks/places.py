@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from skyanchor.anchors.storage import load_places, load_surface
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.local import LocalGroup, reconstruct_local
 from skyanchor.anchors.places import PlaceIndex, count_votes, find_places, spread_voters
-from skyanchor.anchors.storage import load_places, load_surface
-from skyanchor.anchors.surface import Ground, find_ground
+from skyanchor.anchors.shape.incremental import LocalGroup, reconstruct_local
+from skyanchor.bridges.surface import Ground, find_ground
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.geometry import rigid
 from skyanchor.matching.retrieval import vlad

@@ -19,14 +19,14 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
+from skyanchor.anchors.storage import load_places, load_surface
 
-from skyanchor.anchors.bridges import AerialAtlas
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.localise import PreparedScaffold, localise_group
-from skyanchor.anchors.storage import load_places, load_surface
-from skyanchor.anchors.surface import find_ground
+from skyanchor.anchors.group import PreparedScaffold, localise_group
 from skyanchor.anchors.verdict import is_sure
+from skyanchor.bridges.surface import find_ground
+from skyanchor.bridges.views import AerialAtlas
 from skyanchor.scaffold import load_scaffold, visibility_graph
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.types import Sequence

@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 import pycolmap
 
-from skyanchor import records
 from skyanchor.events import Event, Note, Progress
 from skyanchor.gaussians.devices import Engine, load_engine
 from skyanchor.gaussians.ply import read_splats, write_ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
+from skyanchor.run import records
 from skyanchor.scaffold import load_scaffold, training
 from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.stereo.backends import NumbaStereo, TorchStereo

@@ -18,11 +18,11 @@ from time import perf_counter
 import numpy as np
 import pycolmap
 
-from skyanchor import records
 from skyanchor.evaluation.poses import PoseMetrics, pose_metrics
 from skyanchor.geometry import rigid
 from skyanchor.matching import Features, Sift
 from skyanchor.matching.sift import SiftMatcher
+from skyanchor.run import records
 from skyanchor.scaffold import colmap_files, load_scaffold
 from skyanchor.scaffold.loading import pose_of
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence

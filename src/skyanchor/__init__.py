@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from skyanchor.errors import BackendError, InputError, RecipeError, SkyAnchorError
-from skyanchor.executor import InProcess, Processes
-from skyanchor.run_folder import RunFolder
+from skyanchor.run.executor import InProcess, Processes
+from skyanchor.run.folder import RunFolder
 from skyanchor.types import Anchors, Camera, Pose, Refusal, Scaffold, Sequence, Trajectory
 
 if TYPE_CHECKING:

@@ -9,18 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from skyanchor import files, records
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.priors import local_priors
-from skyanchor.executor import Executor
 from skyanchor.matching.needs import check_descriptor, check_matcher
-from skyanchor.run_folder import RunFolder, Stage
+from skyanchor.run import records
+from skyanchor.run.executor import Executor
+from skyanchor.run.folder import RunFolder, Stage
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold import training as scaffold_training
-from skyanchor.scene_stage import SceneConfig, scene_stage
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
-from skyanchor.stages import GeometryConfig, Survey, anchors_stage, geometry_stage, trajectory_stage
+from skyanchor.stages.anchors import anchors_stage
+from skyanchor.stages.scaffold import GeometryConfig, geometry_stage
+from skyanchor.stages.scene import SceneConfig, scene_stage
+from skyanchor.stages.survey import Survey
+from skyanchor.stages.trajectory import trajectory_stage
 from skyanchor.stereo import StereoConfig, TorchStereo
+from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.update import scene as scene_update
 from skyanchor.update.ground_points import GroundPointConfig

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from anchors_street import GROUND, make_scaffold, make_sequence
 
-from skyanchor.anchors.bridges import BridgeConfig, NodeConfig
 from skyanchor.anchors.config import AnchorConfig, RefineConfig
-from skyanchor.anchors.localise import PreparedScaffold, prepare
+from skyanchor.anchors.group import PreparedScaffold, prepare
+from skyanchor.bridges.views import BridgeConfig, NodeConfig
 from skyanchor.matching import XFeat, XFeatStar
 from skyanchor.types import Sequence, VisibilityGraph
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.depth_shape import depth_of_frames, shape_from_depth
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.local import LocalConfig, LocalGroup, reconstruct_local
+from skyanchor.anchors.shape.depth import depth_of_frames, shape_from_depth
+from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup, reconstruct_local
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features
 from skyanchor.types import Frame, Ints, Pose, Refusal, Sequence

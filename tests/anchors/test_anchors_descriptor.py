@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skyanchor.anchors.bridges import Node
 from skyanchor.anchors.places import PlacesConfig, PlaceView, count_votes, index_places, likeness, load_descriptor
+from skyanchor.bridges.views import Node
 from skyanchor.geometry import rigid
 from skyanchor.matching import Features
 

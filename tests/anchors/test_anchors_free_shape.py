@@ -13,11 +13,11 @@ from conftest import small_config
 
 from skyanchor.anchors.config import AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, with_focal
-from skyanchor.anchors.free_shape import confident, depth_of_free, shape_from_free, with_intrinsics
-from skyanchor.anchors.local import LocalGroup, match_group, reconstruct_local, tracked, worst_frame
-from skyanchor.anchors.localise import PreparedScaffold
-from skyanchor.anchors.shape import NOT_FED_FORWARD, group_shape, moving_shape
-from skyanchor.anchors.stage import localise_prepared
+from skyanchor.anchors.group import PreparedScaffold
+from skyanchor.anchors.shape.choice import NOT_FED_FORWARD, group_shape, moving_shape
+from skyanchor.anchors.shape.free import confident, depth_of_free, shape_from_free, with_intrinsics
+from skyanchor.anchors.shape.incremental import LocalGroup, match_group, reconstruct_local, tracked, worst_frame
+from skyanchor.anchors.walk import localise_prepared
 from skyanchor.events import Event, Note
 from skyanchor.feedforward import AnyLocal, FreeFolder, FreeFrame, FreeFrames, Incremental, Vggt, write_free_frames
 from skyanchor.geometry import cameras, rigid, similarity

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skyanchor.anchors.local import LocalConfig, LocalGroup, reconstruct_local
+from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup, reconstruct_local
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.matching import Features
 from skyanchor.types import Floats, Ints, Pose, Refusal

@@ -14,7 +14,7 @@ from skyanchor.anchors.config import AnchorConfig, OdometryConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
 from skyanchor.anchors.priors import Near
-from skyanchor.anchors.stage import borne_out, disagreeing
+from skyanchor.anchors.walk import borne_out, disagreeing
 from skyanchor.geometry import rigid
 from skyanchor.types import AnchorGroup, AnchorPose, LocalisedGroup, Pose, Refusal, Sequence
 

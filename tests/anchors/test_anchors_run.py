@@ -9,14 +9,16 @@ import numpy as np
 from anchors_street import make_scaffold, street_poses
 from conftest import small_config
 
-from skyanchor import files, records
 from skyanchor.anchors.priors import Near
 from skyanchor.events import Event, StageSkipped
-from skyanchor.executor import InProcess
 from skyanchor.geometry import rigid
-from skyanchor.run_folder import RunFolder, Stage
-from skyanchor.stages import Survey, anchors_stage
+from skyanchor.run import records
+from skyanchor.run.executor import InProcess
+from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.stages.anchors import anchors_stage
+from skyanchor.stages.survey import Survey
 from skyanchor.stereo import depth_path, save_depth
+from skyanchor.storage import files
 from skyanchor.types import DepthMap, Sequence
 
 

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from anchors_street import AERIAL, GROUND, aerial_poses, faces, shoot, street_poses
 from conftest import small_config
+from skyanchor.anchors.storage import load_places, load_surface, save_places, save_surface
 
-from skyanchor.anchors.bridges import AerialAtlas, free_places, lift, render_bridge
-from skyanchor.anchors.carry import CarryConfig, carry
 from skyanchor.anchors.config import Ablation, AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.localise import PreparedScaffold, localise_group
+from skyanchor.anchors.group import PreparedScaffold, localise_group
 from skyanchor.anchors.places import choose_nodes
 from skyanchor.anchors.priors import Area, Near
-from skyanchor.anchors.stage import GroupTask, localise_prepared, localise_task
-from skyanchor.anchors.storage import load_places, load_surface, save_places, save_surface
-from skyanchor.anchors.surface import height_above_ground
+from skyanchor.anchors.walk import GroupTask, localise_prepared, localise_task
+from skyanchor.bridges.carry import CarryConfig, carry
+from skyanchor.bridges.surface import height_above_ground
+from skyanchor.bridges.views import AerialAtlas, free_places, lift, render_bridge
 from skyanchor.events import Event, Note
 from skyanchor.geometry import cameras, rigid
 from skyanchor.types import Georeference, LocalisedGroup, Pose, Sequence

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skyanchor.anchors import support
+from skyanchor.anchors import direct as support
 from skyanchor.anchors.priors import Area, Near
-from skyanchor.anchors.surface import Ground
+from skyanchor.bridges.surface import Ground
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, VerifyConfig
 from skyanchor.types import Floats32, Matches, Photo, Pose, View

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skyanchor.anchors import bundle as ba
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, sightings, subset
-from skyanchor.anchors.local import LocalGroup
+from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.anchors.verdict import VerdictConfig, compare_halves, honest_covariances, judge
 from skyanchor.geometry import cameras, rigid, similarity
+from skyanchor.sfm import bundle as ba
 from skyanchor.types import Pose, Similarity
 
 UP = np.array([0.0, 0.0, 1.0])

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from skyanchor.anchors.free_shape import depth_of_free, shape_from_free
-from skyanchor.anchors.local import LocalConfig, LocalGroup
+from skyanchor.anchors.shape.free import depth_of_free, shape_from_free
+from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup
 from skyanchor.errors import BackendError
 from skyanchor.feedforward import (
     AnyLocal,

@@ -12,8 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
 import paper_street
 
-from skyanchor import files, pipeline, records
-from skyanchor.cli import main
+from skyanchor import pipeline
+from skyanchor.cli.main import main
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation import ablate as ab
 from skyanchor.evaluation.ablation_tables import HEADERS, markdown, tables
@@ -26,13 +26,15 @@ from skyanchor.evaluation.ablations import (
 )
 from skyanchor.evaluation.metrics import ImageMetrics
 from skyanchor.evaluation.poses import PoseMetrics
-from skyanchor.executor import Executor, InProcess
 from skyanchor.matching import Sift, Vismatch
 from skyanchor.matching.global_descriptors import MEGALOC, HubModel
 from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
-from skyanchor.run_folder import RunFolder
+from skyanchor.run import records
+from skyanchor.run.executor import Executor, InProcess
+from skyanchor.run.folder import RunFolder
 from skyanchor.sequence import SequenceConfig
-from skyanchor.stages import trajectory_stage
+from skyanchor.stages.trajectory import trajectory_stage
+from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig
 from skyanchor.types import AnchorPose, Anchors, LocalisedGroup

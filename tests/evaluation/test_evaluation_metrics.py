@@ -11,12 +11,13 @@ import numpy as np
 import pycolmap
 import pytest
 
-from skyanchor import files, records
 from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import evaluate_run, write_metrics
 from skyanchor.geometry import cameras, rigid
-from skyanchor.records import AnchorsRecord, TrajectoryRecord
-from skyanchor.run_folder import Recipe
+from skyanchor.run import records
+from skyanchor.run.folder import Recipe
+from skyanchor.run.records import AnchorsRecord, TrajectoryRecord
+from skyanchor.storage import files
 from skyanchor.types import (
     AnchorGroup,
     AnchorPose,

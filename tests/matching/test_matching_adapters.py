@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from skyanchor.backends.checkpoints import without_downloads
 from skyanchor.errors import BackendError
 from skyanchor.matching import LighterGlue, Roma, Vismatch, roma, vismatch_adapter
-from skyanchor.matching.checkpoints import without_downloads
 from skyanchor.types import Photo
 
 MOVE = (0.25, -0.125)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from skyanchor.backends.checkpoints import read_state
 from skyanchor.errors import BackendError
 from skyanchor.matching import anyloc, hub_models
-from skyanchor.matching.checkpoints import read_state
 from skyanchor.matching.dinov2 import Dinov2, block, hub_names, positions
 from skyanchor.matching.global_descriptors import SALAD, AnyLoc, HubModel, SceneVlad, described
 from skyanchor.matching.retrieval import ranked

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from skyanchor.backends.checkpoints import read_safetensors, read_state, read_tensor
 from skyanchor.errors import BackendError
 from skyanchor.matching import Mast3r, mast3r
-from skyanchor.matching.checkpoints import read_safetensors, read_state, read_tensor
 
 TINY = mast3r.Architecture((64, 64), 32, 1, 2, 32, 12, 2)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from skyanchor import weights
+from skyanchor.backends import weights
 from skyanchor.errors import BackendError
-from skyanchor.executor import InProcess
 from skyanchor.matching import AnyMatcher, LighterGlue, Mast3r, Roma, Sift, Vismatch, XFeat, XFeatStar, needs
 from skyanchor.matching.global_descriptors import MEGALOC, SALAD, AnyDescriptor, AnyLoc, SceneVlad
 from skyanchor.matching.needs import check_descriptor, check_matcher
 from skyanchor.pipeline import Inputs, PipelineConfig, run_anchors
-from skyanchor.run_folder import RunFolder
+from skyanchor.run.executor import InProcess
+from skyanchor.run.folder import RunFolder
 
 PICKLE = b"\x80"
 """The beginning of a file that could be a checkpoint."""

@@ -16,18 +16,20 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import paper_street
 
-from skyanchor import records, stages
 from skyanchor.anchors.priors import LON_LAT, Area
 from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import evaluate_run, write_metrics
-from skyanchor.executor import Executor, InProcess, Processes
 from skyanchor.matching import Sift
 from skyanchor.pipeline import Inputs, PipelineConfig, read_survey, run_anchors
 from skyanchor.report.folder import write_report
-from skyanchor.run_folder import RunFolder, Stage
+from skyanchor.run import records
+from skyanchor.run.executor import Executor, InProcess, Processes
+from skyanchor.run.folder import RunFolder, Stage
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig
-from skyanchor.stages import GeometryConfig, geometry_stage, trajectory_stage
+from skyanchor.stages import anchors as stages
+from skyanchor.stages.scaffold import GeometryConfig, geometry_stage
+from skyanchor.stages.trajectory import trajectory_stage
 from skyanchor.stereo import SourceConfig, StereoConfig, depth_path, load_depth
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig

@@ -12,17 +12,19 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import paper_street
 
-from skyanchor import pipeline, records
+from skyanchor import pipeline
 from skyanchor.anchors import AnchorConfig
 from skyanchor.errors import BackendError, InputError, RecipeError
 from skyanchor.evaluation.metrics import evaluate_run
-from skyanchor.executor import InProcess
 from skyanchor.feedforward import FreeFrame, FreeFrames, write_free_frames
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
-from skyanchor.run_folder import RunFolder
+from skyanchor.run import records
+from skyanchor.run.executor import InProcess
+from skyanchor.run.folder import RunFolder
 from skyanchor.sequence import SequenceConfig
-from skyanchor.stages import anchor_settings, trajectory_stage
+from skyanchor.stages.anchors import anchor_settings
+from skyanchor.stages.trajectory import trajectory_stage
 from skyanchor.trajectory import AnyLocal, FreeFolder, TrajectoryConfig, Vggt
 from skyanchor.trajectory.feedforward_run import passes
 from skyanchor.types import AnchorPose, Anchors, Floats, LocalisedGroup, Photo, Pose, Similarity

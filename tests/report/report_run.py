@@ -11,15 +11,16 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
 import paper_street
 
-from skyanchor import files, records
 from skyanchor.gaussians.ply import read_ply, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import owned
 from skyanchor.geometry import cameras, rigid
 from skyanchor.pipeline import Inputs
-from skyanchor.run_folder import STATE, RunFolder
+from skyanchor.run import records
+from skyanchor.run.folder import STATE, RunFolder
 from skyanchor.scaffold import load_scaffold
-from skyanchor.scene_stage import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
+from skyanchor.stages.scene import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
+from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryReport
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.planning import RejectedGroup

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skyanchor.cli import main
+from skyanchor.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -14,16 +14,17 @@ import report_run
 from PIL import Image
 from report_run import paper_street
 
-from skyanchor import files, records
-from skyanchor.anchors.stage import GroupVerdict
-from skyanchor.cli import main
+from skyanchor.anchors.walk import GroupVerdict
+from skyanchor.cli.main import main
 from skyanchor.errors import InputError
 from skyanchor.geometry import rigid
 from skyanchor.report.folder import write_report
 from skyanchor.report.live_folder import live_scene, state_of, status_of
 from skyanchor.report.live_scene import layers
 from skyanchor.report.run_data import run_inputs, run_scaffold, street_photos
+from skyanchor.run import records
 from skyanchor.sequence import SequenceConfig, load_sequence
+from skyanchor.storage import files
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from skyanchor.cli import main
+from skyanchor.cli.main import main
 from skyanchor.errors import BackendError, InputError
 from skyanchor.events import Event, Progress
 from skyanchor.sequence import load_sequence

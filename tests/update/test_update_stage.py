@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from test_update_scene import CAMERA, UP, World, quick, world  # noqa: F401
 
-from skyanchor import files, records
-from skyanchor.executor import InProcess
 from skyanchor.gaussians.ply import read_ply, write_ply
-from skyanchor.run_folder import RECIPE, RunFolder, Stage
-from skyanchor.scene_stage import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneConfig, SceneRecord, scene_stage
-from skyanchor.stages import Survey
+from skyanchor.run import records
+from skyanchor.run.executor import InProcess
+from skyanchor.run.folder import RECIPE, RunFolder, Stage
+from skyanchor.stages.scene import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneConfig, SceneRecord, scene_stage
+from skyanchor.stages.survey import Survey
 from skyanchor.stereo import StereoConfig
+from skyanchor.storage import files
 from skyanchor.types import (
     Frame,
     Georeference,

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from skyanchor.anchors import bundle as ba
-from skyanchor.anchors.bridges import AerialAtlas
-from skyanchor.anchors.carry import AerialSightings, CarryConfig, carry
 from skyanchor.anchors.evidence import CrossMatches, subset
-from skyanchor.anchors.local import LocalGroup
-from skyanchor.anchors.surface import intrinsics
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.bridges.carry import AerialSightings, CarryConfig, carry
+from skyanchor.bridges.surface import intrinsics
+from skyanchor.bridges.views import AerialAtlas
 from skyanchor.geometry import similarity
+from skyanchor.sfm import bundle as ba
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose, Similarity
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from skyanchor.anchors.adjustment import AdjustmentConfig
-from skyanchor.anchors.bridges import BridgeConfig
-from skyanchor.anchors.local import LocalConfig
 from skyanchor.anchors.places import PlacesConfig
 from skyanchor.anchors.priors import Prior
+from skyanchor.anchors.shape.incremental import LocalConfig
 from skyanchor.anchors.solve import SolveConfig
-from skyanchor.anchors.surface import SurfaceConfig
 from skyanchor.anchors.verdict import VerdictConfig
+from skyanchor.bridges.surface import SurfaceConfig
+from skyanchor.bridges.views import BridgeConfig
 from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnyMatcher, Sift, VerifyConfig, XFeat, XFeatStar
 from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad

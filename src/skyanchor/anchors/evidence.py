@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyanchor.anchors.bridges import Bridge, lift
 from skyanchor.anchors.solve import Sightings
+from skyanchor.bridges.views import Bridge, lift
 from skyanchor.geometry import cameras
 from skyanchor.matching import Features, Matcher
 from skyanchor.types import Bools, Camera, Floats, Ints

@@ -8,11 +8,11 @@ import numpy as np
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, with_focal
-from skyanchor.anchors.local import LocalGroup
 from skyanchor.anchors.places import PlaceIndex, find_places
 from skyanchor.anchors.priors import Prior
-from skyanchor.anchors.shape import Remembered, moving_shape
-from skyanchor.anchors.surface import Ground
+from skyanchor.anchors.shape.choice import Remembered, moving_shape
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.bridges.surface import Ground
 from skyanchor.types import AnchorGroup
 
 

@@ -11,20 +11,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.spatial import cKDTree
 
-from skyanchor.anchors.bridges import (
-    AerialAtlas,
-    BridgeConfig,
-    Node,
-    NodeConfig,
-    lift,
-    nodes,
-    render_bridge,
-)
 from skyanchor.anchors.evidence import CrossMatches, joined, sightings
-from skyanchor.anchors.local import LocalGroup
 from skyanchor.anchors.priors import Prior, allowed
+from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
-from skyanchor.anchors.surface import Ground
+from skyanchor.bridges.surface import Ground
+from skyanchor.bridges.views import AerialAtlas, BridgeConfig, Node, NodeConfig, lift, nodes, render_bridge
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.geometry import cameras
 from skyanchor.matching import Features, SparseMatcher, XFeat, match_features

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from scipy.spatial import cKDTree
 
-from skyanchor.anchors.bridges import free_places
-from skyanchor.anchors.surface import Ground, horizontal_axes
+from skyanchor.bridges.surface import Ground, horizontal_axes
+from skyanchor.bridges.views import free_places
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Note, silent
 from skyanchor.geometry import polygons, rigid

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from skyanchor import files, pipeline, records
+from skyanchor import pipeline
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation.ablations import (
     AERIAL_ONLY,
@@ -32,9 +32,11 @@ from skyanchor.evaluation.ablations import (
 from skyanchor.evaluation.metrics import ImageMetrics, Metrics, Perceptual, evaluate_run, held_out_views, render_metrics
 from skyanchor.evaluation.poses import PoseMetrics
 from skyanchor.events import Note
-from skyanchor.executor import Executor
 from skyanchor.pipeline import Inputs, PipelineConfig
-from skyanchor.run_folder import RECIPE, SHARED, STATE, RunFolder, timings
+from skyanchor.run import records
+from skyanchor.run.executor import Executor
+from skyanchor.run.folder import RECIPE, SHARED, STATE, RunFolder, timings
+from skyanchor.storage import files
 
 VARIED: tuple[Table, ...] = ("anchors", "trajectory", "update")
 """Stages with variants."""

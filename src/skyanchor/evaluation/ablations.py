@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from skyanchor import records
 from skyanchor.errors import SkyAnchorError
 from skyanchor.matching import AnyMatcher, LighterGlue, LightGlue, Mast3r, Roma, Sift, Vismatch, XFeat, XFeatStar
 from skyanchor.matching.global_descriptors import MEGALOC, SALAD, AnyDescriptor, AnyLoc, HubModel
 from skyanchor.matching.needs import check_descriptor, check_matcher
 from skyanchor.pipeline import PipelineConfig
-from skyanchor.scene_stage import resolved_update
+from skyanchor.run import records
+from skyanchor.stages.scene import resolved_update
 from skyanchor.update.scene import UpdateConfig, trained_from_scratch, without_insertion
 
 Table: TypeAlias = Literal["anchors", "trajectory", "update", "matchers", "descriptors"]

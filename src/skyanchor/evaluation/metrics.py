@@ -9,15 +9,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor import codec, files, records
 from skyanchor.errors import InputError
 from skyanchor.evaluation.images import psnr, ssim
 from skyanchor.evaluation.poses import NOTHING, PoseMetrics, pose_metrics
 from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.geometry import similarity
 from skyanchor.photos import read_pixels
-from skyanchor.run_folder import RECIPE, timings
+from skyanchor.run import records
+from skyanchor.run.folder import RECIPE, timings
 from skyanchor.scaffold.georeference import moved_by
+from skyanchor.storage import codec, files
 from skyanchor.types import Bytes, Floats, Pose
 
 METRICS = "metrics.json"

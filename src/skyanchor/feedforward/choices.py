@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from skyanchor import weights
+from skyanchor.backends import weights
+from skyanchor.backends.devices import resolved
 from skyanchor.errors import BackendError, InputError
-from skyanchor.matching.devices import resolved
 
 if TYPE_CHECKING:
     from skyanchor.feedforward.free_frames import LocalReconstruction

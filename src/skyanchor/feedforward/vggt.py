@@ -14,10 +14,10 @@ import cv2
 import numpy as np
 import torch
 
+from skyanchor.backends.checkpoints import load_into, read_state
 from skyanchor.errors import BackendError
 from skyanchor.feedforward.choices import VGGT_ADVICE, Vggt
 from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames, photo_camera
-from skyanchor.matching.checkpoints import load_into, read_state
 from skyanchor.types import Bytes, Camera, Photo, Pose
 
 MULTIPLE = 14

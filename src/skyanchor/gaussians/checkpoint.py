@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from skyanchor import files
 from skyanchor.gaussians.densify import GrowthStatistics
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import Leaves, ParameterSet, splats_of
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.training import TrainState
+from skyanchor.storage import files
 
 if TYPE_CHECKING:
     from torch import Tensor

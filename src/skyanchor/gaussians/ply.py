@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from skyanchor import files
 from skyanchor.errors import InputError
 from skyanchor.gaussians.harmonics import SH_C0
 from skyanchor.gaussians.splats import Splats, select
+from skyanchor.storage import files
 from skyanchor.types import Floats, Floats32
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from skyanchor import weights
+from skyanchor.backends import weights
+from skyanchor.backends.checkpoints import read_state, read_tensor
 from skyanchor.errors import BackendError
-from skyanchor.matching.checkpoints import read_state, read_tensor
 from skyanchor.matching.dinov2 import MEAN, PATCH, STD, Dinov2, hub_names
 from skyanchor.matching.features import shrunk
 from skyanchor.matching.global_descriptors import AnyLoc

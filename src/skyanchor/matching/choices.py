@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from skyanchor.matching.devices import resolved
+from skyanchor.backends.devices import resolved
 from skyanchor.matching.protocol import Matcher, SparseMatcher
 
 

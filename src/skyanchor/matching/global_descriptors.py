@@ -12,8 +12,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from skyanchor.backends.devices import resolved
 from skyanchor.matching.choices import AnySparse, XFeat
-from skyanchor.matching.devices import resolved
 from skyanchor.matching.protocol import SparseMatcher
 from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, vlad
 from skyanchor.types import Floats32, Photo

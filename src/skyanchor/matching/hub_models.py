@@ -9,9 +9,9 @@ import cv2
 import numpy as np
 import torch
 
-from skyanchor import weights
+from skyanchor.backends import weights
+from skyanchor.backends.checkpoints import without_downloads
 from skyanchor.matching.anyloc import normalised
-from skyanchor.matching.checkpoints import without_downloads
 from skyanchor.matching.global_descriptors import HubModel
 from skyanchor.matching.needs import HUB, hub_folder
 from skyanchor.types import Floats32, Photo

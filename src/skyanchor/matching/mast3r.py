@@ -21,9 +21,9 @@ import cv2
 import numpy as np
 import torch
 
-from skyanchor import weights
+from skyanchor.backends import weights
+from skyanchor.backends.checkpoints import load_into, read_state
 from skyanchor.errors import BackendError
-from skyanchor.matching.checkpoints import load_into, read_state
 from skyanchor.matching.choices import Mast3r
 from skyanchor.matching.dense import SIGMA, Crops, DenseMatcher
 from skyanchor.matching.needs import MAST3R_ADVICE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from skyanchor import weights
+from skyanchor.backends import weights
 from skyanchor.errors import BackendError
 from skyanchor.matching.choices import AnyMatcher, LightGlue, Mast3r, Roma, Vismatch
 from skyanchor.matching.global_descriptors import AnyDescriptor, AnyLoc, HubModel, SceneVlad

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from skyanchor import weights
+from skyanchor.backends import weights
+from skyanchor.backends.checkpoints import other_architecture, read_state, without_downloads
 from skyanchor.errors import BackendError
-from skyanchor.matching.checkpoints import other_architecture, read_state, without_downloads
 from skyanchor.matching.choices import Roma
 from skyanchor.matching.dense import SIGMA, Crops, DenseMatcher
 from skyanchor.types import Bytes, Floats, Matches

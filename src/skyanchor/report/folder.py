@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from skyanchor import codec, files, records
 from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import METRICS, Metrics
 from skyanchor.evaluation.truth import matched, read_truth
-from skyanchor.records import AnchorsRecord
 from skyanchor.report.build import ReportInputs, build_report
 from skyanchor.report.content import MatchPicture, Report, SubmapRow
 from skyanchor.report.match_pictures import StreetPhotos, match_pictures
@@ -18,8 +16,11 @@ from skyanchor.report.plots import plot_curves, plot_map
 from skyanchor.report.run_data import finished, street_camera, street_photos
 from skyanchor.report.scene_folder import scene_part
 from skyanchor.report.top_points import map_points
-from skyanchor.run_folder import RECIPE, Recipe, timings
+from skyanchor.run import records
+from skyanchor.run.folder import RECIPE, Recipe, timings
+from skyanchor.run.records import AnchorsRecord
 from skyanchor.scaffold.georeference import moved_by
+from skyanchor.storage import codec, files
 from skyanchor.trajectory import TrajectoryReport
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.recover import SubmapReport

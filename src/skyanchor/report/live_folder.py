@@ -7,17 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor import files, jobs, records
-from skyanchor.anchors.stage import GroupVerdict
+from skyanchor.anchors.walk import GroupVerdict
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.checkpoint import checkpoint_splats
 from skyanchor.gaussians.splats import Splats
 from skyanchor.report.live_scene import LiveScene, owners_by_patches
 from skyanchor.report.progress import LOG
 from skyanchor.report.run_data import finished, run_scaffold, street_photos
-from skyanchor.run_folder import PROGRESS, RECIPE
+from skyanchor.run import records
+from skyanchor.run.folder import PROGRESS, RECIPE
 from skyanchor.scaffold.georeference import moved_by
-from skyanchor.scene_stage import PATCH_FILE, UPDATED_PLY
+from skyanchor.stages.anchors import SEQUENCE
+from skyanchor.stages.scene import PATCH_FILE, UPDATED_PLY
+from skyanchor.storage import files
 from skyanchor.trajectory import SubmapResult
 from skyanchor.types import Camera, Pose, Scaffold, Sequence, View
 from skyanchor.update.patch import applied_patches, load_patch
@@ -109,7 +111,7 @@ def _street(run: Path) -> tuple[View, ...]:
         anchors = records.load_anchors(run)
         poses = {**records.anchor_poses(anchors), **_submap_poses(run, anchors.names)}
         return _views(run, anchors.names, poses, anchors.anchors.camera)
-    shared = run / records.ANCHORS / PROGRESS / jobs.SEQUENCE
+    shared = run / records.ANCHORS / PROGRESS / SEQUENCE
     if not shared.is_file():
         return ()
     sequence = files.load(shared, Sequence)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor import codec, files, records
 from skyanchor.errors import InputError
 from skyanchor.pipeline import Inputs
-from skyanchor.run_folder import PROGRESS, RECIPE, STATE, Recipe
+from skyanchor.run import records
+from skyanchor.run.folder import PROGRESS, RECIPE, STATE, Recipe
 from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, load_scaffold
 from skyanchor.sequence.loading import find_photos
+from skyanchor.storage import codec, files
 from skyanchor.types import Camera, Plane, Scaffold
 
 

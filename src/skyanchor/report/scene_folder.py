@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyanchor import files, records
 from skyanchor.evaluation.images import psnr
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats, select
 from skyanchor.photos import read_pixels
 from skyanchor.report.build import AIR_TABLE, STREET_TABLE
 from skyanchor.report.content import Curve, RenderedView
-from skyanchor.run_folder import RECIPE
+from skyanchor.run import records
+from skyanchor.run.folder import RECIPE
 from skyanchor.scaffold.georeference import moved_by
-from skyanchor.scene_stage import SCENE_FILE, TEST_FOLDER, UPDATED_PLY, SceneRecord
+from skyanchor.stages.scene import SCENE_FILE, TEST_FOLDER, UPDATED_PLY, SceneRecord
+from skyanchor.storage import files
 from skyanchor.types import Scaffold, View
 from skyanchor.update.patch import visible_rows
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor import records
 from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import load_photo
 from skyanchor.report.run_data import finished
+from skyanchor.run import records
 from skyanchor.stereo import depth_path, load_depth
 from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, View
 

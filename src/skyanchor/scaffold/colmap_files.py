@@ -13,7 +13,7 @@ import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
-from skyanchor.files import write_bytes
+from skyanchor.storage.files import write_bytes
 from skyanchor.types import Bytes, Camera, Floats, Ints
 
 NO_POINT = -1

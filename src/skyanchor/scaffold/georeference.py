@@ -12,7 +12,7 @@ import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
-from skyanchor.files import write_bytes
+from skyanchor.storage.files import write_bytes
 from skyanchor.types import Floats, Georeference, Pose
 
 FILE_NAME = "georef.json"

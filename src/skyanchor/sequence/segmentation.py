@@ -12,11 +12,11 @@ from typing import Any
 import cv2
 import numpy as np
 
-from skyanchor import files
 from skyanchor.errors import BackendError, InputError
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.photos import read_pixels
 from skyanchor.sequence.loading import find_photos
+from skyanchor.storage import files
 from skyanchor.types import Bools, Bytes, Floats32, Ints
 
 CITYSCAPES = (10, 11, 12, 13, 14, 15, 16, 17, 18)

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 
 from skyanchor.errors import InputError
-from skyanchor.files import write_bytes
+from skyanchor.storage.files import write_bytes
 from skyanchor.types import Bytes, Floats
 
 log = logging.getLogger(__name__)

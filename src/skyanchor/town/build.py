@@ -13,10 +13,10 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from skyanchor import files
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Progress, StageFinished, StageStarted, silent
 from skyanchor.geometry import cameras
+from skyanchor.storage import files
 from skyanchor.town import routes, sensor
 from skyanchor.town.presets import TownPreset, WalkPlan
 from skyanchor.town.routes import Shot

@@ -8,15 +8,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from skyanchor.trajectory import tracks as tr
-from skyanchor.trajectory.adjustment import Problem, Solver, adjust
+from skyanchor.sfm import tracks as tr
+from skyanchor.sfm.adjustment import Problem, Solver, adjust
+from skyanchor.sfm.covisibility import loop_pairs
+from skyanchor.sfm.uncertainty import anchor_sigmas, centre_sigma_m, pose_covariances
 from skyanchor.trajectory.config import TrajectoryConfig
-from skyanchor.trajectory.covisibility import loop_pairs
 from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
 from skyanchor.trajectory.source import FeatureSource
 from skyanchor.trajectory.submap import SubmapResult, choose_tracks
-from skyanchor.trajectory.uncertainty import anchor_sigmas, centre_sigma_m, pose_covariances
 from skyanchor.types import (
     AnchorPose,
     Bytes,

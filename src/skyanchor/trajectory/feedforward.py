@@ -17,14 +17,14 @@ from skyanchor.feedforward.free_frames import FreeFrames, read_free_frames
 from skyanchor.geometry import rigid, similarity
 from skyanchor.matching import Sift
 from skyanchor.photos import read_pixels
-from skyanchor.trajectory import tracks as tr
+from skyanchor.sfm import tracks as tr
+from skyanchor.sfm.relaxation import Edge, EdgeSigmas, relax
 from skyanchor.trajectory.assembly import WholeMap, adjust_all, trajectory_of
 from skyanchor.trajectory.config import TrajectoryConfig
 from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
 from skyanchor.trajectory.planning import accepted_anchors, joined_submaps, submap_anchors
 from skyanchor.trajectory.pseudo import PseudoConfig, PseudoMatches, PseudoSource, pseudo_matches
 from skyanchor.trajectory.recover import nothing_posed
-from skyanchor.trajectory.relaxation import Edge, EdgeSigmas, relax
 from skyanchor.types import AnchorPose, Anchors, Bytes, Pose, Refusal, Sequence, Similarity, Submap, Trajectory
 
 WIDENINGS = (4.0, 1.0)

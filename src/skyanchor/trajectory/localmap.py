@@ -11,7 +11,7 @@ import numpy as np
 
 from skyanchor.geometry import rigid
 from skyanchor.matching import Features, SparseMatcher, TwoView, VerifyConfig, verify
-from skyanchor.trajectory import tracks as tr
+from skyanchor.sfm import tracks as tr
 from skyanchor.trajectory.source import FeatureSource
 from skyanchor.types import Camera, Floats, Ints, Pose
 

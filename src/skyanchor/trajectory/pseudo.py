@@ -18,7 +18,7 @@ import numpy as np
 from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features
-from skyanchor.trajectory.tracks import Pairs
+from skyanchor.sfm.tracks import Pairs
 from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints
 
 WINDOW = (21, 21)

@@ -10,9 +10,9 @@ import poselib
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, match_features
 from skyanchor.matching.verify import posed, undistorted_pixels
+from skyanchor.sfm.tracks import GRID, cells
 from skyanchor.trajectory.config import RegisterConfig
 from skyanchor.trajectory.localmap import LocalMap, strongest
-from skyanchor.trajectory.tracks import GRID, cells
 from skyanchor.types import Camera, Floats, Ints, Pose, Refusal
 
 CELL_LIMIT = 8

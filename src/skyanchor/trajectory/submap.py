@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from skyanchor.geometry import cameras, rigid
-from skyanchor.trajectory import tracks as tr
-from skyanchor.trajectory.adjustment import Problem, Solution, Solver, adjust
+from skyanchor.sfm import tracks as tr
+from skyanchor.sfm.adjustment import Problem, Solution, Solver, adjust
+from skyanchor.sfm.covisibility import loop_pairs
+from skyanchor.sfm.relaxation import Edge, EdgeSigmas, relax
 from skyanchor.trajectory.closure import Closure, measure
 from skyanchor.trajectory.config import TrajectoryConfig
-from skyanchor.trajectory.covisibility import loop_pairs
 from skyanchor.trajectory.keyframes import choose_keyframes
 from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
-from skyanchor.trajectory.relaxation import Edge, EdgeSigmas, relax
 from skyanchor.trajectory.source import FeatureSource
 from skyanchor.types import AnchorPose, Camera, Floats, Ints, Pose, Refusal, Submap
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from skyanchor import codec, files
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats, select, with_sh_degree
+from skyanchor.storage import codec, files
 from skyanchor.types import Bools, Bytes, Ints
 
 COMMENT = "comment skyanchor patch "

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyanchor import files
 from skyanchor.events import Listener, Note, Progress
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import drawn
@@ -16,6 +15,7 @@ from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.training import TrainConfig, TrainState, cloned, start, train, training_fingerprint
 from skyanchor.gaussians.views import TrainingScene
 from skyanchor.photos import PhotoCache
+from skyanchor.storage import files
 from skyanchor.types import Floats
 from skyanchor.update.scoring import Judge, Quality
 

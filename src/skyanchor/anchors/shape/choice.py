@@ -1,0 +1,109 @@
+"""The shape of a group by whichever way gives one: incremental, feed-forward, depth maps, a wider stretch of frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.shape.depth import DepthAt, depth_of_frames, shape_from_depth
+from skyanchor.anchors.shape.free import depth_of_free, shape_from_free
+from skyanchor.anchors.shape.incremental import LocalGroup, PairMatcher, reconstruct_local, single_frame
+from skyanchor.feedforward import Incremental
+from skyanchor.matching import Features
+from skyanchor.types import Camera, Ints, Refusal
+
+NOT_FED_FORWARD = "feed-forward-refused"
+"""Reason that the feed-forward shape of a group was not taken."""
+
+
+@dataclass
+class Remembered:
+    """A sparse matcher that matches a pair once: neither focal lengths nor poses change anything about it."""
+
+    matcher: PairMatcher
+    _held: dict[tuple[int, int], Ints] = field(default_factory=dict)
+
+    def pairs(self, a: Features, b: Features) -> Ints:
+        """(M, 2), indices of matched keypoints; the features must outlive this."""
+        key = (id(a), id(b))
+        if key not in self._held:
+            self._held[key] = self.matcher.pairs(a, b)
+        return self._held[key]
+
+
+def group_shape(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | Refusal:
+    """The group's own shape; when it hardly moves, with depth maps or from a wider stretch of frames."""
+    if len(indices) == 1:
+        return single_frame(indices[0], frames.camera)
+    features = tuple(frames.ground(i) for i in indices)
+    matcher = Remembered(config.ground_matcher.load())
+    local = moving_shape(frames, indices, features, frames.camera, matcher, config)
+    if isinstance(local, Refusal) or local.parallax_deg < config.local.low_parallax_deg:
+        deep = _deep_shape(frames, indices, features, matcher, config)
+        if deep is not None:
+            return replace(deep, instead_of=_instead_of(local, config))
+    if isinstance(local, LocalGroup) and local.parallax_deg < config.local.low_parallax_deg:
+        wide = _widened(frames, indices, 6)
+        seen = tuple(frames.ground(i) for i in wide)
+        wider = moving_shape(frames, wide, seen, frames.camera, config.ground_matcher.load(), config)
+        local = wider if isinstance(wider, LocalGroup) else local
+    return local
+
+
+def _instead_of(local: LocalGroup | Refusal, config: AnchorConfig) -> Refusal | None:
+    """Why the feed-forward poses were not taken, where that is so."""
+    if isinstance(local, LocalGroup) or isinstance(config.shape, Incremental):
+        return local.instead_of if isinstance(local, LocalGroup) else None
+    return Refusal(NOT_FED_FORWARD, local.detail, local.figures)
+
+
+def moving_shape(
+    frames: GroundFrames,
+    indices: tuple[int, ...],
+    features: tuple[Features, ...],
+    camera: Camera,
+    matcher: PairMatcher,
+    config: AnchorConfig,
+) -> LocalGroup | Refusal:
+    """The group's shape from parallax, started by the feed-forward choice where there is one and it fits."""
+    free = frames.free(indices)
+    if free is None:
+        return reconstruct_local(indices, features, camera, matcher, config.local)
+    found = shape_from_free(indices, features, camera, matcher, free, config.local)
+    if isinstance(found, LocalGroup):
+        return found
+    alone = reconstruct_local(indices, features, camera, matcher, config.local)
+    text = f"The feed-forward shape is not taken: {found.detail}"
+    if isinstance(alone, LocalGroup):
+        return replace(alone, instead_of=Refusal(NOT_FED_FORWARD, text, found.figures))
+    figures = {**alone.figures, **{f"feed_forward_{name}": value for name, value in found.figures.items()}}
+    return Refusal(alone.reason, f"{alone.detail} {text}", figures)
+
+
+def _deep_shape(
+    frames: GroundFrames,
+    indices: tuple[int, ...],
+    features: tuple[Features, ...],
+    matcher: PairMatcher,
+    config: AnchorConfig,
+) -> LocalGroup | None:
+    """The group's shape by depth maps of its photos; None where there are none, or where they do not help."""
+    depth_at = _depth(frames, indices, config)
+    if depth_at is None:
+        return None
+    found = shape_from_depth(indices, features, frames.camera, matcher, depth_at, config.local)
+    return found if isinstance(found, LocalGroup) else None
+
+
+def _depth(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> DepthAt | None:
+    """The user's depth maps, else those of the feed-forward choice."""
+    given = depth_of_frames(frames, indices, config.local)
+    free = frames.free(indices) if given is None else None
+    return given if free is None else depth_of_free(indices, free, frames.sequence.camera)
+
+
+def _widened(frames: GroundFrames, indices: tuple[int, ...], by: int) -> tuple[int, ...]:
+    """The frames with up to `by` more on either side, inside the sequence."""
+    first, last = max(0, indices[0] - by), min(len(frames.sequence.frames) - 1, indices[-1] + by)
+    return tuple(range(first, last + 1))

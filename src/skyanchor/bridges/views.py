@@ -1,0 +1,263 @@
+"""Bridge views: street-level images of the scaffold, painted from aerial photos, with known pose and depth.
+
+A ground photo and an aerial photo of one wall hardly match; a ground photo and a bridge view of it do, and every bridge
+pixel knows its 3D point and the aerial photo it was painted from.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+
+from skyanchor.bridges import surface_kernels as kernels
+from skyanchor.bridges.surface import Ground, Surface, intrinsics, render_depth, render_front
+from skyanchor.geometry import cameras, rigid
+from skyanchor.photos import load_photo
+from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints, Photo, Pose, View
+
+
+@dataclass(frozen=True)
+class BridgeConfig:
+    """How bridge views are made."""
+
+    near: float = 0.8
+    """Surfaces nearer than this are not drawn, metres."""
+    far: float = 120.0
+    """Surfaces farther than this are not drawn, metres."""
+    paint_width: int = 1600
+    """Aerial photos are used at most this wide, pixels."""
+    front_width: int = 640
+    """Width of the depth of aerial views that visibility is tested on, pixels."""
+    tolerance: float = 0.35
+    """A point counts as seen by an aerial view up to this far behind its nearest surface, metres."""
+    sources: int = 24
+    """Aerial photos that one bridge is painted from, at most."""
+    margin: int = 4
+    """Pixels next to holes that the mask leaves out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bridge:
+    """A street-level view of the scaffold."""
+
+    camera: Camera
+    """PINHOLE."""
+    cam_from_world: Pose
+    photo: Photo
+    """The painted view; the mask is True where it was painted, away from holes."""
+    depth: Floats32
+    """(H, W), metres; 0 = none."""
+    normal: Floats32
+    """(H, W, 3), camera axes."""
+    source: Ints
+    """(H, W), index of the aerial view each pixel was painted from; -1 = none."""
+
+
+@dataclass
+class AerialAtlas:
+    """The scaffold's photos with the surface each of them sees, made when first asked for and kept while room lasts."""
+
+    surface: Surface
+    views: tuple[View, ...]
+    config: BridgeConfig
+    limit_bytes: int = 2 << 30
+    _photos: Bytes = field(init=False)
+    _fronts: Floats32 = field(init=False)
+    _slots: OrderedDict[int, int] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        """Make room for the photos; memory is taken as they come."""
+        sizes = [(camera.height, camera.width) for camera in map(self.photo_camera, range(len(self.views)))]
+        front_sizes = [(camera.height, camera.width) for camera in map(self.front_camera, range(len(self.views)))]
+        size, front_size = np.max(sizes, axis=0), np.max(front_sizes, axis=0)
+        each = int(np.prod(size)) * 3 + int(np.prod(front_size)) * 4
+        room = min(len(self.views), max(self.config.sources + 8, self.limit_bytes // each))
+        self._photos = np.zeros((room, *size, 3), np.uint8)
+        self._fronts = np.zeros((room, *front_size), np.float32)
+
+    def photo_camera(self, index: int) -> Camera:
+        """The PINHOLE camera of the photo as it is used."""
+        camera = self.views[index].camera
+        return cameras.undistorted(cameras.scaled(camera, min(self.config.paint_width, camera.width)))
+
+    def front_camera(self, index: int) -> Camera:
+        """The PINHOLE camera of `front`."""
+        camera = cameras.undistorted(self.views[index].camera)
+        return cameras.scaled(camera, min(self.config.front_width, camera.width))
+
+    def pixels(self, index: int) -> Bytes:
+        """(H, W, 3), the undistorted photo."""
+        camera = self.photo_camera(index)
+        return np.asarray(self._photos[self._slot(index), : camera.height, : camera.width])
+
+    def front(self, index: int) -> Floats32:
+        """(H, W), the nearest surface in a 3x3 window of the view, metres; 0 = none or masked."""
+        camera = self.front_camera(index)
+        return np.asarray(self._fronts[self._slot(index), : camera.height, : camera.width])
+
+    def stacks(self, indices: Ints) -> tuple[Bytes, Floats32, Ints]:
+        """(photos, fronts, slot of each index), as the kernels take them; at most as many indices as there is room."""
+        slots = np.array([self._slot(int(j)) for j in indices], dtype=np.int64)
+        return self._photos, self._fronts, slots
+
+    def _slot(self, index: int) -> int:
+        if index in self._slots:
+            self._slots.move_to_end(index)
+            return self._slots[index]
+        full = len(self._slots) >= len(self._photos)
+        slot = self._slots.popitem(last=False)[1] if full else len(self._slots)
+        self._fill(index, slot)
+        self._slots[index] = slot
+        return slot
+
+    def _fill(self, index: int, slot: int) -> None:
+        view, camera = self.views[index], self.front_camera(index)
+        photo, target = load_photo(view.name, view.path, view.camera, self.config.paint_width, view.mask_path)
+        front = render_front(self.surface, camera, view.cam_from_world)
+        if photo.mask is not None:
+            size = (camera.width, camera.height)
+            front = front * (cv2.resize(photo.mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0)
+        self._photos[slot] = 0
+        self._fronts[slot] = 0.0
+        self._photos[slot, : target.height, : target.width] = photo.pixels
+        self._fronts[slot, : camera.height, : camera.width] = front
+
+
+def _sources(atlas: AerialAtlas, points: Floats, normals: Floats, count: int) -> Ints:
+    """The aerial views that see most of the points (N, 3) with normals (N, 3), weighted by pixels per area."""
+    gains = np.zeros(len(atlas.views))
+    for j, view in enumerate(atlas.views):
+        camera = atlas.front_camera(j)
+        in_cam = rigid.apply(view.cam_from_world, points)
+        xy = cameras.project(camera, in_cam)
+        inside = (xy > 0).all(axis=1) & (xy < np.array([camera.width, camera.height])).all(axis=1)
+        length = np.linalg.norm(in_cam, axis=1)
+        facing = -(in_cam * (normals @ view.cam_from_world.rotation.T)).sum(axis=1) / np.maximum(length, 1e-9)
+        gains[j] = np.where(inside & (facing > 0.08), facing / length, 0.0).sum()
+    order = np.argsort(-gains, kind="stable")[:count]
+    return order[gains[order] > 0]
+
+
+def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, normal: Floats32) -> tuple[Floats, Floats]:
+    """(points, normals) in the world of a sparse grid of the view's pixels that show a front side."""
+    rows, columns = np.mgrid[4 : camera.height : 12, 4 : camera.width : 12]
+    rows, columns = rows.ravel(), columns.ravel()
+    seen = depth[rows, columns] > 0
+    rows, columns = rows[seen], columns[seen]
+    rays = cameras.unproject(camera, np.stack([columns + 0.5, rows + 0.5], axis=1))
+    points = rigid.apply(rigid.inverse(cam_from_world), rays * depth[rows, columns, None])
+    return points, normal[rows, columns].astype(np.float64) @ cam_from_world.rotation
+
+
+def render_bridge(atlas: AerialAtlas, camera: Camera, cam_from_world: Pose, name: str = "bridge") -> Bridge:
+    """The scaffold as a PINHOLE camera at the given pose would see it."""
+    config = atlas.config
+    depth, normal = render_depth(atlas.surface, camera, cam_from_world, config.near, config.far)
+    chosen = _sources(atlas, *_sampled_points(camera, cam_from_world, depth, normal), config.sources)
+    if not len(chosen):
+        blank = Photo(name, np.zeros((*depth.shape, 3), np.uint8), np.zeros(depth.shape, bool))
+        return Bridge(camera, cam_from_world, blank, depth, normal, np.full(depth.shape, -1, np.int64))
+    photos, fronts, slots = atlas.stacks(chosen)
+    poses = [atlas.views[int(j)].cam_from_world for j in chosen]
+    painted, source = kernels.colour(
+        depth,
+        normal,
+        intrinsics(camera),
+        cam_from_world.rotation,
+        cam_from_world.translation,
+        photos,
+        fronts,
+        slots,
+        np.stack([intrinsics(atlas.photo_camera(int(j))) for j in chosen]),
+        np.array([[c.width, c.height] for c in (atlas.photo_camera(int(j)) for j in chosen)]),
+        np.stack([intrinsics(atlas.front_camera(int(j))) for j in chosen]),
+        np.stack([pose.rotation for pose in poses]),
+        np.stack([pose.translation for pose in poses]),
+        config.tolerance,
+    )
+    source = np.where(source >= 0, chosen[np.maximum(source, 0)], -1)
+    mask = _mask(source >= 0, config.margin)
+    return Bridge(camera, cam_from_world, Photo(name, _calm(painted, source >= 0), mask), depth, normal, source)
+
+
+def _mask(painted: Bools, margin: int) -> Bools:
+    """Painted pixels that are not next to a hole larger than a few pixels."""
+    closed = cv2.morphologyEx(painted.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((5, 5), np.uint8))
+    inner = cv2.erode(closed, np.ones((2 * margin + 1, 2 * margin + 1), np.uint8))
+    return (inner > 0) & painted
+
+
+def _calm(pixels: Bytes, painted: Bools) -> Bytes:
+    """The view with holes filled by a blur of what surrounds them, so that they make no corners."""
+    share = painted.astype(np.float32)
+    total = cv2.GaussianBlur(share, (0, 0), 6.0)
+    spread = cv2.GaussianBlur(pixels.astype(np.float32) * share[..., None], (0, 0), 6.0)
+    filled = spread / np.maximum(total, 1e-3)[..., None]
+    sky = np.array([200.0, 205.0, 210.0], np.float32)
+    fade = np.clip(total * 4.0, 0.0, 1.0)[..., None]
+    filled = filled * fade + sky * (1.0 - fade)
+    return np.where(painted[..., None], pixels, np.clip(filled, 0, 255).astype(np.uint8)).astype(np.uint8)
+
+
+def lift(bridge: Bridge, xy: Floats) -> tuple[Floats, Ints]:
+    """((N, 3) world points under bridge pixels (N, 2), nan where there is no depth; (N,) their aerial view or -1)."""
+    last = np.array([bridge.camera.width - 1, bridge.camera.height - 1])
+    column, row = np.clip(np.floor(xy).astype(np.int64), 0, last).T
+    z = bridge.depth[row, column].astype(np.float64)
+    points = cameras.unproject(bridge.camera, xy) * np.where(z > 0, z, np.nan)[:, None]
+    return rigid.apply(rigid.inverse(bridge.cam_from_world), points), bridge.source[row, column]
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    """Where bridge views for place finding stand."""
+
+    spacing: float = 8.0
+    """Distance between nodes, metres."""
+    eye: float = 1.7
+    """Height of the views above the ground, metres."""
+    headings: int = 6
+    """Directions per node."""
+    pitch_deg: float = 3.0
+    """Elevation of the optical axis, degrees."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A place to stand and a direction to look."""
+
+    eye: Floats
+    """(3,), metres."""
+    heading: float
+    """Radians from the first horizontal axis, counter-clockwise seen from above."""
+    cam_from_world: Pose
+
+
+def looking(ground: Ground, eye: Floats, heading: float, pitch_deg: float) -> Node:
+    """A level view from `eye`."""
+    along = np.cos(heading) * ground.across[0] + np.sin(heading) * ground.across[1]
+    target = eye + along + np.tan(np.radians(pitch_deg)) * ground.up
+    return Node(eye, heading, rigid.look_at(eye, target, ground.up))
+
+
+def free_places(ground: Ground, spacing: float, eye: float) -> Floats:
+    """(N, 3), one point at eye height per grid square with free ground, over the free cell nearest its centre."""
+    x, y = np.nonzero(ground.free)
+    flat = ground.origin + (np.stack([x, y], axis=1) + 0.5) * ground.cell
+    square = np.floor(flat / spacing).astype(np.int64)
+    off = np.linalg.norm(flat - (square + 0.5) * spacing, axis=1)
+    order = np.lexsort((off, square[:, 1], square[:, 0]))
+    first = np.ones(len(order), bool)
+    first[1:] = (np.diff(square[order], axis=0) != 0).any(axis=1)
+    chosen = order[first]
+    return flat[chosen] @ ground.across + (ground.height[x[chosen], y[chosen]] + eye)[:, None] * ground.up
+
+
+def nodes(ground: Ground, config: NodeConfig) -> tuple[Node, ...]:
+    """Every heading at every free place."""
+    turns = np.arange(config.headings) * 2.0 * np.pi / config.headings
+    places = free_places(ground, config.spacing, config.eye)
+    return tuple(looking(ground, eye, float(turn), config.pitch_deg) for eye in places for turn in turns)

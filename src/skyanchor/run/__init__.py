@@ -1,0 +1,1 @@
+"""The run folder: stages, recipes, jobs, and what is read back. Nothing else knows the layout."""

@@ -1,0 +1,269 @@
+"""Independent jobs, in this process or in several: the results do not depend on which.
+
+A job is an importable function and JSON arguments; big inputs and outputs are files that the arguments name. Workers
+are fresh interpreters that speak JSON lines over pipes, so nothing is pickled, a script needs no `__main__` guard, and
+a worker whose parent was killed ends by itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeAlias
+
+from skyanchor.errors import SkyAnchorError
+from skyanchor.events import Event, Listener, silent
+from skyanchor.storage import codec
+from skyanchor.storage.codec import Json
+
+Done: TypeAlias = Callable[[int, Json], None]
+"""Told the position and the result of each job as soon as it ends."""
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "OPENCV_FOR_THREADS_NUM",
+)
+"""What numpy, torch, numba and OpenCV read when they start."""
+
+
+WORKER_BYTES = 3 << 30
+"""Memory that a worker may need: measured up to 2.2 GB in the anchor stage."""
+CUDA_WORKER_BYTES = 5 << 30
+"""GPU memory that a worker may need: measured up to 4.6 GB for depth of photos 1024 pixels wide."""
+
+
+class WorkerError(SkyAnchorError):
+    """A job ended without a result."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """An importable function and its JSON arguments; it is called with `listen` besides them."""
+
+    function: str
+    """module:name."""
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+
+    @staticmethod
+    def of(function: Callable[..., Json], **arguments: object) -> Job:
+        """A job that calls a module-level function; the arguments may be any value that the codec writes."""
+        name = f"{function.__module__}:{function.__qualname__}"
+        if "<" in name:
+            raise TypeError(f"{name} cannot be imported: a job needs a module-level function")
+        return Job(name, {key: codec.to_json(value) for key, value in arguments.items()})
+
+    def run(self, listen: Listener) -> Json:
+        """The function's result, as it reads after a trip through JSON."""
+        module, _, name = self.function.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        arguments = json.loads(json.dumps(dict(self.arguments)))
+        return json.loads(json.dumps(function(**arguments, listen=listen)))
+
+
+class Executor(Protocol):
+    """Runs jobs that do not depend on each other."""
+
+    def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[Json]:
+        """The jobs' results in the order of the jobs; the first failure ends the run."""
+        ...
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """One job after the other, here."""
+
+    def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[Json]:
+        """The jobs' results in order."""
+        results = []
+        for index, job in enumerate(jobs):
+            results.append(job.run(listen))
+            if done is not None:
+                done(index, results[-1])
+        return results
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Several worker processes, each with a fair share of the cores."""
+
+    workers: int
+    """Worker processes."""
+    threads: int = 0
+    """Threads per worker; 0 = cores / workers."""
+
+    def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[Json]:
+        """The jobs' results in order; events reach the listener on the caller's thread."""
+        if not jobs:
+            return []
+        workers = min(self.workers, len(jobs))
+        environment = worker_environment(self.threads or max(1, _cores() // workers))
+        with ExitStack() as stack:
+            messages: queue.Queue[_Message] = queue.Queue()
+            pool = [stack.enter_context(_Worker(number, environment, messages)) for number in range(workers)]
+            return _drive(pool, jobs, messages, listen, done)
+
+
+def usual_workers() -> int:
+    """One worker per core, fewer where they would not fit into the memory of the machine or of its GPU."""
+    import torch
+
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    fitting = int(0.75 * memory / WORKER_BYTES)
+    if torch.cuda.is_available():
+        fitting = min(fitting, int(torch.cuda.mem_get_info()[1] / CUDA_WORKER_BYTES))
+    return max(1, min(_cores(), fitting))
+
+
+def executor_of(workers: int) -> Executor:
+    """So many worker processes; 1 works in this process, 0 means `usual_workers`."""
+    count = workers or usual_workers()
+    return InProcess() if count == 1 else Processes(count)
+
+
+def worker_environment(threads: int) -> dict[str, str]:
+    """The environment of a worker that may use `threads` threads and imports what this process can import."""
+    caps = dict.fromkeys(THREAD_VARIABLES, str(threads))
+    return {**os.environ, **caps, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# --- the parent's side --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Message:
+    worker: int
+    body: dict[str, Any] | None
+    """None when the worker's pipe has closed."""
+
+
+class _Worker:
+    """A worker process and the thread that reads what it says."""
+
+    def __init__(self, number: int, environment: Mapping[str, str], messages: queue.Queue[_Message]) -> None:
+        command = [sys.executable, "-c", "from skyanchor.run.executor import serve; serve()"]
+        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.job: int | None = None
+        self._reader = threading.Thread(target=self._read, args=(number, messages), daemon=True)
+        self._reader.start()
+
+    def _read(self, number: int, messages: queue.Queue[_Message]) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            messages.put(_Message(number, json.loads(line)))
+        messages.put(_Message(number, None))
+
+    def give(self, index: int, job: Job) -> None:
+        """Send a job; a dead worker shows as a closed pipe soon after."""
+        assert self.process.stdin is not None
+        self.job = index
+        with suppress(BrokenPipeError):
+            _send(self.process.stdin, {"function": job.function, "arguments": dict(job.arguments)})
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+
+
+def _drive(
+    pool: Sequence[_Worker], jobs: Sequence[Job], messages: queue.Queue[_Message], listen: Listener, done: Done | None
+) -> list[Json]:
+    """Keep every worker busy until all results are in."""
+    waiting = list(enumerate(jobs))[::-1]
+    results: dict[int, Json] = {}
+    for worker in pool:
+        worker.give(*waiting.pop())
+    while len(results) < len(jobs):
+        message = messages.get()
+        worker = pool[message.worker]
+        if message.body is not None and "event" in message.body:
+            listen(codec.from_json(_Envelope, message.body).event)
+            continue
+        if worker.job is None:
+            continue
+        index, worker.job = worker.job, None
+        results[index] = _result(message.body, worker, jobs[index])
+        if done is not None:
+            done(index, results[index])
+        if waiting:
+            worker.give(*waiting.pop())
+    return [results[index] for index in range(len(jobs))]
+
+
+def _result(body: dict[str, Any] | None, worker: _Worker, job: Job) -> Json:
+    if body is None:
+        code = worker.process.wait()
+        how = f"signal {-code}, often out of memory" if code < 0 else f"exit code {code}"
+        raise WorkerError(
+            f"{job.function}: its worker process died ({how}). Run again, with fewer workers if it recurs."
+        )
+    if "error" in body:
+        raise SkyAnchorError(body["error"])
+    if "traceback" in body:
+        raise RuntimeError(f"{job.function} failed in its worker:\n{body['traceback']}")
+    return body["result"]
+
+
+@dataclass(frozen=True)
+class _Envelope:
+    event: Event
+
+
+# --- the worker's side --------------------------------------------------------------------------------------------
+
+
+def _send(pipe: IO[bytes], body: Json) -> None:
+    pipe.write(json.dumps(body).encode() + b"\n")
+    pipe.flush()
+
+
+def serve() -> None:
+    """Answer jobs from stdin until it closes; whatever libraries print goes to stderr."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    jobs: queue.Queue[Job] = queue.Queue()
+    threading.Thread(target=_receive, args=(jobs,), daemon=True).start()
+    while True:
+        _send(replies, _answer(jobs.get(), lambda event: _send(replies, codec.to_json(_Envelope(event)))))
+
+
+def _receive(jobs: queue.Queue[Job]) -> None:
+    """Queue the parent's jobs; when the parent is gone, so is the worker, whatever it is doing."""
+    for line in sys.stdin.buffer:
+        jobs.put(Job(**json.loads(line)))
+    os._exit(0)
+
+
+def _answer(job: Job, listen: Listener) -> dict[str, Any]:
+    try:
+        return {"result": job.run(listen)}
+    except SkyAnchorError as error:
+        return {"error": str(error)}
+    except Exception:  # the parent raises it, with this traceback
+        return {"traceback": traceback.format_exc()}

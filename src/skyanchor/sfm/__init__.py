@@ -1,0 +1,1 @@
+"""One small structure from motion for anchors and trajectory: tracks, adjustment, uncertainty."""

@@ -1,0 +1,1 @@
+"""One file per stage of a run: settings, jobs, files, run."""

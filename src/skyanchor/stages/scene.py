@@ -1,0 +1,299 @@
+"""Stage 4, the scene: street depth, aerial model, update, patch, held-out pictures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from skyanchor.errors import SkyAnchorError
+from skyanchor.events import Listener, Note
+from skyanchor.gaussians import exposure, ply
+from skyanchor.gaussians.devices import Device, Engine, load_engine
+from skyanchor.gaussians.scoring import rendered_rgb
+from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
+from skyanchor.gaussians.views import TrainingView, load_target
+from skyanchor.photos import PhotoCache
+from skyanchor.run import records
+from skyanchor.run.executor import Executor, Job
+from skyanchor.run.folder import PROGRESS, RunFolder, Stage
+from skyanchor.scaffold import frame_check, georeference, training
+from skyanchor.scaffold.georeference import moved_by
+from skyanchor.scaffold.training import AerialConfig
+from skyanchor.stages.splats import splats_stage
+from skyanchor.stages.survey import Survey
+from skyanchor.stereo import depth_path, load_depth, save_depth
+from skyanchor.storage import codec, files
+from skyanchor.storage.codec import Json
+from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, Trajectory, View
+from skyanchor.update import patch as patches
+from skyanchor.update.ground_points import (
+    GroundPointConfig,
+    consistent_ground_depth,
+    depth_views,
+    ground_cloud,
+    ground_depth,
+    source_views,
+)
+from skyanchor.update.patch import Change
+from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene
+from skyanchor.update.schedule import CurvePoint
+from skyanchor.update.scoring import Quality, borrowed_exposure
+from skyanchor.update.views import Split, ground_views, split
+
+WHAT = "the street in the splats"
+UPDATED_PLY, UPDATED_SPLAT = "updated.ply", "updated.splat"
+PATCH_FILE, SCENE_FILE, TEST_FOLDER = "patch.npz", "scene.json", "test"
+STREET = "street.npz"
+NEIGHBOURS = 3
+"""Depth maps before and after one that confirm it."""
+
+
+@dataclass(frozen=True)
+class SceneConfig:
+    """Settings of the scene update."""
+
+    points: GroundPointConfig = field(default_factory=GroundPointConfig)
+    """Dense ground points."""
+    aerial: AerialConfig | None = None
+    """Training of the aerial model where none is given; None = the device's preset."""
+    update: UpdateConfig | None = None
+    """Insertion and refinement; None = the device's preset."""
+    device: Device = "auto"
+    """Where the Gaussians are trained."""
+
+
+@dataclass(frozen=True, eq=False)
+class StreetPlan:
+    """What the street's depth jobs share."""
+
+    views: tuple[View, ...]
+    points: Floats
+    """(M, 3), points of the trajectory's adjustment."""
+    config: GroundPointConfig
+
+
+@dataclass(frozen=True)
+class SceneRecord:
+    """scene.json: how the update went."""
+
+    base: str
+    """The aerial .ply that the patch is made for."""
+    before: Quality
+    after: Quality
+    curves: tuple[CurvePoint, ...]
+    rolled_back: bool
+    aerial: int
+    """Gaussians of the aerial model."""
+    added: int
+    moved: int
+    hidden: int
+
+
+def resolved_update(config: SceneConfig) -> UpdateConfig:
+    """The settings of the update, the device's preset where none were given."""
+    return config.update or preset(load_engine(config.device).device)
+
+
+def scene_stage(
+    run: RunFolder, survey: Survey, above: Stage, trajectory: Trajectory, config: SceneConfig, executor: Executor
+) -> Stage:
+    """The updated splats, the patch that makes them from the aerial .ply, and the figures from air and street."""
+    engine = load_engine(config.device)
+    settings = {"points": config.points, "update": config.update or preset(engine.device), "device": engine.device}
+    given = survey.scaffold.splats_path
+    if given is not None:
+        inputs = {"splats": run.digest({given.name: given})}
+        stage = run.stage(records.SCENE, WHAT, settings, inputs, (above,))
+    else:
+        trained = splats_stage(run, survey.scaffold, engine, config.aerial or training.preset(engine.device))
+        given = trained.path(records.SPLATS_FILE)
+        stage = run.stage(records.SCENE, WHAT, settings, {}, (above, trained))
+    if not stage.done:
+        _update(stage, survey, given, trajectory, config, engine, executor)
+    return stage
+
+
+def _update(
+    stage: Stage,
+    survey: Survey,
+    base: Path,
+    trajectory: Trajectory,
+    config: SceneConfig,
+    engine: Engine,
+    executor: Executor,
+) -> None:
+    listen, settings = stage.run.listen, config.update or preset(engine.device)
+    views = split(ground_views(survey.sequence, trajectory))
+    if len(views.training) < 2:
+        raise SkyAnchorError("fewer than two street frames have a pose: there is nothing to add to the scene")
+    maps = _street_depth(stage, StreetPlan(views.training, trajectory.points, config.points), executor)
+    aerial = _aerial_splats(base, survey.scaffold, engine)
+    inputs = UpdateInputs(
+        aerial, split(survey.scaffold.views), views, ground_cloud(maps, views.training, config.points),
+        trajectory.points, trajectory.point_colors, tuple(maps), survey.scaffold.up, typical_depth(maps),
+        _aerial_depth(stage, survey.scaffold),
+    )  # fmt: skip
+    update = update_scene(inputs, settings, engine, listen, stage.path(PROGRESS))
+    _write(stage, survey, base, inputs, update, engine, settings)
+
+
+def _aerial_depth(stage: Stage, scaffold: Scaffold) -> tuple[DepthMap, ...]:
+    """The confirmed depth of the aerial photos, from the run's first stage."""
+    folder = stage.run.root / records.SCAFFOLD / "depth"
+    paths = [depth_path(folder, view.name) for view in scaffold.views]
+    return tuple(load_depth(path) for path in paths if path.is_file())
+
+
+def typical_depth(maps: Sequence[DepthMap]) -> float:
+    """Median distance to what the street views see, metres."""
+    seen = [one.depth[one.depth > 0] for one in maps]
+    held = np.concatenate(seen) if seen else np.zeros(0)
+    return float(np.median(held)) if len(held) else 10.0
+
+
+# --- street depth -------------------------------------------------------------------------------------------------
+
+
+def _street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> list[DepthMap]:
+    """Confirmed depth of the chosen street views, each kept as soon as it is there."""
+    shared = f"{PROGRESS}/{STREET}"
+    stage.save(shared, plan)
+    chosen = depth_views(plan.views, plan.config)
+    calls = {k: Job.of(measure_street_job, plan=stage.path(shared), view=k) for k in chosen}
+    first = {_street_file("measured", plan.views[k]): call for k, call in calls.items()}
+    measured = stage.produce("street depth measured", first, executor, plan.config)
+    work = {}
+    for i, k in enumerate(chosen):
+        near = [measured[j] for j in range(max(0, i - NEIGHBOURS), min(len(chosen), i + NEIGHBOURS + 1)) if j != i]
+        call = Job.of(agree_street_job, plan=stage.path(shared), measured=[measured[i], *near])
+        work[_street_file("street", plan.views[k])] = call
+    return [load_depth(path) for path in stage.produce("street depth confirmed", work, executor, plan.config)]
+
+
+def _street_file(folder: str, view: View) -> str:
+    return depth_path(Path(PROGRESS, folder), view.name).as_posix()
+
+
+def measure_street_job(out: str, plan: str, view: int, listen: Listener) -> None:
+    """Write the measured depth of one street view."""
+    held = files.load(Path(plan), StreetPlan)
+    sources = [held.views[k] for k in source_views(held.views, view, held.config)]
+    if not sources:
+        sources = [held.views[k] for k in (view - 1, view + 1) if 0 <= k < len(held.views)]
+    save_depth(Path(out), ground_depth(held.views[view], sources, held.points, PhotoCache(256 << 20), held.config))
+
+
+def agree_street_job(out: str, plan: str, measured: list[str], listen: Listener) -> None:
+    """Write the depth of one street view as its neighbours confirm it; `measured` starts with its own."""
+    own, *others = (load_depth(Path(path)) for path in measured)
+    save_depth(Path(out), consistent_ground_depth(own, others, files.load(Path(plan), StreetPlan).config))
+
+
+# --- aerial model -------------------------------------------------------------------------------------------------
+
+
+def _aerial_splats(base: Path, scaffold: Scaffold, engine: Engine) -> Splats:
+    """The Gaussians that will be patched, in the local frame; those that a user brought are checked first."""
+    if base != scaffold.splats_path:
+        return ply.read_splats(base)
+    given = ply.read_splats(base, moved_by(scaffold.georef))
+    verdict = frame_check.check_frame(given, scaffold, engine)
+    if not verdict.fits:
+        raise SkyAnchorError(
+            f"{base} is not in the frame of the aerial model ({verdict}). "
+            "Run `skyanchor scaffold check --fix-frame` and use the .ply it writes."
+        )
+    return given
+
+
+# --- results ------------------------------------------------------------------------------------------------------
+
+
+def _write(
+    stage: Stage, survey: Survey, base: Path, inputs: UpdateInputs, update: SceneUpdate, engine: Engine,
+    config: UpdateConfig,
+) -> None:  # fmt: skip
+    offset = moved_by(survey.scaffold.georef) if base == survey.scaffold.splats_path else np.zeros(3)
+    change = _in_file_frame(update.change, offset)
+    recipe: Json = codec.to_json(stage.recipe)
+    made = patches.make_patch(base, _patch_name(base, survey), change, codec.dumps(recipe))
+    patches.save_patch(stage.path(PATCH_FILE), made)
+    patches.apply_patch(base, made, stage.path(UPDATED_PLY))
+    final = _visible(update)
+    ply.write_splat(stage.path(UPDATED_SPLAT), final)
+    _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
+    facts = patches.summary(made)
+    stage.save(
+        SCENE_FILE,
+        SceneRecord(
+            base.name, update.before, update.after, update.curves,
+            update.rolled_back, len(inputs.aerial), facts.added, facts.changed, facts.hidden,
+        ),
+    )  # fmt: skip
+    georeference.write_georef(stage.folder, survey.scaffold.georef, survey.scaffold.up)
+    figures = {"aerial_psnr": update.after.aerial_psnr, "ground_psnr": update.after.ground_psnr}
+    counts = f"{facts.added} Gaussians added, {facts.changed} moved, {facts.hidden} hidden"
+    stage.run.listen(Note(records.SCENE, counts))
+    stage.finish(figures)
+
+
+def _patch_name(base: Path, survey: Survey) -> str:
+    """The sequence's folder name, with a number where the file already holds a patch of that name."""
+    name = survey.sequence.root.parent.name if survey.sequence.root.name == "images" else survey.sequence.root.name
+    taken = {facts.name for facts in patches.applied_patches(base)}
+    return next(one for one in (name, *(f"{name}-{k}" for k in range(2, 1000))) if one not in taken)
+
+
+def _in_file_frame(change: Change, offset: Floats) -> Change:
+    """The change in the coordinates of the user's file: rows that stay keep their bytes anyway."""
+    if not offset.any():
+        return change
+
+    def moved(splats: Splats) -> Splats:
+        return replace(splats, means=(splats.means.astype(np.float64) + offset).astype(np.float32))
+
+    return replace(change, aerial=moved(change.aerial), ground=moved(change.ground))
+
+
+def _visible(update: SceneUpdate) -> Splats:
+    """What is drawn after the update, local frame."""
+    return concat([select(update.change.aerial, ~update.change.hidden), update.change.ground])
+
+
+def _write_pictures(
+    folder: Path, inputs: UpdateInputs, update: SceneUpdate, final: Splats, engine: Engine, config: UpdateConfig
+) -> None:
+    """test/{aerial,ground}/{photo,before,render}/*.png of the held-out views."""
+    import torch
+
+    sets = {"before": to_tensors(inputs.aerial, engine.device), "render": to_tensors(final, engine.device)}
+    maps = torch.tensor(update.exposures, dtype=torch.float32, device=engine.device)
+    photos = PhotoCache(64 << 20)
+    for kind, views in (("aerial", inputs.aerial_views), ("ground", inputs.ground_views)):
+        for view in views.held_out:
+            target = load_target(photos, TrainingView(view), config.insertion.width)
+            _save_png(folder / kind / "photo" / _png(view), target.pixels)
+            for name, tensors in sets.items():
+                rgb = rendered_rgb(tensors, target, engine)
+                if kind == "ground" and name == "render" and len(maps):
+                    rgb = exposure.exposed(rgb, _exposure_of(view, views, maps)).clamp(0.0, 1.0)
+                _save_png(folder / kind / name / _png(view), (255.0 * rgb).round().byte().cpu().numpy())
+
+
+def _exposure_of(view: View, views: Split, maps: object) -> object:
+    return borrowed_exposure(view, views.training, maps)  # type: ignore[arg-type]
+
+
+def _png(view: View) -> str:
+    return Path(view.name.replace("/", "_")).stem + ".png"
+
+
+def _save_png(path: Path, pixels: Bytes) -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    files.write_bytes(path, buffer.getvalue())

@@ -1,0 +1,144 @@
+"""One contract for both engines, and what happens when a worker dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from skyanchor.errors import InputError, SkyAnchorError
+from skyanchor.events import Event, Listener, Note, Progress
+from skyanchor.run import executor
+from skyanchor.run.executor import Executor, InProcess, Job, Processes, WorkerError, executor_of, usual_workers
+
+ENGINES = [InProcess(), Processes(workers=2)]
+
+
+def square(number: int, wait_s: float, listen: Listener) -> dict[str, float]:
+    time.sleep(wait_s)
+    print("libraries print what they like")
+    listen(Progress("test", "squares", number, 5, {"half": number / 2}))
+    return {"square": number**2, "third": number / 3}
+
+
+def refuse(listen: Listener) -> None:
+    raise InputError("photo.jpg", "cannot be read", "Give another")
+
+
+def crash(listen: Listener) -> None:
+    raise ZeroDivisionError("by design")
+
+
+def die(listen: Listener) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def thread_counts(listen: Listener) -> list[int]:
+    import cv2
+    import numba
+
+    return [cv2.getNumThreads(), numba.get_num_threads(), int(os.environ["OMP_NUM_THREADS"])]
+
+
+def write_after(path: str, wait_s: float, listen: Listener) -> None:
+    Path(path + ".started").touch()
+    time.sleep(wait_s)
+    Path(path).touch()
+
+
+def wait_for(path: str, listen: Listener) -> None:
+    while not Path(path).exists():
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_results_in_order_and_events_forwarded(engine: Executor) -> None:
+    heard: list[Event] = []
+    finished: list[int] = []
+    jobs = [Job.of(square, number=n, wait_s=0.3 if n == 0 else 0.0) for n in range(5)]
+    results = engine.run(jobs, heard.append, lambda index, _: finished.append(index))
+    assert results == [{"square": n**2, "third": n / 3} for n in range(5)]
+    assert sorted(finished) == list(range(5))
+    assert sorted(e.done for e in heard if isinstance(e, Progress)) == list(range(5))
+    assert Progress("test", "squares", 3, 5, {"half": 1.5}) in heard
+
+
+def test_processes_tell_of_a_fast_job_while_a_slow_one_runs(tmp_path: Path) -> None:
+    finished: list[int] = []
+    flag = str(tmp_path / "flag")
+    jobs = [Job.of(wait_for, path=flag), Job.of(square, number=1, wait_s=0.0), Job.of(write_after, path=flag, wait_s=0)]
+    Processes(workers=2).run(jobs, done=lambda index, _: finished.append(index))
+    assert finished.index(1) < finished.index(0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_known_errors_stay_one_line(engine: Executor) -> None:
+    with pytest.raises(SkyAnchorError, match=r"^photo.jpg: cannot be read. Give another$"):
+        engine.run([Job.of(refuse)])
+
+
+def test_unknown_errors_keep_the_workers_traceback() -> None:
+    with pytest.raises(RuntimeError, match=r"(?s)crash failed.*Traceback.*ZeroDivisionError: by design"):
+        Processes(workers=1).run([Job.of(crash)])
+
+
+def test_a_dead_worker_is_named() -> None:
+    with pytest.raises(WorkerError, match=r"test_run_executor:die: its worker process died \(signal 9"):
+        Processes(workers=2).run([Job.of(die), Job.of(square, number=2, wait_s=0.1)])
+
+
+def test_threads_are_capped() -> None:
+    assert Processes(workers=1, threads=1).run([Job.of(thread_counts)]) == [[1, 1, 1]]
+
+
+def test_a_job_must_be_importable_and_plain() -> None:
+    with pytest.raises(TypeError, match="module-level"):
+        Job.of(lambda listen: None)
+    with pytest.raises(TypeError, match="JSON"):
+        Job.of(square, number=object())
+    assert Processes(2).run([]) == []
+    note = Job.of(refuse, note=Note("test", "words"))
+    assert note.arguments == {"note": {"stage": "test", "text": "words", "warning": False}}
+
+
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    """The parent gets SIGKILL while its worker sleeps: the worker must not go on to write its file."""
+    target = tmp_path / "late"
+    script = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import test_run_executor as t\n"
+        f"t.Processes(workers=1).run([t.Job.of(t.write_after, path={str(target)!r}, wait_s=1.5)])"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script])
+    started = tmp_path / "late.started"
+    for _ in range(600):
+        if started.exists():
+            break
+        time.sleep(0.05)
+    assert started.exists()
+    parent.kill()
+    parent.wait()
+    time.sleep(2.5)
+    assert not target.exists()
+
+
+def test_workers_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "_cores", lambda: 16)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": (64 << 30) // 4096}
+    monkeypatch.setattr(executor.os, "sysconf", sizes.__getitem__)
+    assert usual_workers() == 16
+    sizes["SC_PHYS_PAGES"] = (16 << 30) // 4096
+    assert usual_workers() == 4
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda: (1 << 30, 12 << 30))
+    assert usual_workers() == 2
+    sizes["SC_PHYS_PAGES"] = (2 << 30) // 4096
+    assert usual_workers() == 1
+    assert executor_of(0) == InProcess() == executor_of(1)
+    assert executor_of(3) == Processes(3)

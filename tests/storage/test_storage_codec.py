@@ -1,0 +1,136 @@
+"""Values survive JSON and .npz bit for bit."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.testing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyanchor.storage import codec
+from skyanchor.types import (
+    AnchorGroup,
+    AnchorPose,
+    Anchors,
+    Camera,
+    DepthMap,
+    Floats,
+    Ints,
+    LocalisedGroup,
+    Pose,
+    PosedFrame,
+    Refusal,
+    Support,
+    View,
+)
+
+
+@dataclass(frozen=True)
+class Few:
+    count: int = 3
+
+
+@dataclass(frozen=True)
+class Many:
+    count: int = 3
+    limit: float = math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Holder:
+    choice: Few | Many
+    grid: Ints
+    name: str | None = None
+
+
+def _pose(seed: int) -> Pose:
+    rng = np.random.default_rng(seed)
+    return Pose(np.linalg.qr(rng.normal(size=(3, 3)))[0], rng.normal(size=3) * 1e3)
+
+
+def _anchors() -> Anchors:
+    camera = Camera("PINHOLE", 640, 480, (500.1, 500.2, 1 / 3, 240.0))
+    poses = tuple(AnchorPose(frame, _pose(frame), np.eye(6) * 1e-17 / 3) for frame in (4, 5))
+    good = LocalisedGroup(AnchorGroup(0, (4, 5), (0, 1)), poses, None, {"reprojection_px": 0.1})
+    why = Refusal("too-few-matches", "3 of 30", {"matches": 3.0, "ratio": math.nan})
+    bad = LocalisedGroup(AnchorGroup(1, (8, 9), (1,)), (), why, {}, attempts=(why, why))
+    return Anchors((good, bad), camera)
+
+
+def test_anchors_come_back_bit_for_bit_and_valid_json() -> None:
+    before = _anchors()
+    text = codec.dumps(before)
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    after = codec.loads(Anchors, text)
+    assert codec.dumps(after) == text
+    assert after.groups[1].refusal is not None and math.isnan(after.groups[1].refusal.figures["ratio"])
+    assert after.groups[0].group == before.groups[0].group
+    got, sent = after.groups[0].poses[1], before.groups[0].poses[1]
+    npt.assert_array_equal(got.cam_from_world.rotation, sent.cam_from_world.rotation)
+    assert got.covariance.dtype == np.float64 and got.covariance.shape == (6, 6)
+
+
+@given(st.floats(width=64), st.floats(width=32))
+def test_every_float_round_trips(wide: float, narrow: float) -> None:
+    one = np.array([wide])
+    back = codec.from_json(Pose, json.loads(json.dumps(codec.to_json(Pose(one, one)))))
+    assert back.rotation.tobytes() == one.tobytes() or math.isnan(wide)
+    assert np.float32(codec.from_json(Many, codec.to_json(Many(limit=narrow))).limit).tobytes() == np.float32(
+        narrow
+    ).tobytes() or math.isnan(narrow)
+
+
+def test_pack_keeps_types_shapes_and_is_deterministic() -> None:
+    rng = np.random.default_rng(0)
+    depth = DepthMap(
+        "a.jpg",
+        Camera("PINHOLE", 4, 3, (1.0, 1.0, 2.0, 1.5)),
+        _pose(1),
+        rng.random((3, 4)).astype(np.float32),
+        np.zeros((3, 4), np.float32),
+        np.ones((3, 4), bool),
+        np.zeros((3, 4, 3), np.float32),
+    )
+    data = codec.pack(depth)
+    again = codec.unpack(DepthMap, data)
+    assert again.depth.dtype == np.float32 and again.completed.dtype == np.bool_
+    npt.assert_array_equal(again.depth, depth.depth)
+    assert codec.pack(again) == data == codec.pack(depth)
+
+
+def test_unions_enums_paths_and_empty_arrays() -> None:
+    holder = Holder(Many(limit=2.5), np.empty((0, 2), np.int64))
+    back = codec.loads(Holder, codec.dumps(holder))
+    document = codec.to_json(holder)
+    assert isinstance(document, dict) and "kind" not in document and document["choice"]["kind"] == "Many"
+    assert back.choice == Many(limit=2.5) and back.grid.shape == (0, 2) and back.grid.dtype == np.int64
+    missing = PosedFrame(3, Support.MISSING, None, 0, math.nan, Refusal("blur", "too blurred"))
+    frame = codec.loads(PosedFrame, codec.dumps(missing))
+    assert frame.support is Support.MISSING and frame.cam_from_world is None and frame.refusal == missing.refusal
+    view = View("a/b.jpg", Path("x/a/b.jpg"), Camera("PINHOLE", 1, 1, (1.0,)), _pose(2))
+    assert codec.loads(View, codec.dumps(view)).path == Path("x/a/b.jpg")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"count": "3"}, {"count": True}, {"count": 3, "colour": 1}, {"kind": "Many", "count": 3}, [3]],
+)
+def test_what_does_not_fit_is_refused(document: codec.Json) -> None:
+    with pytest.raises(ValueError):
+        codec.from_json(Few, document)
+
+
+def test_values_without_a_json_form_are_refused() -> None:
+    with pytest.raises(TypeError, match="complex"):
+        codec.to_json(1j)
+
+
+def test_large_arrays_keep_every_bit() -> None:
+    values: Floats = np.random.default_rng(3).normal(size=(500, 3)) * 10.0 ** np.arange(-1, 2)
+    assert codec.loads(Pose, codec.dumps(Pose(values, values))).rotation.tobytes() == values.tobytes()
