@@ -19,7 +19,7 @@ from skyanchor.anchors.storage import load_places, load_surface, save_places, sa
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.group import PreparedScaffold, prepare
 from skyanchor.anchors.walk import localise_prepared
-from skyanchor.bridges.surface import find_ground
+from skyanchor.bridges.ground import find_ground
 from skyanchor.bridges.views import AerialAtlas
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.events import Event, Note, Progress

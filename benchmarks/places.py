@@ -20,7 +20,7 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.places import PlaceIndex, count_votes, find_places, spread_voters
 from skyanchor.anchors.shape.incremental import LocalGroup, reconstruct_local
-from skyanchor.bridges.surface import Ground, find_ground
+from skyanchor.bridges.ground import Ground, find_ground
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.geometry import rigid
 from skyanchor.matching.retrieval import vlad

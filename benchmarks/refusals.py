@@ -25,7 +25,7 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.group import PreparedScaffold, localise_group
 from skyanchor.anchors.verdict import is_sure
-from skyanchor.bridges.surface import find_ground
+from skyanchor.bridges.ground import find_ground
 from skyanchor.bridges.views import AerialAtlas
 from skyanchor.scaffold import load_scaffold, visibility_graph
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence

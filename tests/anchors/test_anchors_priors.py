@@ -10,7 +10,7 @@ import pytest
 
 from skyanchor.anchors.area_file import read_area
 from skyanchor.anchors.priors import LON_LAT, Area, Near, allowed, gps_priors, local_priors
-from skyanchor.bridges.surface import Ground
+from skyanchor.bridges.ground import Ground
 from skyanchor.errors import InputError
 from skyanchor.events import Event, Note
 from skyanchor.types import Camera, Frame, Georeference, Plane, Scaffold, Sequence, Tracks

@@ -16,7 +16,7 @@ from skyanchor.anchors.places import choose_nodes
 from skyanchor.anchors.priors import Area, Near
 from skyanchor.anchors.walk import GroupTask, localise_prepared, localise_task
 from skyanchor.bridges.carry import CarryConfig, carry
-from skyanchor.bridges.surface import height_above_ground
+from skyanchor.bridges.ground import height_above_ground
 from skyanchor.bridges.views import AerialAtlas, free_places, lift, render_bridge
 from skyanchor.events import Event, Note
 from skyanchor.geometry import cameras, rigid

@@ -10,7 +10,7 @@ import pytest
 
 from skyanchor.anchors import direct as support
 from skyanchor.anchors.priors import Area, Near
-from skyanchor.bridges.surface import Ground
+from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, VerifyConfig
 from skyanchor.types import Floats32, Matches, Photo, Pose, View

@@ -11,7 +11,8 @@ import numpy as np
 
 from skyanchor.anchors.evidence import CrossMatches, joined
 from skyanchor.anchors.priors import Prior, allowed
-from skyanchor.bridges.surface import Ground, render_depth
+from skyanchor.bridges.ground import Ground
+from skyanchor.bridges.surface import render_depth
 from skyanchor.bridges.views import AerialAtlas, free_places
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, Matcher, TwoView, VerifyConfig, verify

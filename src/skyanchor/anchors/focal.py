@@ -12,7 +12,7 @@ from skyanchor.anchors.places import PlaceIndex, find_places
 from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.shape.choice import Remembered, moving_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
-from skyanchor.bridges.surface import Ground
+from skyanchor.bridges.ground import Ground
 from skyanchor.types import AnchorGroup
 
 

@@ -27,7 +27,8 @@ from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
 from skyanchor.anchors.verdict import compare_halves, honest_covariances, judge, measure
-from skyanchor.bridges.surface import Ground, Surface, find_ground, fuse_surface
+from skyanchor.bridges.ground import Ground, find_ground
+from skyanchor.bridges.surface import Surface, fuse_surface
 from skyanchor.bridges.views import AerialAtlas, render_bridge
 from skyanchor.events import Listener, Note, silent
 from skyanchor.geometry import cameras, rigid, similarity

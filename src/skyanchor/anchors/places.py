@@ -15,7 +15,7 @@ from skyanchor.anchors.evidence import CrossMatches, joined, sightings
 from skyanchor.anchors.priors import Prior, allowed
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
-from skyanchor.bridges.surface import Ground
+from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import AerialAtlas, BridgeConfig, Node, NodeConfig, lift, nodes, render_bridge
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.geometry import cameras

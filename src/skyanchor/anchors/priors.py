@@ -8,7 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from scipy.spatial import cKDTree
 
-from skyanchor.bridges.surface import Ground, horizontal_axes
+from skyanchor.bridges.ground import Ground
+from skyanchor.bridges.surface import horizontal_axes
 from skyanchor.bridges.views import free_places
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Note, silent

@@ -12,7 +12,7 @@ from skyanchor.anchors.evidence import CrossMatches, sightings, subset
 from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
-from skyanchor.bridges.surface import Ground, height_above_ground
+from skyanchor.bridges.ground import Ground, height_above_ground
 from skyanchor.geometry import rigid, similarity
 from skyanchor.types import Bools, Camera, Floats, Pose, Refusal, Similarity
 

@@ -17,7 +17,7 @@ from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, wal
 from skyanchor.anchors.priors import Near, Prior, gps_priors, local_priors
 from skyanchor.anchors.shape.choice import NOT_FED_FORWARD
 from skyanchor.anchors.verdict import is_sure
-from skyanchor.bridges.surface import Ground
+from skyanchor.bridges.ground import Ground
 from skyanchor.events import Listener, Note, Progress, silent
 from skyanchor.geometry import cameras, rigid
 from skyanchor.types import (

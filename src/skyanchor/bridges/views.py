@@ -13,7 +13,8 @@ import cv2
 import numpy as np
 
 from skyanchor.bridges import surface_kernels as kernels
-from skyanchor.bridges.surface import Ground, Surface, intrinsics, render_depth, render_front
+from skyanchor.bridges.ground import Ground
+from skyanchor.bridges.surface import Surface, intrinsics, render_depth, render_front
 from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import load_photo
 from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints, Photo, Pose, View

@@ -22,7 +22,8 @@ from skyanchor.anchors.places import (
 )
 from skyanchor.anchors.priors import Area, local_priors
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, Runners, localise_all, localise_task
-from skyanchor.bridges.surface import Ground, Surface, find_ground, fuse_surface
+from skyanchor.bridges.ground import Ground, find_ground
+from skyanchor.bridges.surface import Surface, fuse_surface
 from skyanchor.bridges.views import AerialAtlas, Node
 from skyanchor.events import Listener, Note
 from skyanchor.feedforward import Incremental
