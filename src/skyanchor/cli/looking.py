@@ -1,0 +1,93 @@
+"""Verbs that look at a run: measured, varied, shown on a page or live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skyanchor.cli.options import RunPath
+from skyanchor.cli.tables import print_metrics, print_table
+
+
+def evaluate(run: RunPath, /, truth: Path, align: bool = False) -> None:
+    """Compare a run with true camera poses; writes RUN/metrics.json and prints a table.
+
+    Args:
+        run: Run folder.
+        truth: COLMAP model with the true poses of the ground sequence; images are matched by name.
+        align: Also give the errors after a Sim(3) alignment, for methods without a metric frame.
+    """
+    from skyanchor.evaluation.metrics import evaluate_run, write_metrics
+    from skyanchor.evaluation.perceptual import advice, find_weights
+
+    weights = find_weights()
+    metrics = evaluate_run(run, truth, align, weights.load() if weights is not None else None)
+    path = write_metrics(run, metrics)
+    print_metrics(metrics)
+    if weights is None and metrics.render.ground.psnr is not None:
+        print(f"LPIPS was left out, its weights are not here: {advice()}.")
+    print(f"written to {path}")
+
+
+def ablate(
+    run: RunPath,
+    /,
+    truth: Path,
+    stages: str | None = None,
+    matchers: str | None = None,
+    descriptors: str | None = None,
+    only: str | None = None,
+    workers: int = 0,
+    redo: bool = False,
+) -> None:
+    """Run variants of a run with parts of the method left out; prints the paper's tables, writes RUN/ablations.md.
+
+    Args:
+        run: Run folder; its finished stages are what the variants stand on.
+        truth: COLMAP model with the true poses of the ground sequence; images are matched by name.
+        stages: Which stages to vary, of anchors,trajectory,update; those that the run holds without it.
+        matchers: Also try these cross-view matchers for the anchors, e.g. sift,xfeat-star,lightglue-aliked.
+        descriptors: Also try these global descriptors for finding places, e.g. scene-vlad,anyloc,megaloc.
+        only: Variants to run, by the names of their folders, e.g. front-only,group-size-2; all without it.
+        workers: Worker processes; 1 works in this process, 0 takes one per core as memory allows.
+        redo: Replace variants that were made with other settings or inputs.
+    """
+    from skyanchor.cli.runs import ablated
+    from skyanchor.evaluation.ablation_tables import NOTE, tables
+
+    record, path = ablated(run, truth, (stages, matchers, descriptors, only), workers, redo)
+    for table in tables(record):
+        print_table(table.title, table.header, table.rows)
+    print(f"{NOTE}\nwritten to {path}")
+
+
+def report(run: RunPath, /, truth: Path | None = None) -> None:
+    """Write RUN/report.html, one page with everything there is to see of a run, and plots/*.png for papers.
+
+    Args:
+        run: Run folder.
+        truth: COLMAP model with the true poses, only to be drawn on the map.
+    """
+    from skyanchor.report.folder import write_report
+    from skyanchor.report.run_data import run_scaffold
+
+    print(f"written to {write_report(run, run_scaffold(run), truth)}")
+
+
+def view(run: RunPath, /, port: int = 8080) -> None:
+    """Show a run in the browser while it goes on: splat layers, cameras with their photos, the walk.
+
+    Args:
+        run: Run folder.
+        port: Where the viewer listens.
+    """
+    from skyanchor.report.live import LiveViewer, follow
+    from skyanchor.report.live_folder import live_scene, state_of, status_of
+    from skyanchor.report.run_data import run_inputs
+
+    run_inputs(run)  # a folder that is no run is told before anything opens
+    viewer = LiveViewer(port)
+    print(f"http://localhost:{viewer.server.get_port()} shows {run}; Ctrl-C ends it", flush=True)
+    try:
+        follow(viewer, lambda: live_scene(run), lambda: state_of(run), lambda: status_of(run))
+    except KeyboardInterrupt:
+        viewer.server.stop()

@@ -1,0 +1,69 @@
+"""`skyanchor patch`: updates of a .ply put on, taken off, listed and exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import tyro
+
+from skyanchor.cli.tables import print_table
+
+Ply: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PLY")]
+PatchPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PATCH")]
+
+
+def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
+    """Write the patched .ply.
+
+    Args:
+        base: The .ply the patch was made for.
+        patch_file: 4-scene/patch.npz of a run.
+        out: The .ply to write.
+    """
+    from skyanchor.update.patch import apply_patch, load_patch
+
+    apply_patch(base, load_patch(patch_file), out)
+    print(f"written to {out}")
+
+
+def remove(updated: Ply, patch_file: PatchPath, /, out: Path) -> None:
+    """Write the .ply as it was before the patch, byte for byte.
+
+    Args:
+        updated: A .ply whose last patch this is.
+        patch_file: The patch.
+        out: The .ply to write.
+    """
+    from skyanchor.update.patch import load_patch, remove_patch
+
+    remove_patch(updated, load_patch(patch_file), out)
+    print(f"written to {out}")
+
+
+def list_patches(path: Ply, /) -> None:
+    """List the patches that a .ply holds, first applied first.
+
+    Args:
+        path: A .ply.
+    """
+    from skyanchor.update.patch import applied_patches
+
+    rows = [[p.name, str(p.added), str(p.changed), str(p.hidden)] for p in applied_patches(path)]
+    print_table(f"patches in {path.name}", ["name", "added", "moved", "hidden"], rows)
+
+
+def export(path: Ply, /, out: Path) -> None:
+    """Write a .ply without the Gaussians that patches hide, or a .splat for web viewers.
+
+    Args:
+        path: A .ply, patched or not.
+        out: File to write; its ending, .ply or .splat, says which.
+    """
+    from skyanchor.gaussians.ply import read_ply, write_ply, write_splat
+    from skyanchor.gaussians.splats import select
+    from skyanchor.update.patch import visible_rows
+
+    seen = select(read_ply(path), visible_rows(path))
+    (write_splat if out.suffix == ".splat" else write_ply)(out, seen)
+    print(f"{len(seen)} Gaussians written to {out}")

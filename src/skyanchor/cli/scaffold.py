@@ -1,0 +1,106 @@
+"""`skyanchor scaffold`: the aerial model checked, its Gaussians trained."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from skyanchor.cli.options import RunPath
+from skyanchor.cli.tables import print_summary
+
+if TYPE_CHECKING:
+    from skyanchor.types import Scaffold
+
+
+def check(
+    path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="AERIAL")],
+    /,
+    images: Path | None = None,
+    splats: Path | None = None,
+    up: tuple[float, float, float] | None = None,
+    ground_height: float | None = None,
+    fix_frame: Path | None = None,
+    json: bool = False,
+) -> None:
+    """Read an aerial model and print what was understood of it; splats are compared with the photos.
+
+    Args:
+        path: Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself.
+        images: Folder of the photos, where it is not found beside the model.
+        splats: Aerial Gaussian model, a .ply of the INRIA convention.
+        up: Up direction in the model's coordinates, where the model does not tell.
+        ground_height: Ground level along up in the model's coordinates, metres.
+        fix_frame: Where to write the splats, brought into the model's frame, if they lie in another one.
+        json: Print JSON instead of a table.
+    """
+    from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, describe, load_scaffold
+    from skyanchor.storage import codec
+
+    config = ScaffoldConfig(OrientationConfig(up=up, ground_height=ground_height))
+    held = load_scaffold(path, images, splats, config)
+    summary = describe(held)
+    if json:
+        print(codec.dumps(summary), end="")
+    else:
+        print_summary(summary)
+    if held.splats_path is not None:
+        _check_splats(held, fix_frame)
+
+
+def train(
+    run: RunPath,
+    /,
+    aerial: Path,
+    images: Path | None = None,
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    iterations: int | None = None,
+    redo: bool = False,
+) -> None:
+    """Train Gaussians of an aerial model that has none; writes RUN/1-splats/splats.ply.
+
+    Args:
+        run: Run folder.
+        aerial: Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself.
+        images: Folder of the photos, where it is not found beside the model.
+        device: auto is CUDA where everything for it is there, else the CPU.
+        iterations: Steps; the device's preset without it.
+        redo: Replace Gaussians that were made with other settings or inputs.
+    """
+    from skyanchor.cli.runs import opened
+    from skyanchor.gaussians.devices import load_engine
+    from skyanchor.scaffold import load_scaffold
+    from skyanchor.scaffold.training import preset, with_iterations
+    from skyanchor.stages.splats import splats_stage
+
+    engine = load_engine(device)
+    config = preset(engine.device)
+    config = config if iterations is None else with_iterations(config, iterations)
+    with opened(run, redo) as folder:
+        stage = splats_stage(folder, load_scaffold(aerial, images), engine, config)
+    print(f"written to {stage.folder}")
+
+
+def _check_splats(held: Scaffold, out: Path | None) -> None:
+    """Say whether the splats show the photos; write them repaired to `out`, or stop and say how far off they are."""
+    from skyanchor.errors import InputError
+    from skyanchor.gaussians.devices import load_engine
+    from skyanchor.scaffold import frame_check
+    from skyanchor.types import Refusal
+
+    engine, given = load_engine("auto"), frame_check.load_aerial_splats(held)
+    assert given is not None and held.splats_path is not None
+    verdict = frame_check.check_frame(given, held, engine)
+    print(verdict, file=sys.stderr)
+    if verdict.fits:
+        return
+    fix = frame_check.fix_frame(given, held, engine)
+    if isinstance(fix, Refusal):
+        raise InputError(held.splats_path, fix.detail, "Is it a model of this flight? Else leave it out and train one.")
+    if out is None:
+        advice = "Give --fix-frame FIXED.ply to have it written in the model's frame."
+        raise InputError(held.splats_path, f"lies in another frame: {fix}", advice)
+    frame_check.write_fixed(out, given, fix, held)
+    print(f"{fix}; written to {out}", file=sys.stderr)

@@ -1,0 +1,75 @@
+"""What the verbs print as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skyanchor.evaluation.metrics import ImageMetrics, Metrics
+    from skyanchor.evaluation.poses import PoseMetrics
+    from skyanchor.scaffold import ScaffoldSummary
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; 120 columns wide where nobody looks."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name in header:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    Console(width=None if console.is_terminal else 120, highlight=False, markup=False).print(table)
+
+
+def print_summary(summary: ScaffoldSummary) -> None:
+    """Print what was understood of an aerial model."""
+    cameras = [f"{c.images} x {c.model} {c.width}x{c.height}, f {c.focal_px:.1f} px" for c in summary.cameras]
+    rows = [
+        ("model", summary.model),
+        ("photos", f"{summary.images}, {summary.masks} with a mask"),
+        ("cameras", "\n".join(cameras)),
+        ("points", f"{summary.points}, {summary.observations} observations, {summary.track_length:.1f} per point"),
+        ("reprojection", f"{summary.reprojection_px:.2f} px, median"),
+        ("altitude", f"{summary.altitude_m:.1f} m above the ground, median"),
+        ("ground sample", f"{summary.ground_sample_m * 100:.1f} cm per pixel"),
+        ("extent", f"{summary.extent_m[0]:.0f} x {summary.extent_m[1]:.0f} m"),
+        ("up", f"{', '.join(f'{v:.4f}' for v in summary.up)} (from {summary.up_from})"),
+        ("ground", f"{summary.ground_height_m:.2f} m along up"),
+        ("local frame", f"original minus ({', '.join(f'{v:.10g}' for v in summary.offset_m)})"),
+        ("system", summary.crs or "not given"),
+        ("splats", summary.splats or "none"),
+        *(("warning", text) for text in summary.warnings),
+    ]
+    print_table("aerial model", ["", "understood"], rows)
+
+
+def print_metrics(metrics: Metrics) -> None:
+    """Print what `evaluate` measured."""
+    rows = [_pose_row("anchors", metrics.anchors), _pose_row("trajectory", metrics.trajectory)]
+    if metrics.aligned is not None:
+        rows.append(_pose_row("anchors, Sim(3)", metrics.aligned.anchors))
+        rows.append(_pose_row("trajectory, Sim(3)", metrics.aligned.trajectory))
+    print_table("poses against the truth, RMSE", ["", "registered", "ATE m", "RPE-t m", "RPE-r deg"], rows)
+    if metrics.render.aerial.psnr is not None or metrics.render.ground.psnr is not None:
+        views = [_image_row("aerial", metrics.render.aerial), _image_row("ground", metrics.render.ground)]
+        print_table("held-out views", ["", "PSNR dB", "SSIM (11x11, zero padded)", "LPIPS"], views)
+    if metrics.seconds:
+        seconds = [[stage, f"{value:.0f}"] for stage, value in metrics.seconds.items()]
+        print_table("time", ["stage", "seconds"], seconds)
+
+
+def _pose_row(name: str, metrics: PoseMetrics) -> list[str]:
+    errors = (metrics.ate_m, metrics.rpe_t_m, metrics.rpe_r_deg)
+    return [name, f"{metrics.registered}/{metrics.total}", *(_figure(error, 3) for error in errors)]
+
+
+def _image_row(name: str, metrics: ImageMetrics) -> list[str]:
+    return [name, _figure(metrics.psnr, 2), _figure(metrics.ssim, 4), _figure(metrics.lpips, 4)]
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
