@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
 import paper_street
+import pytest
 
 from skyanchor import pipeline
 from skyanchor.cli.main import main

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence as Ordered
 from pathlib import Path
 
 import numpy as np
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 import paper_street
+import pytest
 
 from skyanchor import pipeline
 from skyanchor.anchors import AnchorConfig

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from child_process import importing_what_pytest_does
 
 from skyanchor.errors import InputError, SkyAnchorError
 from skyanchor.events import Event, Listener, Note, Progress
@@ -110,11 +111,10 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     """The parent gets SIGKILL while its worker sleeps: the worker must not go on to write its file."""
     target = tmp_path / "late"
     script = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "import test_run_executor as t\n"
         f"t.Processes(workers=1).run([t.Job.of(t.write_after, path={str(target)!r}, wait_s=1.5)])"
     )
-    parent = subprocess.Popen([sys.executable, "-c", script])
+    parent = subprocess.Popen([sys.executable, "-c", script], env=importing_what_pytest_does())
     started = tmp_path / "late.started"
     for _ in range(600):
         if started.exists():

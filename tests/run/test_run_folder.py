@@ -9,8 +9,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import killable
 import numpy as np
 import pytest
+from killable import UNITS, State, first
 
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.events import Event, Progress, StageFinished, StageSkipped, StageStarted
@@ -18,7 +20,7 @@ from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import Recipe, RunFolder, Stage, timings
 from skyanchor.storage import codec, files
 
-SCRIPT = Path(__file__).with_name("killable.py")
+SCRIPT = Path(killable.__file__)
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,6 @@ def test_an_unfinished_stage_keeps_its_units_and_refuses_another_recipe(tmp_path
 
 
 def test_produce_runs_only_what_is_missing(tmp_path: Path) -> None:
-    sys.path.insert(0, str(SCRIPT.parent))
-    from killable import UNITS, State, first
-
     heard: list[Event] = []
     with RunFolder(tmp_path, listen=heard.append) as run:
         stage = run.stage("1-units", "units", {"n": 1}, {"source": run.digest({"me": SCRIPT})})

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_scaffold_training import engine, floor, photograph, scaffold_of
+from gaussians_small_scene import engine, floor, photograph
+from small_scaffold import scaffold_of
 
 from skyanchor.gaussians import ply, splats
 from skyanchor.gaussians.scoring import score

@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "gaussians"))
 from gaussians_small_scene import engine, floor, photograph
+from small_scaffold import scaffold_of
 
 from skyanchor.events import Event, Progress, StageFinished
-from skyanchor.gaussians.harmonics import SH_C0
-from skyanchor.gaussians.splats import Splats
-from skyanchor.geometry import cameras, rigid
 from skyanchor.scaffold import seeding
 from skyanchor.scaffold.seeding import SeedConfig
 from skyanchor.scaffold.training import CPU, scene_extent, split, train_aerial, with_iterations
-from skyanchor.types import Cloud, Georeference, Plane, Scaffold, Tracks, View
-
-
-def scaffold_of(splats: Splats, views: tuple[View, ...]) -> Scaffold:
-    """An aerial model that has the Gaussians' centres as its sparse points, seen wherever they project."""
-    points = splats.means.astype(np.float64)
-    image, point, xy = [], [], []
-    for k, view in enumerate(views):
-        pixels = cameras.project(view.camera, rigid.apply(view.cam_from_world, points))
-        inside = np.all((pixels > 0) & (pixels < (view.camera.width, view.camera.height)), axis=1)
-        point.append(np.flatnonzero(inside))
-        image.append(np.full(inside.sum(), k))
-        xy.append(pixels[inside])
-    colors = np.clip(255 * (0.5 + SH_C0 * splats.sh[:, 0]), 0, 255).astype(np.uint8)
-    up = np.array([0.0, 0.0, 1.0])
-    return Scaffold(
-        Path(), views, points, colors, np.arange(len(points)),
-        Tracks(np.concatenate(point), np.concatenate(image), np.concatenate(xy)),
-        up, Plane(up, 0.0), Georeference(np.zeros(3)),
-    )  # fmt: skip
+from skyanchor.types import Cloud, Scaffold, Tracks
 
 
 @pytest.fixture(scope="module")

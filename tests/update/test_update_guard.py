@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from test_update_scene import CAMERA, GAIN, World, exact_depth, inputs_of, quick, world  # noqa: F401
+from update_world import CAMERA, GAIN, World, exact_depth, inputs_of, quick
 
 from skyanchor.gaussians.splats import to_tensors
 from skyanchor.gaussians.views import load_target, matrix
@@ -27,7 +27,7 @@ def floor_cloud(spacing: float) -> Cloud:
     return Cloud(points, normals, np.zeros((len(points), 3), np.uint8), np.full(len(points), spacing, np.float32))
 
 
-def test_aerial_views_show_the_floor_and_not_what_lies_below(world: World) -> None:  # noqa: F811
+def test_aerial_views_show_the_floor_and_not_what_lies_below(world: World) -> None:
     cloud = floor_cloud(0.2)
     depth = rendered_depth(world.aerial, world.aerial_views, 64, world.engine)
     seen = np.zeros(len(cloud.points), bool)
@@ -38,7 +38,7 @@ def test_aerial_views_show_the_floor_and_not_what_lies_below(world: World) -> No
     assert not seen[1600:].any()
 
 
-def test_the_finer_picture_wins(world: World) -> None:  # noqa: F811
+def test_the_finer_picture_wins(world: World) -> None:
     """Aerial pixels cover 0.15 m: coarser ground points are left out, finer ones and unseen ones stay."""
     depth = rendered_depth(world.aerial, world.aerial_views, 64, world.engine)
     coarse, fine = (finer_from_above(floor_cloud(gap), world.aerial_views, depth, 64, 2) for gap in (0.3, 0.05))
@@ -47,7 +47,7 @@ def test_the_finer_picture_wins(world: World) -> None:  # noqa: F811
     assert not fine.any()
 
 
-def test_exposure_from_the_same_places(world: World) -> None:  # noqa: F811
+def test_exposure_from_the_same_places(world: World) -> None:
     """The cloud's colours are the aerial photos' own, darkened: the exposure must say by how much."""
     depth = rendered_depth(world.aerial, world.aerial_views, 64, world.engine)
     photos, cloud = PhotoCache(), floor_cloud(0.1)
@@ -65,7 +65,7 @@ def test_exposure_from_the_same_places(world: World) -> None:  # noqa: F811
     np.testing.assert_allclose(found[:, 3], 0.0, atol=0.03)
 
 
-def test_guard_poses_lie_between_the_stations_and_keep_their_direction(world: World) -> None:  # noqa: F811
+def test_guard_poses_lie_between_the_stations_and_keep_their_direction(world: World) -> None:
     views = world.aerial_views
     centres = rigid.centres_in_world([view.cam_from_world for view in views])
     found = poses_between(views, 25, seed=3)
@@ -87,7 +87,7 @@ def test_one_station_alone_guards_from_where_it_is() -> None:
     np.testing.assert_allclose(rigid.centre_in_world(pose), 0.0, atol=1e-12)
 
 
-def test_guard_pictures_are_what_the_model_shows(world: World) -> None:  # noqa: F811
+def test_guard_pictures_are_what_the_model_shows(world: World) -> None:
     for one in guard_pictures(world.aerial, world.aerial_views, 3, 32, world.engine, weight=5.0):
         target = load_target(PhotoCache(), one, 32)
         assert target.weight == 5.0
@@ -99,7 +99,7 @@ def test_guard_pictures_are_what_the_model_shows(world: World) -> None:  # noqa:
         assert load_target(PhotoCache(), one, 16).pixels.shape == (12, 16, 3)
 
 
-def test_no_aerial_camera_is_beyond_the_sky(world: World) -> None:  # noqa: F811
+def test_no_aerial_camera_is_beyond_the_sky(world: World) -> None:
     inputs = inputs_of(world)
     radius = sky_radius(inputs, quick(sky_radius=0.1))
     flight = rigid.centres_in_world([view.cam_from_world for view in inputs.aerial_views.training])
@@ -108,7 +108,7 @@ def test_no_aerial_camera_is_beyond_the_sky(world: World) -> None:  # noqa: F811
     assert sky_radius(inputs, quick(sky_radius=100.0)) == 600.0
 
 
-def test_rendered_depth_is_the_models_where_it_is_solid(world: World) -> None:  # noqa: F811
+def test_rendered_depth_is_the_models_where_it_is_solid(world: World) -> None:
     depth = tuple(exact_depth(view, world) for view in world.aerial_views)
     shown = rendered_depth(world.whole, world.aerial_views, 64, world.engine)
     for measured, rendered in zip(depth, shown, strict=True):

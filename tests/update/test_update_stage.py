@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_update_scene import CAMERA, UP, World, quick, world  # noqa: F401
+from update_world import CAMERA, UP, World, quick
 
 from skyanchor.gaussians.ply import read_ply, write_ply
 from skyanchor.run import records
@@ -33,7 +33,7 @@ from skyanchor.update.patch import load_patch, remove_patch
 
 
 @pytest.fixture(scope="module")
-def survey(world: World, tmp_path_factory: pytest.TempPathFactory) -> Survey:  # noqa: F811
+def survey(world: World, tmp_path_factory: pytest.TempPathFactory) -> Survey:
     aerial = tmp_path_factory.mktemp("aerial") / "aerial.ply"
     write_ply(aerial, world.aerial)
     nothing = Tracks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
@@ -46,7 +46,7 @@ def survey(world: World, tmp_path_factory: pytest.TempPathFactory) -> Survey:  #
     return Survey(scaffold, Sequence(world.ground_views[0].path.parent, frames, CAMERA, False, (), ()))
 
 
-def posed(world: World) -> Trajectory:  # noqa: F811
+def posed(world: World) -> Trajectory:
     frames = tuple(
         PosedFrame(k, Support.KEYFRAME, view.cam_from_world, 50, 0.01) for k, view in enumerate(world.ground_views)
     )
@@ -55,7 +55,7 @@ def posed(world: World) -> Trajectory:  # noqa: F811
     return Trajectory(frames, CAMERA, points, world.wall[1], tracks)
 
 
-def test_scene_stage_end_to_end(world: World, survey: Survey, tmp_path: Path) -> None:  # noqa: F811
+def test_scene_stage_end_to_end(world: World, survey: Survey, tmp_path: Path) -> None:
     points = GroundPointConfig(stereo=StereoConfig(width=64), least_motion=0.3, baselines=(0.4, 0.8))
     short = quick(joint=None)
     config = SceneConfig(points, None, replace(short, insertion=replace(short.insertion, iterations=20)), "cpu")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
 import paper_street
+from PIL import Image
 
 from skyanchor.gaussians.ply import read_ply, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
