@@ -58,7 +58,7 @@ def observe(views: list[View], points: np.ndarray, rng: np.random.Generator) -> 
         centre = rigid.centre_in_world(view.cam_from_world)
         near = order[np.searchsorted(x, centre[0] - 3 * HEIGHT_M) : np.searchsorted(x, centre[0] + 3 * HEIGHT_M)]
         near = near[np.abs(points[near, 1] - centre[1]) < 3 * HEIGHT_M]
-        pixels = cameras.project(view.camera, rigid.apply(view.cam_from_world, points[near]))
+        pixels = cameras.project(view.camera, view.cam_from_world(points[near]))
         inside = np.flatnonzero(np.all((pixels > 0) & (pixels < [view.camera.width, view.camera.height]), axis=1))
         kept = rng.permutation(inside)[:POINTS_PER_VIEW]
         image.append(np.full(len(kept), k))

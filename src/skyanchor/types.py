@@ -33,6 +33,24 @@ class Pose:
     translation: Floats
     """(3,), metres."""
 
+    def __call__(self, points_in_a: Floats) -> Floats:
+        """Points (..., 3) in frame b."""
+        return points_in_a @ self.rotation.T + self.translation
+
+    def __matmul__(self, a_from_z: Pose) -> Pose:
+        """b_from_z: what maps by `a_from_z` first and by this then."""
+        return Pose(self.rotation @ a_from_z.rotation, self.rotation @ a_from_z.translation + self.translation)
+
+    @property
+    def inverse(self) -> Pose:
+        """a_from_b: x_a = Rᵀ (x_b - t)."""
+        return Pose(self.rotation.T.copy(), -self.rotation.T @ self.translation)
+
+    @property
+    def matrix(self) -> Floats:
+        """The same transform as a homogeneous (4, 4)."""
+        return _homogeneous(self.rotation, self.translation)
+
 
 @dataclass(frozen=True, eq=False)
 class Similarity:
@@ -43,6 +61,36 @@ class Similarity:
     """(3, 3), orthonormal, det +1."""
     translation: Floats
     """(3,)."""
+
+    def __call__(self, points_in_a: Floats) -> Floats:
+        """Points (..., 3) in frame b."""
+        return self.scale * (points_in_a @ self.rotation.T) + self.translation
+
+    def __matmul__(self, a_from_z: Similarity) -> Similarity:
+        """b_from_z: what maps by `a_from_z` first and by this then."""
+        return Similarity(
+            self.scale * a_from_z.scale,
+            self.rotation @ a_from_z.rotation,
+            self.scale * (self.rotation @ a_from_z.translation) + self.translation,
+        )
+
+    @property
+    def inverse(self) -> Similarity:
+        """a_from_b: x_a = Rᵀ (x_b - t) / s."""
+        rotation = self.rotation.T.copy()
+        return Similarity(1.0 / self.scale, rotation, -(rotation @ self.translation) / self.scale)
+
+    @property
+    def matrix(self) -> Floats:
+        """The same transform as a homogeneous (4, 4)."""
+        return _homogeneous(self.scale * self.rotation, self.translation)
+
+
+def _homogeneous(linear: Floats, translation: Floats) -> Floats:
+    """[linear, translation; 0, 1], (4, 4)."""
+    result = np.eye(4)
+    result[:3, :3], result[:3, 3] = linear, translation
+    return result
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def seen(poses: list[Pose], noise: float = 0.3) -> tuple[Features, ...]:
     rng = np.random.default_rng(1)
     found = []
     for pose in poses:
-        xy = cameras.project(CAMERA, rigid.apply(pose, landmarks())) + rng.normal(0, noise, (240, 2))
+        xy = cameras.project(CAMERA, pose(landmarks())) + rng.normal(0, noise, (240, 2))
         ones = np.ones(240, np.float32)
         found.append(Features(xy, np.zeros((240, 2), np.float32), ones, ones, 640, 360, 0.5))
     return tuple(found)
@@ -53,7 +53,7 @@ def seen(poses: list[Pose], noise: float = 0.3) -> tuple[Features, ...]:
 def depth_at(poses: list[Pose], features: tuple[Features, ...], error: float):
     rng = np.random.default_rng(2)
     held = [
-        scale * rigid.apply(pose, landmarks())[:, 2] * (1 + error * rng.normal(size=240))
+        scale * pose(landmarks())[:, 2] * (1 + error * rng.normal(size=240))
         for pose, scale in zip(poses, SCALES, strict=True)
     ]
 
@@ -69,8 +69,8 @@ def relative_errors(group: LocalGroup, poses: list[Pose]) -> tuple[float, float]
     step = np.linalg.norm(np.diff(rigid.centres_in_world(poses), axis=0), axis=1).mean()
     turns, off = [], []
     for ours, theirs in zip(group.cams_from_local, poses, strict=True):
-        a = rigid.compose(ours, rigid.inverse(group.cams_from_local[0]))
-        b = rigid.compose(theirs, rigid.inverse(poses[0]))
+        a = ours @ group.cams_from_local[0].inverse
+        b = theirs @ poses[0].inverse
         turns.append(np.degrees(rigid.angle_between(a.rotation, b.rotation)))
         off.append(np.linalg.norm(rigid.centre_in_world(a) - rigid.centre_in_world(b) / step))
     return float(max(turns)), float(max(off))

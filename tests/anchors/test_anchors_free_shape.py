@@ -144,9 +144,9 @@ def test_intrinsics_move_pixels_alike() -> None:
     flat = np.stack(np.meshgrid([-1.0, 0.0, 1.0], [-0.6, 0.6]), -1).reshape(-1, 2)
     points = np.c_[flat, np.full(6, 8.0)]
     deeper = points * np.array([1.0, 1.0, 0.8])  # the same pixels of the middle frame
-    there = cameras.project(GROUND, rigid.apply(poses[2], points))
-    assert np.abs(cameras.project(wide, rigid.apply(moved[2], deeper)) - there).max() < 0.7
-    assert np.abs(cameras.project(wide, rigid.apply(poses[2], deeper)) - there).max() > 2.0
+    there = cameras.project(GROUND, poses[2](points))
+    assert np.abs(cameras.project(wide, moved[2](deeper)) - there).max() < 0.7
+    assert np.abs(cameras.project(wide, poses[2](deeper)) - there).max() > 2.0
     back = with_intrinsics(moved, wide, GROUND)
     assert np.allclose(back[2].rotation, turn, atol=1e-12) and with_intrinsics(poses, None, wide) is poses
 
@@ -162,7 +162,7 @@ def nonsense(kind: str) -> list[Pose]:
         return [rigid.from_centre(pose.rotation, -rigid.centre_in_world(pose)) for pose in truth]
     if kind == "one frame":
         aside = rigid.from_centre(rigid.rotation_exp(np.array([0.0, 0.7, 0.0])), np.zeros(3))
-        return [*truth[:3], rigid.compose(aside, truth[3]), *truth[4:]]
+        return [*truth[:3], aside @ truth[3], *truth[4:]]
     rng = np.random.default_rng(0)
     return [rigid.from_centre(rigid.rotation_exp(rng.normal(size=3)), rng.normal(size=3)) for _ in truth]
 

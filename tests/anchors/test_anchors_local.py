@@ -29,7 +29,7 @@ def points_around(rng: np.random.Generator, count: int = 600) -> Floats:
 def photographed(poses: list[Pose], points: Floats, rng: np.random.Generator) -> tuple[Features, ...]:
     held = []
     for pose in poses:
-        in_cam = rigid.apply(pose, points)
+        in_cam = pose(points)
         xy = cameras.project(CAMERA, in_cam) + rng.normal(0, SIGMA_PX, (len(points), 2))
         seen = (in_cam[:, 2] > 0.5) & (xy > 0).all(axis=1) & (xy < [CAMERA.width, CAMERA.height]).all(axis=1)
         xy[~seen] = np.nan
@@ -50,7 +50,7 @@ def test_the_shape_of_a_walk() -> None:
     )
     assert isinstance(local, LocalGroup)
     world_from_local = similarity.align_cameras(local.cams_from_local, tuple(poses))
-    found = similarity.apply(world_from_local, rigid.centres_in_world(local.cams_from_local))
+    found = world_from_local(rigid.centres_in_world(local.cams_from_local))
     off = np.linalg.norm(found - rigid.centres_in_world(poses), axis=1)
     assert 0.0 < off.max() < 0.05
     assert 0.3 < local.reprojection < 2.0

@@ -35,7 +35,7 @@ def true_walk(count: int) -> list[Pose]:
 def reckoning(poses: list[Pose], turn_error: float = 0.0) -> Walk:
     steps = []
     for a, b in pairwise(poses):
-        step = rigid.compose(b, rigid.inverse(a))
+        step = b @ a.inverse
         turn = rigid.rotation_exp(np.array([0.0, turn_error, 0.0]))
         length = float(np.linalg.norm(step.translation))
         steps.append(Pose(turn @ step.rotation, step.translation / length))
@@ -96,7 +96,7 @@ def test_steps_of_photos(walk: Sequence) -> None:
     true = street_poses()
     assert all(steps.measured)
     for k, step in enumerate(steps.next_from_frame):
-        expected = rigid.compose(true[k + 1], rigid.inverse(true[k]))
+        expected = true[k + 1] @ true[k].inverse
         assert rigid.angle_between(step.rotation, expected.rotation) < np.radians(0.5)
         assert step.translation @ expected.translation / np.linalg.norm(expected.translation) > 0.95
 

@@ -24,9 +24,7 @@ def matches(count: int = 200, seed: int = 0) -> tuple[CrossMatches, np.ndarray]:
     rng = np.random.default_rng(seed)
     points = np.c_[rng.uniform(-4, 4, count), rng.uniform(8, 14, count), rng.uniform(0, 4, count)]
     frame, source = rng.integers(0, 3, count), rng.choice([0, 1, 1, 2], count)
-    xy = np.stack(
-        [cameras.project(GROUND, rigid.apply(POSES[f], x[None]))[0] for f, x in zip(frame, points, strict=True)]
-    )
+    xy = np.stack([cameras.project(GROUND, POSES[f](x[None]))[0] for f, x in zip(frame, points, strict=True)])
     bad = np.arange(count) % 5 == 0
     xy[bad, 0] += 30.0
     none = np.zeros((count, 3))
@@ -47,7 +45,7 @@ def test_pixels_lie_where_the_photos_show_the_points() -> None:
     for f, v, xy, above in zip(seen.frame, seen.view, seen.ground_xy, seen.aerial_xy, strict=True):
         row = int(np.argmin(np.abs(found.xy - xy).sum(axis=1)))
         assert found.frame[row] + 40 == f and found.source[row] == v
-        want = cameras.project(AERIAL, rigid.apply(VIEWS[v].cam_from_world, found.points[row][None]))[0]
+        want = cameras.project(AERIAL, VIEWS[v].cam_from_world(found.points[row][None]))[0]
         np.testing.assert_allclose(above, want)
 
 

@@ -30,7 +30,7 @@ def local_copy(poses: tuple[Pose, ...], scale: float) -> tuple[Pose, ...]:
 def sightings(poses, rng, count: int, noise_px: float, outliers: float) -> Sightings:
     points = np.stack([rng.uniform(-12, 12, count), rng.uniform(8, 40, count), rng.uniform(0, 8, count)], axis=1)
     frame = rng.integers(len(poses), size=count)
-    in_cam = np.array([rigid.apply(poses[k], p) for k, p in zip(frame, points, strict=True)])
+    in_cam = np.array([poses[k](p) for k, p in zip(frame, points, strict=True)])
     xy = in_cam[:, :2] / in_cam[:, 2:] + rng.normal(0, noise_px / FOCAL, (count, 2))
     wrong = rng.random(count) < outliers
     xy[wrong] = rng.uniform(-0.7, 0.7, (int(wrong.sum()), 2))

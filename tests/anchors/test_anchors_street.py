@@ -68,7 +68,7 @@ def test_bridge_pixels_know_their_place(prepared: PreparedScaffold) -> None:
     xy = np.array([[150.5, 150.5], [260.5, 120.5], [200.5, 200.5]])
     points, source = lift(bridge, xy)
     assert plane_distance(points).max() < 0.1
-    back = cameras.project(GROUND, rigid.apply(bridge.cam_from_world, points))
+    back = cameras.project(GROUND, bridge.cam_from_world(points))
     assert np.allclose(back, xy, atol=1e-6)
     assert (source >= 0).all()
 
@@ -87,8 +87,8 @@ def test_patches_are_found_again_in_other_photos(prepared: PreparedScaffold) -> 
     off, naive = [], []
     for point, view, xy in zip(found.point[again], found.view[again], found.xy[again], strict=True):
         pose = aerial_poses()[view]
-        off.append(np.linalg.norm(cameras.project(AERIAL, rigid.apply(pose, wall[point][None]))[0] - xy))
-        naive.append(np.linalg.norm(cameras.project(AERIAL, rigid.apply(pose, pushed[point][None]))[0] - xy))
+        off.append(np.linalg.norm(cameras.project(AERIAL, pose(wall[point][None]))[0] - xy))
+        naive.append(np.linalg.norm(cameras.project(AERIAL, pose(pushed[point][None]))[0] - xy))
     assert np.median(off) < 0.5
     assert np.median(naive) > 1.5 * np.median(off)
 

@@ -40,8 +40,8 @@ class PairNetwork:
     def match_extracted(self, a: Features, b: Features) -> Matches:
         view = int(b.descriptors[0, 0])
         rng = np.random.default_rng(view)
-        xy_a = cameras.project(CAMERA, rigid.apply(STREET, landmarks()))
-        xy_b = cameras.project(CAMERA, rigid.apply(AERIAL[view], landmarks()))
+        xy_a = cameras.project(CAMERA, STREET(landmarks()))
+        xy_b = cameras.project(CAMERA, AERIAL[view](landmarks()))
         if view != RIGHT:
             xy_b = rng.uniform([0, 0], [640, 360], xy_b.shape)
         return Matches(xy_a, xy_b + rng.normal(0, 0.3, xy_b.shape), np.ones(200), 2.0)
@@ -130,4 +130,4 @@ def test_matches_are_lifted_with_their_own_sigma(monkeypatch: pytest.MonkeyPatch
     assert len(found) == 200 and np.bincount(found.frame).tolist() == [100, 100]
     assert (found.sigma_px == 2.0).all() and (found.source == RIGHT).all()
     pose: Pose = STREET
-    assert np.allclose(cameras.project(CAMERA, rigid.apply(pose, found.points)), found.xy)
+    assert np.allclose(cameras.project(CAMERA, pose(found.points)), found.xy)

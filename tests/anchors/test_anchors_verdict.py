@@ -64,7 +64,7 @@ def seen_from(poses: tuple[Pose, ...], rng: np.random.Generator, points: np.ndar
     """Matches of the points in all frames that see them, pixel noise 1, every fifth one wrong."""
     frame = np.repeat(np.arange(len(poses)), len(points))
     many = np.tile(points, (len(poses), 1))
-    in_cam = np.concatenate([rigid.apply(pose, points) for pose in poses])
+    in_cam = np.concatenate([pose(points) for pose in poses])
     xy = cameras.project(CAMERA, in_cam) + rng.normal(0, 1.0, (len(in_cam), 2))
     wrong = rng.random(len(xy)) < 0.2
     xy[wrong] = rng.uniform(0, [640.0, 360.0], (int(wrong.sum()), 2))

@@ -60,7 +60,7 @@ def folder(root: Path) -> FreeFolder:
     """What a system run elsewhere would have left."""
     (root / "depth").mkdir()
     lines = []
-    for k, pose in enumerate(map(rigid.inverse, freely(range(COUNT)))):
+    for k, pose in enumerate(one.inverse for one in freely(range(COUNT))):
         w, x, y, z = rigid.quaternion_from_rotation(pose.rotation)
         lines.append(" ".join(str(v) for v in (k, *pose.translation, x, y, z, w)))
         np.save(root / f"depth/f{k}.npy", np.full((90, 160), 4.0, np.float32))
@@ -128,7 +128,7 @@ def seen(frames: Ordered[int]) -> tuple[Features, ...]:
     ones = np.ones(300, np.float32)
     found = []
     for k in frames:
-        xy = cameras.project(CAMERA, rigid.apply(truth()[k], points)) + rng.normal(0, 0.3, (300, 2))
+        xy = cameras.project(CAMERA, truth()[k](points)) + rng.normal(0, 0.3, (300, 2))
         found.append(Features(xy, np.zeros((300, 2), np.float32), ones, ones, 640, 360, 0.5))
     return tuple(found)
 
@@ -138,7 +138,7 @@ def test_it_serves_an_anchor_group(system: LocalReconstruction) -> None:
     group = shape_from_free(GROUP, seen(GROUP), CAMERA, SameNumbers(), free, LocalConfig())
     assert isinstance(group, LocalGroup) and group.frames == GROUP
     world_from_local = similarity.align_cameras(group.cams_from_local, [truth()[k] for k in GROUP])
-    eyes = similarity.apply(world_from_local, rigid.centres_in_world(group.cams_from_local))
+    eyes = world_from_local(rigid.centres_in_world(group.cams_from_local))
     off = np.linalg.norm(eyes - rigid.centres_in_world([truth()[k] for k in GROUP]), axis=1)
     assert 0.0 < off.max() < 0.05
     depth_at = depth_of_free(GROUP, free, CAMERA)

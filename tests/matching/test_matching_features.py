@@ -102,7 +102,7 @@ def scene(camera: Camera, outliers: float, seed: int = 0):
     points = np.c_[rng.uniform(-4, 4, 300), rng.uniform(-2, 2, 300), rng.uniform(6, 14, 300)]
     b_from_a = rigid.from_centre(rigid.rotation_exp(np.array([0.02, -0.05, 0.01])), np.array([0.8, 0.1, 0.2]))
     xy_a = cameras.project(camera, points) + rng.normal(0, 0.4, (300, 2))
-    xy_b = cameras.project(camera, rigid.apply(b_from_a, points)) + rng.normal(0, 0.4, (300, 2))
+    xy_b = cameras.project(camera, b_from_a(points)) + rng.normal(0, 0.4, (300, 2))
     wrong = rng.random(300) < outliers
     xy_b[wrong] = rng.uniform(0, [camera.width, camera.height], (int(wrong.sum()), 2))
     return xy_a, xy_b, wrong, b_from_a

@@ -14,7 +14,7 @@ from small_scaffold import scaffold_of
 from skyanchor.gaussians import ply, splats
 from skyanchor.gaussians.scoring import score
 from skyanchor.gaussians.splats import Splats
-from skyanchor.geometry import rigid, similarity
+from skyanchor.geometry import rigid
 from skyanchor.scaffold.frame_check import FrameConfig, FrameFix, check_frame, fix_frame, load_aerial_splats
 from skyanchor.scaffold.frame_registration import RegistrationConfig
 from skyanchor.types import Georeference, Refusal, Scaffold, Similarity
@@ -48,14 +48,14 @@ def test_a_small_shift_is_measured_and_undone(truth: Splats, scaffold: Scaffold)
     moved = splats.transformed(truth, nudge)
     verdict = check_frame(moved, scaffold, engine(), QUICK)
     points = truth.means.astype(np.float64)
-    real = float(np.median(np.linalg.norm(similarity.apply(nudge, points) - points, axis=1)))
+    real = float(np.median(np.linalg.norm(nudge(points) - points, axis=1)))
     assert not verdict.fits
     assert 0.6 * real < verdict.misfit_m < 1.5 * real
     fix = fix_frame(moved, scaffold, engine(), QUICK)
     assert isinstance(fix, FrameFix)
     assert fix.source == "nearly"
-    left = similarity.compose(fix.model_from_splats, nudge)
-    assert np.median(np.linalg.norm(similarity.apply(left, points) - points, axis=1)) < 0.01
+    left = fix.model_from_splats @ nudge
+    assert np.median(np.linalg.norm(left(points) - points, axis=1)) < 0.01
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -70,7 +70,7 @@ def test_a_random_similarity_is_found_and_undone(truth: Splats, scaffold: Scaffo
     assert isinstance(fix, FrameFix), fix
     assert (fix.source, fix.before.fits, fix.after.fits) == ("points", False, True)
     back = splats.transformed(moved, fix.model_from_splats)
-    left = similarity.compose(fix.model_from_splats, move)
+    left = fix.model_from_splats @ move
     assert abs(left.scale - 1) < 2e-3
     assert rigid.angle_between(left.rotation, np.eye(3)) < 2e-3
     assert score(back, scaffold.views, engine(), 64).psnr > 38  # rounding of the photos alone leaves 50
@@ -93,7 +93,7 @@ def test_a_trainers_file_is_believed_only_when_the_pictures_agree(
     (tmp_path / "dataparser_transforms.json").write_text('{"transform": "no"}')
     centres = [rigid.centre_in_world(view.cam_from_world) for view in scaffold.views]
     cameras = [
-        {"img_name": Path(view.name).stem, "position": similarity.apply(move, centre).tolist()}
+        {"img_name": Path(view.name).stem, "position": move(centre).tolist()}
         for view, centre in zip(scaffold.views, centres, strict=True)
     ]
     (tmp_path / "cameras.json").write_text(json.dumps(cameras))

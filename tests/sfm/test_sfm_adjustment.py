@@ -28,7 +28,7 @@ def problem(noise_px: float, seed: int = 0, camera: Camera = CAMERA, start: Came
     points = street_points(7.0, 500, seed)
     rows = []
     for frame, pose in truth.items():
-        seen = rigid.apply(pose, points)
+        seen = pose(points)
         xy = cameras.project(camera, seen)
         inside = (xy > 0).all(axis=1) & (xy[:, 0] < camera.width) & (xy[:, 1] < camera.height) & (seen[:, 2] < 18)
         rows += [(p, frame, *xy[p]) for p in np.flatnonzero(inside)]
@@ -90,7 +90,7 @@ def test_marginals_match_the_scatter_over_seeds():
 
 
 def chain(poses: list[Pose]) -> list[Edge]:
-    relative = [rigid.compose(a, rigid.inverse(b)) for a, b in pairwise(poses)]
+    relative = [a @ b.inverse for a, b in pairwise(poses)]
     return [Edge(k, k + 1, step) for k, step in enumerate(relative)]
 
 
@@ -98,9 +98,9 @@ def test_relaxation_undoes_scale_drift():
     truth = street_poses(40)
     drifted = [truth[0]]
     for k in range(39):
-        step = rigid.compose(truth[k + 1], rigid.inverse(truth[k]))
+        step = truth[k + 1] @ truth[k].inverse
         longer = Pose(step.rotation, step.translation * (1.0 + 0.002 * k))
-        drifted.append(rigid.compose(longer, drifted[-1]))
+        drifted.append(longer @ drifted[-1])
     centre = rigid.centre_in_world
     before = np.linalg.norm(centre(drifted[-1]) - centre(truth[-1]))
     start = dict(enumerate(drifted)) | {39: truth[39]}
@@ -113,9 +113,9 @@ def test_relaxation_undoes_a_turn():
     truth = street_poses(30)
     drifted = [truth[0]]
     for k in range(29):
-        step = rigid.compose(truth[k + 1], rigid.inverse(truth[k]))
+        step = truth[k + 1] @ truth[k].inverse
         bent = Pose(rigid.rotation_exp(np.array([0.0, 0.004, 0.0])) @ step.rotation, step.translation)
-        drifted.append(rigid.compose(bent, drifted[-1]))
+        drifted.append(bent @ drifted[-1])
     centre = rigid.centre_in_world
     before = np.linalg.norm(centre(drifted[-1]) - centre(truth[-1]))
     start = dict(enumerate(drifted)) | {29: truth[29]}

@@ -21,7 +21,7 @@ def scene(seed: int, points: int = 120, noise_px: float = 0.5) -> tuple[ba.Bundl
     poses = (*street, *aerial)
     camera = np.repeat(np.arange(7), points)
     point = np.tile(np.arange(points), 7)
-    in_cam = np.concatenate([rigid.apply(pose, wall) for pose in poses])
+    in_cam = np.concatenate([pose(wall) for pose in poses])
     xy = in_cam[:, :2] / in_cam[:, 2:] * K[:2] + K[2:]
     constant = np.arange(7) >= 4
     truth = ba.Bundle(poses, np.tile(K, (7, 1)), constant, wall, camera, point, xy, np.full(len(xy), noise_px))
@@ -33,7 +33,7 @@ def disturbed(bundle: ba.Bundle, seed: int) -> ba.Bundle:
     poses = list(bundle.cams_from_world)
     for k in range(4):
         step = Pose(rigid.rotation_exp(rng.normal(0, 0.01, 3)), rng.normal(0, 0.2, 3))
-        poses[k] = rigid.compose(step, poses[k])
+        poses[k] = step @ poses[k]
     moved = bundle.points + rng.normal(0, 0.2, bundle.points.shape)
     return replace(bundle, cams_from_world=tuple(poses), points=moved)
 
@@ -77,7 +77,7 @@ def test_covariance_tells_the_error() -> None:
         truth, seen = scene(seed, points=60)
         done = ba.adjust(seen, ba.AdjustConfig(loss_scale=50.0))
         for k in range(4):
-            off = rigid.compose(done.bundle.cams_from_world[k], rigid.inverse(truth.cams_from_world[k]))
+            off = done.bundle.cams_from_world[k] @ truth.cams_from_world[k].inverse
             step = np.concatenate([rigid.rotation_log(off.rotation), off.translation])
             scores.append(step @ np.linalg.solve(done.covariances[k], step))
     assert 4.5 < np.mean(scores) < 7.5

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trajectory_world import CAMERA, street_points, street_poses
 
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.sfm import tracks as tr
 
 
@@ -60,7 +60,7 @@ def seen_by(poses, points, noise, rng):
     """Keypoints of every pose (keypoint k shows landmark k) and pairs of all frames that share landmarks."""
     xy, visible = {}, {}
     for k, pose in enumerate(poses):
-        in_cam = rigid.apply(pose, points)
+        in_cam = pose(points)
         pixels = cameras.project(CAMERA, in_cam)
         inside = (pixels > 0).all(axis=1) & (pixels[:, 0] < CAMERA.width) & (pixels[:, 1] < CAMERA.height)
         visible[k] = inside & (in_cam[:, 2] < 20)
@@ -90,7 +90,7 @@ def test_far_and_flat_points_are_left_out():
     rng = np.random.default_rng(4)
     poses = dict(enumerate(street_poses(3, step=0.3)))
     points = np.array([[6.0, 3.0, 2.0], [400.0, 120.0, 40.0]])
-    xy = {k: cameras.project(CAMERA, rigid.apply(p, points)) + rng.normal(0, 0.01, (2, 2)) for k, p in poses.items()}
+    xy = {k: cameras.project(CAMERA, p(points)) + rng.normal(0, 0.01, (2, 2)) for k, p in poses.items()}
     pairs = {(i, j): np.array([[0, 0], [1, 1]]) for i in poses for j in poses if i < j}
     limits = tr.TrackFilter(error_px=1.5, least_angle=np.radians(1.0), most_depth_m=100.0)
     table, found = tr.structure(pairs, poses, CAMERA, xy, limits)

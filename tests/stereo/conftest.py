@@ -66,10 +66,10 @@ def sparse_points(views: tuple[View, ...], depths: tuple[Floats, ...]) -> tuple[
     """Every 400th pixel of the first view as a point, seen wherever it projects to the same depth."""
     rows, columns = (a.ravel() for a in np.mgrid[10:HEIGHT:13, 10:WIDTH:13])
     rays = cameras.unproject(views[0].camera, np.stack([columns + 0.5, rows + 0.5], 1))
-    points = rigid.apply(rigid.inverse(views[0].cam_from_world), rays * depths[0][rows, columns][:, None])
+    points = views[0].cam_from_world.inverse(rays * depths[0][rows, columns][:, None])
     seen = []
     for index, view in enumerate(views):
-        local = rigid.apply(view.cam_from_world, points)
+        local = view.cam_from_world(points)
         xy = cameras.project(view.camera, local)
         inside = ((xy >= 0) & (xy < [WIDTH, HEIGHT])).all(1)
         at = np.clip(xy, 0, [WIDTH - 1, HEIGHT - 1]).astype(int)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skyanchor import stereo
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
 from skyanchor.types import Plane, Tracks
 
@@ -150,5 +150,5 @@ def test_torch_and_numba_agree(small_scene):
 def test_points_of_reproject(small_scene, raw_maps):
     view = small_scene.views[2]
     points = stereo.points_of(raw_maps[2])[40, 60]
-    xy = cameras.project(view.camera, rigid.apply(view.cam_from_world, points[None]))
+    xy = cameras.project(view.camera, view.cam_from_world(points[None]))
     assert np.allclose(xy, [[60.5, 40.5]], atol=1e-6)

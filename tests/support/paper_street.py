@@ -109,7 +109,7 @@ def _model(camera: Camera, poses: list[Pose], names: list[str], points: Floats) 
     ids = np.arange(len(points)) + 1
     images, track_image, track_point, track_slot = [], [], [], []
     for k, (pose, name) in enumerate(zip(poses, names, strict=True)):
-        xy = cameras.project(camera, rigid.apply(pose, points))
+        xy = cameras.project(camera, pose(points))
         seen = np.flatnonzero(np.all((xy > 0) & (xy < [camera.width, camera.height]), axis=1))
         quaternion = rigid.quaternion_from_rotation(pose.rotation)
         images.append(ColmapImage(k + 1, 1, name, quaternion, pose.translation, xy[seen], ids[seen]))

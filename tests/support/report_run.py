@@ -11,7 +11,7 @@ from PIL import Image
 from skyanchor.gaussians.ply import read_ply, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import owned
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.pipeline import Inputs
 from skyanchor.run import records
 from skyanchor.run.folder import STATE, RunFolder
@@ -58,8 +58,8 @@ def cross_view(scene: Path, frame: int) -> CrossView:
     scaffold, pose = load_scaffold(scene / "aerial"), paper_street.walk(FRAMES)[frame]
     above = scaffold.views[7]
     points = np.array([[x, 4.0, z] for x in (3.0, 4.0, 5.0) for z in (0.5, 1.5, 2.5)])
-    street = cameras.project(paper_street.WALKER, rigid.apply(pose, points))
-    aerial = cameras.project(above.camera, rigid.apply(above.cam_from_world, points))
+    street = cameras.project(paper_street.WALKER, pose(points))
+    aerial = cameras.project(above.camera, above.cam_from_world(points))
     agrees = np.arange(len(points)) > 0
     residual = np.where(agrees, 0.5, 40.0)
     return CrossView(np.full(len(points), frame), street, np.full(len(points), 7), aerial, residual, agrees)

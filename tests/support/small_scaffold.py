@@ -8,7 +8,7 @@ import numpy as np
 
 from skyanchor.gaussians.harmonics import SH_C0
 from skyanchor.gaussians.splats import Splats
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.types import Georeference, Plane, Scaffold, Tracks, View
 
 
@@ -17,7 +17,7 @@ def scaffold_of(splats: Splats, views: tuple[View, ...]) -> Scaffold:
     points = splats.means.astype(np.float64)
     image, point, xy = [], [], []
     for k, view in enumerate(views):
-        pixels = cameras.project(view.camera, rigid.apply(view.cam_from_world, points))
+        pixels = cameras.project(view.camera, view.cam_from_world(points))
         inside = np.all((pixels > 0) & (pixels < (view.camera.width, view.camera.height)), axis=1)
         point.append(np.flatnonzero(inside))
         image.append(np.full(inside.sum(), k))

@@ -71,7 +71,7 @@ def _points(rng: np.random.Generator) -> Floats:
 def _image(
     image_id: int, name: str, camera: Camera, pose: rigid.Pose, xyz: Floats, ids: np.ndarray, tracks: bool
 ) -> ColmapImage:
-    pixels = cameras.project(camera, rigid.apply(pose, xyz))
+    pixels = cameras.project(camera, pose(xyz))
     seen = np.flatnonzero(np.all((pixels > 0) & (pixels < [camera.width, camera.height]), axis=1))
     seen = seen if tracks else seen[:0]
     quaternion = rigid.quaternion_from_rotation(pose.rotation)

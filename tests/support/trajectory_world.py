@@ -82,7 +82,7 @@ class World:
 
     def _seen(self, frame: int) -> Features:
         rng = np.random.default_rng(self.seed * 7919 + frame)
-        seen = rigid.apply(self.poses[frame], self.points)
+        seen = self.poses[frame](self.points)
         xy = cameras.project(self.camera, seen)
         inside = (xy > 2).all(axis=1) & (xy[:, 0] < self.camera.width - 2) & (xy[:, 1] < self.camera.height - 2)
         rows = np.flatnonzero(inside & (seen[:, 2] > 1.5) & (seen[:, 2] < self.reach_m))
@@ -139,9 +139,9 @@ def anchors_of(
         if group.index in refused:
             verdicts.append(LocalisedGroup(group, (), Refusal("test", "refused by the test"), {}))
             continue
-        shift = rigid.inverse((moved or {}).get(group.index, rigid.identity()))
+        shift = (moved or {}).get(group.index, rigid.identity()).inverse
         covariance = np.eye(6) * sigma_m**2
-        poses = tuple(AnchorPose(f, rigid.compose(world.poses[f], shift), covariance) for f in group.frames)
+        poses = tuple(AnchorPose(f, world.poses[f] @ shift, covariance) for f in group.frames)
         verdicts.append(LocalisedGroup(group, poses, None, {}))
     return Anchors(tuple(verdicts), sequence.camera)
 

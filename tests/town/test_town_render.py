@@ -40,7 +40,7 @@ def test_road_is_where_the_plan_says(tiny_town: Town) -> None:
     pose = rigid.look_at(eye, eye - UP, np.array([0.0, 1.0, 0.0]))
     camera = cameras.pinhole(3, 3, 300.0)  # 20 cm of road
     depth = render_depth(tiny_town, camera, pose, Epoch.LATER)
-    points = rigid.apply(rigid.inverse(pose), points_of(camera, depth))
+    points = pose.inverse(points_of(camera, depth))
     expected = np.array([tiny_town.layout.height(x, y) for x, y, _ in points])
     assert np.abs(points[:, 2] - expected).max() < 1e-4
 
@@ -49,8 +49,8 @@ def test_two_views_agree(tiny_town: Town) -> None:
     (camera, a), (_, b) = oblique_view(tiny_town, -6.0), oblique_view(tiny_town, 6.0)
     depth_a = render_depth(tiny_town, camera, a, Epoch.AERIAL)
     depth_b = render_depth(tiny_town, camera, b, Epoch.AERIAL)
-    world = rigid.apply(rigid.inverse(a), points_of(camera, depth_a)[depth_a.ravel() > 0])
-    in_b = rigid.apply(b, world)
+    world = a.inverse(points_of(camera, depth_a)[depth_a.ravel() > 0])
+    in_b = b(world)
     xy = cameras.project(camera, in_b)
     inside = (xy > 1).all(axis=1) & (xy[:, 0] < camera.width - 1) & (xy[:, 1] < camera.height - 1)
     column, row = xy[inside].astype(int).T

@@ -79,7 +79,7 @@ def aerial_model(folder: Path) -> Path:
     for k in range(4):
         eye = np.array([6.0 * k - 9.0, 2.0 * (k % 2), 40.0])
         pose = rigid.look_at(eye, eye - np.array([0.0, 0.0, 40.0]), np.array([0.0, 1.0, 0.0]))
-        seen = rigid.apply(pose, points)
+        seen = pose(points)
         xy = seen[:, :2] / seen[:, 2:] * 50 + [32, 24]
         image = pycolmap.Image(name=f"a{k}.png", keypoints=xy, camera_id=3, image_id=10 + k)
         quaternion = np.roll(rigid.quaternion_from_rotation(pose.rotation), -1)

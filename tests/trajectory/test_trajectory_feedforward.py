@@ -93,10 +93,10 @@ def free_frames(world: World, drift: float = 0.0, turn_deg: float = 0.0, noise: 
     free_from_world = Similarity(0.37, rigid.rotation_exp(np.array([0.3, -1.0, 2.0])), np.array([5.0, -2.0, 9.0]))
     chain = [world.poses[0]]
     for k in range(1, len(world.poses)):
-        step = rigid.compose(world.poses[k], rigid.inverse(world.poses[k - 1]))
+        step = world.poses[k] @ world.poses[k - 1].inverse
         grown = 1.0 + drift * k / len(world.poses)
         turn = rigid.rotation_exp(np.array([0.0, np.radians(turn_deg) / len(world.poses), 0.0]))
-        chain.append(rigid.compose(Pose(turn @ step.rotation, step.translation * grown), chain[-1]))
+        chain.append(Pose(turn @ step.rotation, step.translation * grown) @ chain[-1])
     frames = []
     for k, pose in enumerate(chain):
         grown = 1.0 + drift * k / len(world.poses)
@@ -190,8 +190,8 @@ def test_carried_pixels_are_where_the_truth_puts_them(world: World):
         xy = found.xy[i][pairs[:, 0]]
         column, row = np.floor(xy * [SIZE[1] / 640, SIZE[0] / 360]).astype(int).T
         depth = depth_of(world.poses[i])[row, column, None]
-        points = rigid.apply(rigid.inverse(world.poses[i]), cameras.unproject(CAMERA, xy) * depth)
-        there = cameras.project(CAMERA, rigid.apply(world.poses[j], points))
+        points = world.poses[i].inverse(cameras.unproject(CAMERA, xy) * depth)
+        there = cameras.project(CAMERA, world.poses[j](points))
         worst = max(worst, float(np.abs(there - found.xy[j][pairs[:, 1]]).max()))
     assert worst < 0.02 and sum(len(p) for p in found.pairs.values()) > 5000
 
@@ -244,7 +244,7 @@ def write(folder: Path, free: FreeFrames, times: list[float], kind: str) -> None
     (folder / "depth").mkdir(parents=True)
     lines = ["# t x y z qx qy qz qw"]
     for time, one in zip(times, free.frames, strict=True):
-        pose = rigid.inverse(one.cam_from_free)
+        pose = one.cam_from_free.inverse
         w, x, y, z = rigid.quaternion_from_rotation(pose.rotation)
         lines.append(" ".join(str(v) for v in (time, *pose.translation, x, y, z, w)))
         name = folder / "depth" / f"{one.frame:04d}"

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from trajectory_world import anchors_of, sequence_of, street
 
-from skyanchor.geometry import rigid
 from skyanchor.trajectory.closure import Closure, measure
 from skyanchor.trajectory.config import Ablation, ClosureConfig, TrajectoryConfig
 from skyanchor.trajectory.planning import accepted_anchors, joined_submaps, plan_jobs, submap_anchors, wrong_groups
@@ -98,8 +97,8 @@ def test_of_two_alone_the_less_certain_is_blamed():
 def test_closure_tells_drift_from_contradiction(shift, bad):
     world = street(30)
     visual = {f: world.poses[f] for f in range(24, 30)}
-    moved = rigid.inverse(Pose(np.eye(3), np.array(shift)))
-    anchored = {f: rigid.compose(pose, moved) for f, pose in visual.items()}
+    moved = Pose(np.eye(3), np.array(shift)).inverse
+    anchored = {f: pose @ moved for f, pose in visual.items()}
     found = measure(0, visual, anchored, {0: world.poses[0]}, 12.0, 0.0, ClosureConfig())
     assert found.gap_m == pytest.approx(np.linalg.norm(shift)) and found.gap_deg == pytest.approx(0.0, abs=1e-6)
     assert found.scale == pytest.approx(1.0) and found.contradiction is bad

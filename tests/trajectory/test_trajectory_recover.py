@@ -128,7 +128,7 @@ def test_a_stray_anchor_is_named_and_its_frame_posed_without_it():
     sequence = sequence_of(world)
     anchors = anchors_of(world, sequence)
     front = anchors.groups[0]
-    astray = rigid.compose(front.poses[2].cam_from_world, Pose(np.eye(3), np.array([0.4, 0.5, 0.0])))
+    astray = front.poses[2].cam_from_world @ Pose(np.eye(3), np.array([0.4, 0.5, 0.0]))
     poses = (*front.poses[:2], replace(front.poses[2], cam_from_world=astray), *front.poses[3:])
     anchors = replace(anchors, groups=(replace(front, poses=poses), anchors.groups[1]))
     trajectory, report = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)

@@ -11,7 +11,6 @@ from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.bridges.carry import AerialSightings, CarryConfig, carry
 from skyanchor.bridges.surface import intrinsics
 from skyanchor.bridges.views import AerialAtlas
-from skyanchor.geometry import similarity
 from skyanchor.sfm import bundle as ba
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose, Similarity
 
@@ -65,7 +64,7 @@ def _ground_tracks(local: LocalGroup, world_from_local: Similarity, most: int) -
     keep = np.zeros(len(seen), bool)
     keep[chosen] = True
     part, _ = ba.selected(local.bundle, keep[local.bundle.point])
-    return replace(part, points=similarity.apply(world_from_local, part.points))
+    return replace(part, points=world_from_local(part.points))
 
 
 def _assembled(

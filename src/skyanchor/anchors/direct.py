@@ -14,7 +14,7 @@ from skyanchor.anchors.priors import Prior, allowed
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import render_depth
 from skyanchor.bridges.views import AerialAtlas, free_places
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.matching import Features, Matcher, TwoView, VerifyConfig, verify
 from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor, described
 from skyanchor.matching.retrieval import ranked
@@ -80,7 +80,7 @@ def views_of(priors: tuple[Prior, ...], ground: Ground, views: tuple[View, ...])
 
 def _looks_at(view: View, points: Floats) -> bool:
     """Whether any of the points (N, 3) is before the camera and inside its picture."""
-    in_cam = rigid.apply(view.cam_from_world, points)
+    in_cam = view.cam_from_world(points)
     before = in_cam[in_cam[:, 2] > 0.0]
     xy = cameras.project(cameras.undistorted(view.camera), before)
     return bool(((xy > 0) & (xy < np.array([view.camera.width, view.camera.height]))).all(axis=1).any())
@@ -108,7 +108,7 @@ def _lifted(atlas: AerialAtlas, view: int, xy: Floats) -> tuple[Floats, Floats]:
     column, row = np.clip(small, 0, [camera.width - 1, camera.height - 1]).T
     z = depth[row, column].astype(np.float64)
     rays = cameras.unproject(full, xy) * np.where(z > 0, z, np.nan)[:, None]
-    return rigid.apply(rigid.inverse(pose), rays), normal[row, column].astype(np.float64) @ pose.rotation
+    return pose.inverse(rays), normal[row, column].astype(np.float64) @ pose.rotation
 
 
 def match_support(

@@ -70,7 +70,7 @@ def walked(parts: tuple[Steps, ...]) -> Walk:
     poses, path = [rigid.identity()], [0.0]
     for part in parts:
         for step, measured in zip(part.next_from_frame, part.measured, strict=True):
-            poses.append(rigid.compose(step, poses[-1]))
+            poses.append(step @ poses[-1])
             path.append(path[-1] + (float(np.linalg.norm(step.translation)) if measured else 3.0))
     return Walk(tuple(poses), np.array(path))
 
@@ -84,7 +84,7 @@ def reckoned(walk: Walk, known: LocalisedGroup, wanted: AnchorGroup, config: Odo
     anchor = min(known.poses, key=lambda pose: abs(pose.frame - middle))
     pace = known.figures["step"]
     centre = rigid.centre_in_world(walk.cams_from_start[middle])
-    in_anchor = rigid.apply(walk.cams_from_start[anchor.frame], centre[None]) * pace
-    place = rigid.apply(rigid.inverse(anchor.cam_from_world), in_anchor)[0]
+    in_anchor = walk.cams_from_start[anchor.frame](centre[None]) * pace
+    place = anchor.cam_from_world.inverse(in_anchor)[0]
     way = abs(float(walk.path[middle] - walk.path[anchor.frame])) * pace
     return place, config.slack + config.drift * way

@@ -6,7 +6,7 @@ import numpy as np
 
 from skyanchor.anchors.adjustment import AdjustmentConfig, FixedAerial, thinned
 from skyanchor.anchors.evidence import CrossMatches, subset
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.types import Bools, Camera, CrossView, Floats, Ints, Pose, View
 
 PAIRS = 2
@@ -76,7 +76,7 @@ def shown_adjusted(
 
 
 def _seen(camera: Camera, cam_from_world: Pose, point: Floats) -> Floats:
-    return cameras.project(camera, rigid.apply(cam_from_world, point[None]))[0]
+    return cameras.project(camera, cam_from_world(point[None]))[0]
 
 
 def _chosen(matches: CrossMatches, agrees: Bools) -> Ints:

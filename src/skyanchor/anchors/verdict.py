@@ -114,7 +114,7 @@ def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, 
         return 0.0, 0.0
     centres, shape = rigid.centres_in_world(poses), rigid.centres_in_world(local.cams_from_local)
     world_from_local = similarity.align_cameras(local.cams_from_local, poses)
-    off = np.linalg.norm(similarity.apply(world_from_local, shape) - centres, axis=1)
+    off = np.linalg.norm(world_from_local(shape) - centres, axis=1)
     length = float(np.linalg.norm(np.diff(centres, axis=0), axis=1).sum())
     turns = [
         rigid.angle_between(p.rotation, similarity.transform_camera(world_from_local, q).rotation)

@@ -10,7 +10,7 @@ import numpy as np
 from skyanchor.bridges import carry_kernels as kernels
 from skyanchor.bridges.surface import intrinsics
 from skyanchor.bridges.views import AerialAtlas
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.types import Floats, Floats32, Ints
 
 
@@ -51,7 +51,7 @@ def _views_that_see(atlas: AerialAtlas, points: Floats, normals: Floats, config:
     gains = np.zeros((len(atlas.views), len(points)))
     for j, view in enumerate(atlas.views):
         camera = atlas.front_camera(j)
-        in_cam = rigid.apply(view.cam_from_world, points)
+        in_cam = view.cam_from_world(points)
         xy = np.nan_to_num(cameras.project(camera, in_cam), nan=-1.0)
         size = np.array([camera.width, camera.height])
         inside = (xy > 0).all(axis=1) & (xy < size).all(axis=1)

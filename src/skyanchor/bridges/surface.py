@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skyanchor.bridges import surface_kernels as kernels
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.types import Camera, DepthMap, Floats, Floats32, Ints, Pose
 
 
@@ -82,7 +82,7 @@ def _median_point(depth_map: DepthMap) -> Floats:
     seen = depth_map.depth[depth_map.depth > 0]
     z = float(np.median(seen)) if seen.size else 1.0
     middle = np.array([[depth_map.camera.width / 2.0, depth_map.camera.height / 2.0]])
-    return rigid.apply(rigid.inverse(depth_map.cam_from_world), cameras.unproject(depth_map.camera, middle) * z)[0]
+    return depth_map.cam_from_world.inverse(cameras.unproject(depth_map.camera, middle) * z)[0]
 
 
 def _weights(depth_map: DepthMap, config: SurfaceConfig) -> Floats32:
@@ -189,7 +189,7 @@ def indexed(points: Floats32, normals: Floats32, voxel: float, gsd: float, up: F
 
 def _cells_in_view(surface: Surface, camera: Camera, cam_from_world: Pose, far: float) -> Ints:
     """Cells whose ball touches the view's cone up to `far`."""
-    in_cam = rigid.apply(cam_from_world, surface.cell_centres)
+    in_cam = cam_from_world(surface.cell_centres)
     corners = cameras.unproject(camera, np.array([[0.0, 0.0], [camera.width, camera.height]]))
     half = float(np.arctan(np.max(np.linalg.norm(corners[:, :2], axis=1))))
     distance = np.linalg.norm(in_cam, axis=1)

@@ -132,7 +132,7 @@ def _sources(atlas: AerialAtlas, points: Floats, normals: Floats, count: int) ->
     gains = np.zeros(len(atlas.views))
     for j, view in enumerate(atlas.views):
         camera = atlas.front_camera(j)
-        in_cam = rigid.apply(view.cam_from_world, points)
+        in_cam = view.cam_from_world(points)
         xy = cameras.project(camera, in_cam)
         inside = (xy > 0).all(axis=1) & (xy < np.array([camera.width, camera.height])).all(axis=1)
         length = np.linalg.norm(in_cam, axis=1)
@@ -149,7 +149,7 @@ def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, norma
     seen = depth[rows, columns] > 0
     rows, columns = rows[seen], columns[seen]
     rays = cameras.unproject(camera, np.stack([columns + 0.5, rows + 0.5], axis=1))
-    points = rigid.apply(rigid.inverse(cam_from_world), rays * depth[rows, columns, None])
+    points = cam_from_world.inverse(rays * depth[rows, columns, None])
     return points, normal[rows, columns].astype(np.float64) @ cam_from_world.rotation
 
 
@@ -209,7 +209,7 @@ def lift(bridge: Bridge, xy: Floats) -> tuple[Floats, Ints]:
     column, row = np.clip(np.floor(xy).astype(np.int64), 0, last).T
     z = bridge.depth[row, column].astype(np.float64)
     points = cameras.unproject(bridge.camera, xy) * np.where(z > 0, z, np.nan)[:, None]
-    return rigid.apply(rigid.inverse(bridge.cam_from_world), points), bridge.source[row, column]
+    return bridge.cam_from_world.inverse(points), bridge.source[row, column]
 
 
 @dataclass(frozen=True)

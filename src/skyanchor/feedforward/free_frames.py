@@ -99,7 +99,7 @@ def write_free_frames(folder: Path, free: FreeFrames) -> None:
     for part in ("depth", "confidence"):
         (folder / part).mkdir(parents=True)
     for one in free.frames:
-        world_from_cam = rigid.inverse(one.cam_from_free)
+        world_from_cam = one.cam_from_free.inverse
         w, x, y, z = rigid.quaternion_from_rotation(world_from_cam.rotation)
         lines.append(" ".join(str(v) for v in (one.frame, *world_from_cam.translation, x, y, z, w)))
         np.save(folder / "depth" / f"{one.frame}.npy", one.depth)
@@ -119,7 +119,7 @@ def read_tum(path: Path) -> list[tuple[float, Pose]]:
     poses = []
     for time, x, y, z, qx, qy, qz, qw in rows.tolist():
         free_from_cam = Pose(rigid.rotation_from_quaternion(np.array([qw, qx, qy, qz])), np.array([x, y, z]))
-        poses.append((time, rigid.inverse(free_from_cam)))
+        poses.append((time, free_from_cam.inverse))
     return poses
 
 

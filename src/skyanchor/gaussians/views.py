@@ -156,6 +156,4 @@ def matrix(cam_from_world: Pose, device: str) -> Tensor:
     """(4, 4) float32 of a pose."""
     import torch
 
-    full = np.eye(4)
-    full[:3, :3], full[:3, 3] = cam_from_world.rotation, cam_from_world.translation
-    return torch.tensor(full, dtype=torch.float32).to(device, non_blocking=True)
+    return torch.tensor(cam_from_world.matrix, dtype=torch.float32).to(device, non_blocking=True)

@@ -12,24 +12,6 @@ def identity() -> Pose:
     return Pose(np.eye(3), np.zeros(3))
 
 
-def compose(c_from_b: Pose, b_from_a: Pose) -> Pose:
-    """c_from_a."""
-    return Pose(
-        c_from_b.rotation @ b_from_a.rotation,
-        c_from_b.rotation @ b_from_a.translation + c_from_b.translation,
-    )
-
-
-def inverse(b_from_a: Pose) -> Pose:
-    """a_from_b."""
-    return Pose(b_from_a.rotation.T.copy(), -b_from_a.rotation.T @ b_from_a.translation)
-
-
-def apply(b_from_a: Pose, points_in_a: Floats) -> Floats:
-    """Points (..., 3) in frame b."""
-    return points_in_a @ b_from_a.rotation.T + b_from_a.translation
-
-
 def centre_in_world(cam_from_world: Pose) -> Floats:
     """Camera centre: c = -Rᵀ t, (3,)."""
     return -cam_from_world.rotation.T @ cam_from_world.translation

@@ -30,43 +30,10 @@ def identity() -> Similarity:
     return Similarity(1.0, np.eye(3), np.zeros(3))
 
 
-def from_pose(b_from_a: Pose) -> Similarity:
-    """The rigid transform as a similarity of scale 1."""
-    return Similarity(1.0, b_from_a.rotation, b_from_a.translation)
-
-
-def compose(c_from_b: Similarity, b_from_a: Similarity) -> Similarity:
-    """c_from_a."""
-    return Similarity(
-        c_from_b.scale * b_from_a.scale,
-        c_from_b.rotation @ b_from_a.rotation,
-        c_from_b.scale * (c_from_b.rotation @ b_from_a.translation) + c_from_b.translation,
-    )
-
-
-def inverse(b_from_a: Similarity) -> Similarity:
-    """a_from_b: x_a = Rᵀ (x_b - t) / s."""
-    rotation = b_from_a.rotation.T.copy()
-    return Similarity(1.0 / b_from_a.scale, rotation, -(rotation @ b_from_a.translation) / b_from_a.scale)
-
-
-def apply(b_from_a: Similarity, points_in_a: Floats) -> Floats:
-    """Points (..., 3) in frame b."""
-    return b_from_a.scale * (points_in_a @ b_from_a.rotation.T) + b_from_a.translation
-
-
 def transform_camera(b_from_a: Similarity, cam_from_a: Pose) -> Pose:
     """cam_from_b of the same camera when its world moves from frame a to frame b: R' = R_c Rᵀ, c' = s R c + t."""
-    centre = apply(b_from_a, rigid.centre_in_world(cam_from_a))
+    centre = b_from_a(rigid.centre_in_world(cam_from_a))
     return rigid.from_centre(cam_from_a.rotation @ b_from_a.rotation.T, centre)
-
-
-def matrix(b_from_a: Similarity) -> Floats:
-    """The same transform as a homogeneous (4, 4)."""
-    result = np.eye(4)
-    result[:3, :3] = b_from_a.scale * b_from_a.rotation
-    result[:3, 3] = b_from_a.translation
-    return result
 
 
 # --- estimation -------------------------------------------------------------------------------------------------
@@ -105,7 +72,7 @@ def _umeyama_batch(a: Floats, b: Floats, weights: Floats | None, with_scale: boo
 
 def residuals(b_from_a: Similarity, points_a: Floats, points_b: Floats) -> Floats:
     """|b_from_a(a) - b| per correspondence, (N,), in units of frame b."""
-    return np.asarray(np.linalg.norm(apply(b_from_a, points_a) - points_b, axis=1))
+    return np.asarray(np.linalg.norm(b_from_a(points_a) - points_b, axis=1))
 
 
 def umeyama_robust(
@@ -219,9 +186,3 @@ def align_cameras(
 def _spread(points: Floats) -> float:
     """Root mean square distance to the mean."""
     return float(np.sqrt(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()))
-
-
-def rotation_average(rotations: Floats) -> Floats:
-    """The rotation (3, 3) with the least sum of squared chordal distances to rotations (N, 3, 3)."""
-    u, _, vt = np.linalg.svd(np.asarray(rotations).sum(axis=0))
-    return np.asarray(u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt)

@@ -133,7 +133,7 @@ def fix_frame(
         after = _verdict(stand, refined, config)
         listener(Note(STAGE, f"guess from {guess.source}: {after}"))
         if after.fits:
-            return FrameFix(similarity.inverse(refined), guess.source, before, after)
+            return FrameFix(refined.inverse, guess.source, before, after)
         best = max(best, after, key=lambda one: one.correlation)
     return Refusal(
         "no-common-frame",
@@ -295,11 +295,11 @@ def _moved(splats_from_model: Similarity, change: Floats, centre: Floats, extent
     """The similarity after a small one about `centre`: change = (turn rad, shift in extents, log scale)."""
     turn, scale = rigid.rotation_exp(change[:3]), float(np.exp(change[6]))
     shift = centre - scale * turn @ centre + extent * change[3:6]
-    return similarity.compose(splats_from_model, Similarity(scale, turn, shift))
+    return splats_from_model @ Similarity(scale, turn, shift)
 
 
 def _displacement(stand: _Stand, a: Similarity, b: Similarity) -> float:
     """Median distance between where two similarities put the scene's points, metres of the model."""
     points = stand.scaffold.points[:: max(1, len(stand.scaffold.points) // 2000)]
-    there = similarity.apply(similarity.inverse(a), similarity.apply(b, points))
+    there = a.inverse(b(points))
     return float(np.median(np.linalg.norm(there - points, axis=1)))

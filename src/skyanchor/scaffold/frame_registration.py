@@ -76,7 +76,7 @@ def guesses_from_files(splats_path: Path, scaffold: Scaffold) -> list[Guess]:
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 log.warning("%s: not understood (%s)", folder / name, error)
                 continue
-            found += [Guess(similarity.compose(one, offset), name, 0.0) for one in transforms]
+            found += [Guess(one @ offset, name, 0.0) for one in transforms]
     return found
 
 
@@ -87,7 +87,7 @@ def _from_dataparser(content: Any, scaffold: Scaffold) -> list[Similarity]:
         raise ValueError("transform is not 3 x 4")
     plain = Similarity(scale, matrix[:3, :3], scale * matrix[:3, 3])
     swap = Similarity(1.0, np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]]), np.zeros(3))
-    return [plain, similarity.compose(plain, swap)]
+    return [plain, plain @ swap]
 
 
 def _from_cameras(content: Any, scaffold: Scaffold) -> list[Similarity]:
@@ -196,7 +196,7 @@ def _closest_points(
     """
     current, cost = start, np.inf
     for _ in range(rounds):
-        moved = np.concatenate([similarity.apply(current, features[:, :3]), features[:, 3:]], axis=1)
+        moved = np.concatenate([current(features[:, :3]), features[:, 3:]], axis=1)
         distance, nearest = tree.query(moved)
         trusted = np.argsort(distance, kind="stable")[: int(config.kept * len(distance))]
         now = float(distance[trusted].mean()) / current.scale
@@ -228,4 +228,4 @@ def _lifted(unit_free: Similarity, model: Coloured, gaussians: Coloured) -> Simi
     """splats_from_model of a similarity between the two unit-free clouds."""
     to_unit = Similarity(1.0 / model.spread, np.eye(3), -model.centre / model.spread)
     from_unit = Similarity(gaussians.spread, np.eye(3), gaussians.centre)
-    return similarity.compose(from_unit, similarity.compose(unit_free, to_unit))
+    return from_unit @ (unit_free @ to_unit)

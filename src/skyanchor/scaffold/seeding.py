@@ -58,7 +58,7 @@ def _view_cloud(scaffold: Scaffold, index: int, config: SeedConfig) -> Cloud:
     """Grid pixels of one photo lifted onto its triangulated features and, beyond them, onto the ground plane."""
     view = scaffold.views[index]
     seen = scaffold.points[np.unique(scaffold.tracks.point[scaffold.tracks.image == index])]
-    in_cam = rigid.apply(view.cam_from_world, seen)
+    in_cam = view.cam_from_world(seen)
     in_cam = in_cam[in_cam[:, 2] > 1e-6]
     photo, camera = load_photo(view.name, view.path, view.camera, config.photo_width, view.mask_path)
     step = float(np.sqrt(camera.width * camera.height / config.per_view))
@@ -73,9 +73,9 @@ def _view_cloud(scaffold: Scaffold, index: int, config: SeedConfig) -> Cloud:
     beyond = (mesh.find_simplex(pixels) < 0) & (plane_depth < config.farthest * float(np.median(in_cam[:, 2])))
     depth[beyond], normals[beyond] = plane_depth[beyond], down
     there = np.isfinite(depth)
-    world_from_cam = rigid.inverse(view.cam_from_world)
+    world_from_cam = view.cam_from_world.inverse
     return Cloud(
-        rigid.apply(world_from_cam, rays[there] * depth[there, None]).astype(np.float32),
+        world_from_cam(rays[there] * depth[there, None]).astype(np.float32),
         (normals[there] @ world_from_cam.rotation.T).astype(np.float32),
         photo.pixels[pixels[there, 1].astype(int), pixels[there, 0].astype(int)],
         (step * depth[there] / cameras.focal_px(camera)).astype(np.float32),

@@ -101,7 +101,7 @@ def reprojection_errors(scaffold: Scaffold) -> Floats:
     errors = [np.zeros(0)]
     for k in np.unique(image):
         view, own = scaffold.views[k], image == k
-        in_cam = rigid.apply(view.cam_from_world, scaffold.points[point[own]])
+        in_cam = view.cam_from_world(scaffold.points[point[own]])
         error = np.linalg.norm(cameras.project(view.camera, in_cam) - xy[own], axis=1)
         errors.append(np.where(np.isfinite(error), error, np.inf))
     return np.concatenate(errors)

@@ -123,7 +123,7 @@ def scene_extent(scaffold: Scaffold) -> float:
     order = np.argsort(scaffold.tracks.image, kind="stable")
     groups = np.split(scaffold.tracks.point[order], np.cumsum(np.bincount(scaffold.tracks.image, minlength=1))[:-1])
     depths = [
-        float(np.median(rigid.apply(view.cam_from_world, scaffold.points[rows])[:, 2]))
+        float(np.median(view.cam_from_world(scaffold.points[rows])[:, 2]))
         for view, rows in zip(scaffold.views, groups, strict=False)
         if len(rows)
     ]

@@ -186,7 +186,7 @@ def _moved(bundle: Bundle, flat: _Flat, held: Floats, step: Floats, config: Adju
     for i, slot in enumerate(flat.slots):
         if slot >= 0:
             w, v = step[6 * slot : 6 * slot + 3], step[6 * slot + 3 : 6 * slot + 6]
-            poses[i] = rigid.compose(Pose(rigid.rotation_exp(w), v), poses[i])
+            poses[i] = Pose(rigid.rotation_exp(w), v) @ poses[i]
     calibrations = bundle.calibrations.copy()
     if config.refine_focal:
         calibrations[flat.slots >= 0, :2] *= float(np.exp(np.clip(step[-1], -0.1, 0.1)))

@@ -63,7 +63,7 @@ def _sample(xyz: Floats) -> Floats:
 
 def _sees(pose: Pose, centre: Floats, points: Floats, home: Floats, near: Floats, camera: Camera) -> Bools:
     """(N,), which points fall into the frame, within 40 degrees and a factor two of how their own frame sees them."""
-    pixels = cameras.project(cameras.undistorted(camera), rigid.apply(pose, points))
+    pixels = cameras.project(cameras.undistorted(camera), pose(points))
     inside = (pixels >= 0).all(axis=1) & (pixels[:, 0] < camera.width) & (pixels[:, 1] < camera.height)
     away = points - centre
     far = np.linalg.norm(away, axis=1)

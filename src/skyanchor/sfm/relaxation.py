@@ -48,9 +48,9 @@ def relax(
     free = sorted(f for f in poses if f not in fixed and f in touched)
     if not free:
         return dict(poses)
-    nodes = {f: _matrix(rigid.inverse(pose)) for f, pose in poses.items()}
+    nodes = {f: pose.inverse.matrix for f, pose in poses.items()}
     slot = {f: 7 * k for k, f in enumerate(free)}
-    measured = [_matrix(rigid.inverse(e.i_from_j)) for e in edges]
+    measured = [e.i_from_j.inverse.matrix for e in edges]
     weights = [_weights(e, sigmas) for e in edges]
     for _ in range(rounds):
         step = _step(nodes, slot, edges, measured, weights)
@@ -111,12 +111,6 @@ def _adjoint(s: Floats) -> Floats:
     """(7, 7), Ad(S): coordinates of S ê S⁻¹ for each basis element."""
     turned = s @ _BASIS @ np.linalg.inv(s)
     return np.stack([_vee(m) for m in turned], axis=1)
-
-
-def _matrix(pose: Pose) -> Floats:
-    out = np.eye(4)
-    out[:3, :3], out[:3, 3] = pose.rotation, pose.translation
-    return out
 
 
 def _pose(world_from_cam: Floats) -> Pose:

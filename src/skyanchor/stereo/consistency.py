@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.types import Camera, DepthMap, Floats32
 
 
@@ -62,7 +62,7 @@ def _layers(
     c = [np.maximum(own.confidence, config.floor)[None]]
     normal = [(own.normal @ rotation.T)[None]]
     for other in neighbours:
-        relative = rigid.compose(own.cam_from_world, rigid.inverse(other.cam_from_world))
+        relative = own.cam_from_world @ other.cam_from_world.inverse
         confidence = np.where(other.completed, 0.0, np.maximum(other.confidence, config.floor)).astype(np.float32)
         layer = consistency_kernels.draw_layers(
             other.depth[None], confidence[None], (other.normal @ rotation.T)[None], _pinhole(other.camera)[None],

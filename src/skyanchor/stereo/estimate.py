@@ -97,7 +97,7 @@ def grey_photo(view: View, photos: PhotoCache, width: int) -> tuple[Floats32, Ca
 
 def warp(camera: Camera, cam_from_world: Pose, other: Camera, other_from_world: Pose) -> tuple[Floats, Floats]:
     """M = K_s R K⁻¹ and m = K_s t of other_from_cam: pixel p at depth z lies at q = M p + m / z."""
-    relative = rigid.compose(other_from_world, rigid.inverse(cam_from_world))
+    relative = other_from_world @ cam_from_world.inverse
     K = cameras.calibration(other)
     return K @ relative.rotation @ np.linalg.inv(cameras.calibration(camera)), K @ relative.translation
 
@@ -121,7 +121,7 @@ def tilt_of(camera: Camera, normal: Floats) -> Floats32:
 
 def distance_range(cam_from_world: Pose, normal: Floats, hints: Floats, ground: Plane | None) -> tuple[float, float]:
     """Nearest and farthest plane along the sweep's normal, metres: what hints and ground span, with a margin."""
-    along = rigid.apply(cam_from_world, hints) @ normal
+    along = cam_from_world(hints) @ normal
     near, far = np.percentile(along[along > 0], [0.5, 99.5]) if (along > 0).any() else (0.1, 1000.0)
     margin = 0.05 * far + 0.25 * (far - near)
     if ground is not None:

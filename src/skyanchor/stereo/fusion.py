@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.stereo.planes import pixel_grid
 from skyanchor.types import Bytes, Cloud, DepthMap, Floats, Ints
 
@@ -62,7 +62,7 @@ def points_of(depth_map: DepthMap) -> Floats:
     """World points (H, W, 3) of all pixels; pixels without depth give the camera centre."""
     x, y = pixel_grid(depth_map.camera)
     rays = cameras.unproject(depth_map.camera, np.stack([x.ravel(), y.ravel()], axis=1))
-    points = rigid.apply(rigid.inverse(depth_map.cam_from_world), rays * depth_map.depth.reshape(-1, 1))
+    points = depth_map.cam_from_world.inverse(rays * depth_map.depth.reshape(-1, 1))
     return points.reshape(*depth_map.depth.shape, 3)
 
 

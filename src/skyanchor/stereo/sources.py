@@ -102,7 +102,7 @@ def _observations(views: tuple[View, ...], points: Floats, tracks: Tracks, confi
 
 def in_frame(view: View, points: Floats) -> Bools:
     """(N,), whether each world point projects into the photo; occlusion is not considered."""
-    pixels = cameras.project(view.camera, rigid.apply(view.cam_from_world, points))
+    pixels = cameras.project(view.camera, view.cam_from_world(points))
     size = np.array([view.camera.width, view.camera.height])
     with np.errstate(invalid="ignore"):
         return np.asarray(((pixels >= 0) & (pixels < size)).all(axis=1))
@@ -122,14 +122,14 @@ def _grid(view: View, points: Floats, ground: Plane | None) -> Floats:
     w, h = view.camera.width, view.camera.height
     x, y = np.meshgrid((np.arange(12) + 0.5) * w / 12, (np.arange(9) + 0.5) * h / 9)
     rays = cameras.unproject(view.camera, np.stack([x.ravel(), y.ravel()], axis=1))
-    along = rigid.apply(view.cam_from_world, points)[:, 2] if len(points) else np.ones(1)
+    along = view.cam_from_world(points)[:, 2] if len(points) else np.ones(1)
     depth = np.full(len(rays), float(np.median(along)))
     if ground is not None:
         down = -(rays @ view.cam_from_world.rotation) @ ground.normal
         height = float(ground.normal @ rigid.centre_in_world(view.cam_from_world)) - ground.offset
         reach = height / np.where(down > 1e-3, down, np.nan)
         depth = np.where((reach > 0) & (reach < 3.0 * along.max()), reach, depth)
-    return rigid.apply(rigid.inverse(view.cam_from_world), rays * depth[:, None])
+    return view.cam_from_world.inverse(rays * depth[:, None])
 
 
 def _angle_quality(centre: Floats, points: Floats, others: Floats, config: SourceConfig) -> Floats:
@@ -178,7 +178,7 @@ def depth_range(view: View, points: Floats, ground: Plane | None = None) -> tupl
     With a ground plane the range reaches down to a little below it at the image corners, at most three times as far
     as the farthest point.
     """
-    depth = rigid.apply(view.cam_from_world, points)[:, 2]
+    depth = view.cam_from_world(points)[:, 2]
     depth = depth[depth > 0]
     if not len(depth):
         return (0.1, 1000.0)

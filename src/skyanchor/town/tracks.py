@@ -102,7 +102,7 @@ def _footprints(camera: Camera, shots: list[Shot]) -> np.ndarray[Any, Any]:
     cells = np.stack([x.ravel(), y.ravel(), np.full(x.size, 3.0)], axis=1)
     seen = []
     for shot in shots:
-        uv = cameras.project(camera, rigid.apply(shot.cam_from_world, cells))
+        uv = cameras.project(camera, shot.cam_from_world(cells))
         with np.errstate(invalid="ignore"):
             inside = (uv[:, 0] > 0) & (uv[:, 0] < camera.width) & (uv[:, 1] > 0) & (uv[:, 1] < camera.height)
         seen.append(inside)
@@ -117,7 +117,7 @@ def _true(pairs: Ints, a: Features, b: Features, camera: Camera, shots: tuple[Sh
 
 def _sampson(xy_a: Floats, xy_b: Floats, camera: Camera, a_from_world: Pose, b_from_world: Pose) -> Floats:
     """Pixels: |b'Fa| / |first two of Fa and F'b|, F = K^-T [t]x R K^-1 of the known relative pose."""
-    b_from_a = rigid.compose(b_from_world, rigid.inverse(a_from_world))
+    b_from_a = b_from_world @ a_from_world.inverse
     inverse = np.linalg.inv(cameras.calibration(camera))
     f = inverse.T @ rigid.skew(b_from_a.translation) @ b_from_a.rotation @ inverse
     a, b = (np.column_stack([xy, np.ones(len(xy))]) for xy in (xy_a, xy_b))

@@ -188,7 +188,7 @@ def lay(
         detail = f"After alignment the anchors are {residual:.2f} m off over a path of {path:.0f} m."
         return Refusal("contradicts-anchors", detail, figures)
     edges = [
-        Edge(i, j, rigid.compose(poses[i], rigid.inverse(poses[j])))
+        Edge(i, j, poses[i] @ poses[j].inverse)
         for step in (1, 2)
         for i, j in zip(ordered, ordered[step:], strict=False)
     ]

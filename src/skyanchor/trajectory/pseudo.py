@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 
 from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.matching import Features
 from skyanchor.sfm.tracks import Pairs
 from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints
@@ -210,14 +210,14 @@ def lift(one: FreeFrame, uv: Floats, camera: Camera) -> Floats:
     """(N, 3), points of the free frame at pixel centres uv (N, 2) of a depth map."""
     column, row = np.floor(uv).astype(np.int64).T
     rays = cameras.unproject(camera, to_photo(uv, one.depth.shape, camera))
-    return rigid.apply(rigid.inverse(one.cam_from_free), rays * one.depth[row, column, None].astype(np.float64))
+    return one.cam_from_free.inverse(rays * one.depth[row, column, None].astype(np.float64))
 
 
 def carried(
     points: Floats, other: FreeFrame, inverse: Floats, camera: Camera, tolerance: float
 ) -> tuple[Floats, Bools]:
     """((N, 2) pixels of another frame's depth map, (N,) whether the depth there is that of the points (N, 3))."""
-    seen = rigid.apply(other.cam_from_free, points)
+    seen = other.cam_from_free(points)
     height, width = other.depth.shape
     uv = cameras.project(camera, seen) / to_photo(np.ones((1, 2)), other.depth.shape, camera)
     inside = np.isfinite(uv).all(axis=1) & (uv > 1.0).all(axis=1) & (uv < [width - 1.0, height - 1.0]).all(axis=1)

@@ -67,7 +67,7 @@ def correspondences(
         xyz = local.xyz[reference][pairs[:, 1]]
         good = np.isfinite(xyz[:, 0])
         if most_depth_m is not None:
-            good &= rigid.apply(local.poses[reference], xyz)[:, 2] <= most_depth_m
+            good &= local.poses[reference](xyz)[:, 2] <= most_depth_m
         keypoints.append(pairs[good, 0])
         points.append(xyz[good])
     if not keypoints:
@@ -96,7 +96,7 @@ def locate(xy: Floats, points: Floats, camera: Camera, sigma_px: float, config: 
         loss = {"loss_type": "CAUCHY", "loss_scale": sigma_px}
         rough, _ = poselib.refine_absolute_pose(pixels[inliers], points[inliers], rough, posed(flat), loss)
     pose = Pose(np.array(rough.R), np.array(rough.t))
-    seen = rigid.apply(pose, points)
+    seen = pose(points)
     residual = cameras.project(flat, seen) - pixels
     inliers = np.nan_to_num(np.linalg.norm(residual, axis=1), nan=np.inf) < limit
     return _judged(pose, xy, seen, residual, inliers, camera, config)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.sfm import tracks as tr
 from skyanchor.sfm.adjustment import Problem, Solution, Solver, adjust
 from skyanchor.sfm.covisibility import loop_pairs
@@ -248,12 +248,12 @@ def _seed_without_anchors(state: _State, keyframes: list[int]) -> bool:
         if not isinstance(seen, TwoView):
             continue
         local.insert(first, state.anchors[first])
-        local.insert(frame, rigid.compose(seen.b_from_a, state.anchors[first]))
+        local.insert(frame, seen.b_from_a @ state.anchors[first])
         state.constant = {first}
         _refresh(state, [first, frame])
-        depth = np.nanmedian(rigid.apply(state.anchors[first], local.xyz[first])[:, 2])
+        depth = np.nanmedian(state.anchors[first](local.xyz[first])[:, 2])
         shorter = Pose(seen.b_from_a.rotation, seen.b_from_a.translation / depth)  # the median depth becomes one unit
-        local.insert(frame, rigid.compose(shorter, state.anchors[first]))
+        local.insert(frame, shorter @ state.anchors[first])
         if _refresh(state, [first, frame]) >= LEAST_POINTS:
             state.anchors = {first: state.anchors[first]}
             return True
@@ -435,7 +435,7 @@ def _close(state: _State, segment: tuple[int, ...]) -> None:
 def _relax(state: _State, segment: tuple[int, ...]) -> None:
     poses = state.local.poses
     edges = [
-        Edge(i, j, rigid.compose(poses[i], rigid.inverse(poses[j])))
+        Edge(i, j, poses[i] @ poses[j].inverse)
         for j, references in state.references.items()
         for i in references
         if i in poses and j in poses

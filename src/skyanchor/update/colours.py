@@ -70,7 +70,7 @@ def _sight(cloud: Cloud, view: View, depth: DepthMap, width: int) -> Sight:
     facing = np.einsum("ni,ni->n", cloud.normals[rows].astype(np.float64), towards)
     good = facing >= LEAST_FACING
     focal = cameras.focal_px(view.camera) * min(1.0, width / view.camera.width)
-    xy = cameras.project(depth.camera, rigid.apply(depth.cam_from_world, points[good]))
+    xy = cameras.project(depth.camera, depth.cam_from_world(points[good]))
     return Sight(rows[good], xy, z[good] / focal / facing[good])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras
 from skyanchor.types import Bools, DepthMap, Floats32, Ints
 
 
@@ -53,7 +53,7 @@ def free_space_opinions(means: Floats32, ground_depth: Sequence[DepthMap], confi
 
 def seen_surface(means: Floats32, view: DepthMap, least_confidence: float) -> tuple[Ints, Floats32, Floats32]:
     """Rows of the means (N, 3) that fall on measured depth, their own depth, and the depth of the surface there."""
-    in_cam = rigid.apply(view.cam_from_world, means.astype(np.float64))
+    in_cam = view.cam_from_world(means.astype(np.float64))
     xy = cameras.project(view.camera, in_cam)
     height, width = view.depth.shape
     inside = (in_cam[:, 2] > 0) & (xy >= 0).all(axis=1) & (xy[:, 0] < width) & (xy[:, 1] < height)

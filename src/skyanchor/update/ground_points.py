@@ -77,7 +77,7 @@ def ground_depth(
     view: View, sources: list[View], points: Floats, photos: PhotoCache, config: GroundPointConfig
 ) -> DepthMap:
     """Measured depth of one street view; `points` are the adjustment's points, which bound the search."""
-    in_cam = rigid.apply(view.cam_from_world, points)
+    in_cam = view.cam_from_world(points)
     hints = points[(in_cam[:, 2] > 0.3) & (in_cam[:, 2] < config.farthest)]
     return estimate_depth(view, sources, hints, photos, config.stereo)
 
@@ -118,7 +118,7 @@ def _points_of(one: DepthMap, view: View, centres: Floats, photos: PhotoCache, c
         good &= photo.mask[rows, columns]
     rows, columns, depth = rows[good], columns[good], depth[good].astype(np.float64)
     rays = cameras.unproject(one.camera, np.stack([columns + 0.5, rows + 0.5], axis=1))
-    points = rigid.apply(rigid.inverse(one.cam_from_world), rays * depth[:, None])
+    points = one.cam_from_world.inverse(rays * depth[:, None])
     wide = _seen_wide(points, rigid.centre_in_world(one.cam_from_world), centres, config.least_angle_deg)
     spacing = config.stride * depth / cameras.focal_px(one.camera)
     normals = one.normal[rows, columns]

@@ -71,7 +71,7 @@ def _colors_in_sky(
     points: Floats, sky: Bools, pixels: Bytes, camera: cameras.Camera, view: View
 ) -> tuple[Bools, Floats]:
     """Which points fall on sky in a view, (N,), and the colours there."""
-    xy = cameras.project(camera, rigid.apply(view.cam_from_world, points))
+    xy = cameras.project(camera, view.cam_from_world(points))
     inside = np.nan_to_num(xy, nan=-1.0)
     good = (inside >= 0).all(axis=1) & (inside[:, 0] < camera.width) & (inside[:, 1] < camera.height)
     column, row = np.where(good[:, None], inside, 0.0).astype(int).T

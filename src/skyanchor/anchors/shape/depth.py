@@ -114,7 +114,7 @@ def _place_all(bundle: ba.Bundle, depth: Floats, camera: Camera, sigma_px: float
 def _scale(bundle: ba.Bundle, camera: int, depth: Floats) -> float:
     """Factor from a frame's own depth to the common one: the median over the points both know."""
     mine = (bundle.camera == camera) & np.isfinite(depth) & np.isfinite(bundle.points[bundle.point, 0])
-    z = rigid.apply(bundle.cams_from_world[camera], bundle.points[bundle.point[mine]])[:, 2]
+    z = bundle.cams_from_world[camera](bundle.points[bundle.point[mine]])[:, 2]
     return float(np.median(z / depth[mine])) if mine.any() else 1.0
 
 
@@ -127,11 +127,11 @@ def _lifted(bundle: ba.Bundle, camera: int, depth: Floats, scale: float) -> ba.B
     new = (bundle.camera == camera) & np.isfinite(depth) & ~np.isfinite(bundle.points[bundle.point, 0])
     k = bundle.calibrations[camera]
     rays = np.column_stack([(bundle.xy[new] - k[2:]) / k[:2], np.ones(new.sum())]) * (scale * depth[new])[:, None]
-    world_from_cam = rigid.inverse(bundle.cams_from_world[camera])
+    world_from_cam = bundle.cams_from_world[camera].inverse
     along = rays @ world_from_cam.rotation.T
     length = np.linalg.norm(along, axis=1)[:, None]
     points, information = bundle.points.copy(), bundle.prior_information.copy()
-    points[bundle.point[new]] = rigid.apply(world_from_cam, rays)
+    points[bundle.point[new]] = world_from_cam(rays)
     unit = along / np.maximum(length, 1e-12)
     information[bundle.point[new]] = unit[:, :, None] * unit[:, None, :] / (BELIEF * length[:, :, None]) ** 2
     return replace(bundle, points=points, prior_information=information)

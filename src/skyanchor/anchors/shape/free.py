@@ -78,10 +78,10 @@ def with_intrinsics(poses: tuple[Pose, ...], made_with: Camera | None, camera: C
     if made_with is None:
         return poses
     ratio = cameras.focal_px(camera) / cameras.focal_px(made_with)
-    middle = rigid.inverse(poses[len(poses) // 2])
+    middle = poses[len(poses) // 2].inverse
     seen = []
     for pose in poses:
-        from_middle = rigid.compose(pose, middle)
+        from_middle = pose @ middle
         turn = rigid.rotation_log(from_middle.rotation) / np.array([ratio, ratio, 1.0])
         eye = rigid.centre_in_world(from_middle) * np.array([1.0, 1.0, ratio])
         seen.append(rigid.from_centre(rigid.rotation_exp(turn), eye))

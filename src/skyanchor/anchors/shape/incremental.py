@@ -258,7 +258,7 @@ def worst_frame(bundle: ba.Bundle) -> float:
     medians = []
     for camera, pose in enumerate(bundle.cams_from_world):
         mine = placed.camera == camera
-        ahead = rigid.apply(pose, placed.points[placed.point[mine]])[:, 2] > 1e-3
+        ahead = pose(placed.points[placed.point[mine]])[:, 2] > 1e-3
         medians.append(float(np.median(lengths[mine][ahead])) if ahead.any() else np.inf)
     return max(medians)
 
