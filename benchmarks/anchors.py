@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -77,8 +77,19 @@ def group_error(group: LocalisedGroup, sequence: Sequence, true: dict[str, Pose]
 
 
 def describe(group: LocalisedGroup, sequence: Sequence, true: dict[str, Pose]) -> str:
-    shown = ("support", "ratio", "aerial_views", "spread", "height", "halves", "sigma", "reprojection", "turn_deg")
-    figures = " ".join(f"{name} {group.figures[name]:.2f}" for name in shown if name in group.figures)
+    shown = (
+        "support",
+        "ratio",
+        "aerial_views",
+        "spread",
+        "height_m",
+        "halves_m",
+        "sigma_m",
+        "reprojection",
+        "turn_deg",
+    )
+    printed = asdict(group.figures)
+    figures = " ".join(f"{name} {printed[name]:.2f}" for name in shown)
     tried = ", ".join(a.reason for a in group.attempts)
     if not group.accepted:
         assert group.refusal is not None

@@ -13,7 +13,7 @@ import argparse
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,9 +29,9 @@ from skyanchor.bridges.ground import find_ground
 from skyanchor.bridges.views import AerialAtlas
 from skyanchor.scaffold import load_scaffold, visibility_graph
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
-from skyanchor.types import Sequence
+from skyanchor.types import Reason, Sequence
 
-SHOWN = ("support", "ratio", "halves", "sigma", "aerial_views")
+SHOWN = ("support", "ratio", "halves_m", "sigma_m", "aerial_views")
 """Figures of a refusal worth a look."""
 
 
@@ -104,9 +104,10 @@ def accepted_groups(prepared: PreparedScaffold, sequence: Sequence, pairing: Pai
         result, _ = localise_group(prepared, frames, group, config)
         sure = result.accepted and is_sure(result.figures, config.verdict)
         accepted += sure
-        reason = "ACCEPTED" if sure else "not-borne-out" if result.refusal is None else result.refusal.reason
+        reason = "ACCEPTED" if sure else Reason.NOT_BORNE_OUT if result.refusal is None else result.refusal.reason
         attempts = ", ".join(a.reason for a in result.attempts)
-        figures = " ".join(f"{name} {result.figures[name]:.2f}" for name in SHOWN if name in result.figures)
+        printed = asdict(result.figures)
+        figures = " ".join(f"{name} {printed[name]:.2f}" for name in SHOWN)
         print(
             f"{pairing.label} frames {group.frames[0]}..: {reason} {figures} [{attempts}]"
             f" {time.monotonic() - start:.0f} s",

@@ -67,7 +67,7 @@ def perfect_anchors(
             centre = centre + rng.normal(0, inner_m / np.sqrt(3.0), 3)
             moved = rigid.from_centre(pose.rotation @ turn.T, centre)
             poses.append(AnchorPose(frame, moved, np.eye(6) * max(noise_m, 1e-3) ** 2))
-        groups.append(LocalisedGroup(group, tuple(poses), None, {}))
+        groups.append(LocalisedGroup(group, tuple(poses), None))
     return Anchors(tuple(groups), camera)
 
 

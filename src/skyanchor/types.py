@@ -7,7 +7,8 @@ Frames and units are in CONVENTIONS.md: `b_from_a` maps coordinates of frame a i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
+from math import nan
 from pathlib import Path
 from typing import TypeAlias
 
@@ -326,15 +327,78 @@ class Sequence:
 # --- stage results ----------------------------------------------------------------------------------------------
 
 
+class Reason(StrEnum):
+    """Why something got no pose; `report.advice` and docs/stages.md say what each means and what to try."""
+
+    # two views
+    TOO_FEW_MATCHES = "too-few-matches"
+    NO_COMMON_GEOMETRY = "no-common-geometry"
+
+    # the frame of splats
+    NO_COMMON_FRAME = "no-common-frame"
+
+    # the shape of an anchor group
+    NO_GROUND_MATCHES = "no-ground-matches"
+    GROUP_FALLS_APART = "group-falls-apart"
+    TOO_FEW_GROUND_POINTS = "too-few-ground-points"
+    STANDS_STILL = "stands-still"
+    CONTRADICTS_MATCHES = "contradicts-matches"
+    NOT_RECONSTRUCTED = "not-reconstructed"
+    FEED_FORWARD_REFUSED = "feed-forward-refused"
+
+    # the place of an anchor group
+    NO_PLACE = "no-place"
+    NO_SEED = "no-seed"
+    PLACE_NOT_CONFIRMED = "place-not-confirmed"
+    NOTHING_LEFT = "nothing-left"
+    AMBIGUOUS_PLACE = "ambiguous-place"
+    """Only knowledge from outside the group can lift it."""
+
+    # the verdict on an anchor group
+    TOO_LITTLE_SUPPORT = "too-little-support"
+    TOO_MANY_DISAGREE = "too-many-disagree"
+    FRAMES_WITHOUT_SUPPORT = "frames-without-support"
+    TOO_FEW_AERIAL_VIEWS = "too-few-aerial-views"
+    SUPPORT_IN_ONE_SPOT = "support-in-one-spot"
+    GROUND_REPROJECTION = "ground-reprojection"
+    AERIAL_REPROJECTION = "aerial-reprojection"
+    CAMERA_TILT = "camera-tilt"
+    CAMERA_HEIGHT = "camera-height"
+    SHAPE_BENT = "shape-bent"
+    SHAPE_TURNED = "shape-turned"
+    HALVES_DISAGREE = "halves-disagree"
+    SCALE_OF_HALVES = "scale-of-halves"
+    TOO_UNCERTAIN = "too-uncertain"
+
+    # anchor groups among each other
+    OFF_THE_WALK = "off-the-walk"
+    NOT_BORNE_OUT = "not-borne-out"
+
+    # a frame of the trajectory
+    NO_ANCHORS = "no-anchors"
+    NO_START = "no-start"
+    NOT_REACHED = "not-reached"
+    NO_OVERLAP = "no-overlap"
+    TOO_FEW_POINTS = "too-few-points"
+    TOO_FEW_INLIERS = "too-few-inliers"
+    POOR_COVERAGE = "poor-coverage"
+    IMPOSSIBLE_MOTION = "impossible-motion"
+    STRAY_ANCHOR = "stray-anchor"
+    CONTRADICTS_TRAJECTORY = "contradicts-trajectory"
+    TOO_FEW_ANCHORS = "too-few-anchors"
+    DEGENERATE_ANCHORS = "degenerate-anchors"
+    CONTRADICTS_ANCHORS = "contradicts-anchors"
+
+
 @dataclass(frozen=True)
 class Refusal:
     """Why something got no pose: a value, never a substitute pose."""
 
-    reason: str
-    """Short machine-readable slug, e.g. too-few-matches."""
+    reason: Reason
     detail: str
     """One sentence for people, with the figures that decided."""
     figures: dict[str, float] = field(default_factory=dict)
+    """More of them, for people only: nothing reads them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,6 +429,46 @@ class CrossView:
     """(N,), True where the group's pose rests on the match."""
 
 
+@dataclass(frozen=True)
+class GroupFigures:
+    """What the verdict on an anchor group rests on; nan and 0 where nothing was measured."""
+
+    support: int = 0
+    """Distinct places in the group's images that agree with the aerial photos."""
+    ratio: float = nan
+    """Agreeing over all cross-view matches of the last round, 0..1."""
+    frame_share: float = nan
+    """Share of the matched frames that see enough of the scaffold on their own, 0..1."""
+    aerial_views: int = 0
+    """Aerial photos with real support."""
+    many_view_share: float = nan
+    """Share of the agreeing matches that two or more aerial photos show, 0..1."""
+    spread: float = nan
+    """Share of the cells of an 8 x 5 image grid, over all frames together, that hold an agreeing match, 0..1."""
+    reprojection: float = nan
+    """Median residual in ground frames, sigmas."""
+    aerial_reprojection: float = nan
+    """Median residual in aerial photos, sigmas."""
+    tilt_deg: float = nan
+    """Largest angle between a camera's up and the scene's, degrees."""
+    height_m: float = nan
+    """Median height of the cameras above the ground, metres; -1 where there is no ground."""
+    bend: float = nan
+    """Deviation of the adjusted centres from the ground-only shape, over the group's length."""
+    turn_deg: float = nan
+    """Largest deviation of the adjusted relative rotations from the ground-only ones, degrees."""
+    halves_m: float = nan
+    """Distance between the solutions of two halves of the evidence, metres."""
+    halves_deg: float = nan
+    """Angle between them, degrees."""
+    halves_scale: float = nan
+    """Difference of their scales, as a fraction."""
+    sigma_m: float = nan
+    """Largest formal standard deviation of a camera centre, metres."""
+    step_m: float = nan
+    """Mean distance between the centres of consecutive frames, metres; 0 for a single frame."""
+
+
 @dataclass(frozen=True, eq=False)
 class LocalisedGroup:
     """The verdict on one anchor group: poses, or a refusal."""
@@ -373,8 +477,7 @@ class LocalisedGroup:
     poses: tuple[AnchorPose, ...]
     """Empty when refused."""
     refusal: Refusal | None
-    figures: dict[str, float]
-    """What the verdict rests on."""
+    figures: GroupFigures = GroupFigures()
     attempts: tuple[Refusal, ...] = ()
     """Earlier rungs of the retry ladder."""
     cross_view: CrossView | None = None

@@ -13,7 +13,7 @@ from skyanchor.anchors.shape.depth import depth_of_frames, shape_from_depth
 from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup, reconstruct_local
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features
-from skyanchor.types import Frame, Ints, Pose, Refusal, Sequence
+from skyanchor.types import Frame, Ints, Pose, Reason, Refusal, Sequence
 
 CAMERA = cameras.pinhole(640, 360, 450.0)
 UP = np.array([0.0, 0.0, 1.0])
@@ -95,7 +95,7 @@ def test_frames_from_one_place_are_refused() -> None:
     features = seen(poses, 0.05)
     given = depth_at(poses, features, 0.01)
     found = shape_from_depth(tuple(range(6)), features, CAMERA, SameNumbers(), given, LocalConfig())
-    assert isinstance(found, Refusal) and found.reason == "stands-still"
+    assert isinstance(found, Refusal) and found.reason == Reason.STANDS_STILL
 
 
 def test_frames_without_depth_are_refused() -> None:
@@ -105,7 +105,7 @@ def test_frames_without_depth_are_refused() -> None:
         return np.full(len(xy), np.nan)
 
     found = shape_from_depth(tuple(range(6)), features, CAMERA, SameNumbers(), nowhere, LocalConfig())
-    assert isinstance(found, Refusal) and found.reason == "group-falls-apart"
+    assert isinstance(found, Refusal) and found.reason == Reason.GROUP_FALLS_APART
 
 
 def test_the_users_maps_are_read_in_pixels_of_the_photo(tmp_path: Path) -> None:

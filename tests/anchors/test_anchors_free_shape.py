@@ -14,14 +14,14 @@ from conftest import small_config
 from skyanchor.anchors.config import AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.group import PreparedScaffold
-from skyanchor.anchors.shape.choice import NOT_FED_FORWARD, group_shape, moving_shape
+from skyanchor.anchors.shape.choice import group_shape, moving_shape
 from skyanchor.anchors.shape.free import confident, depth_of_free, shape_from_free, with_intrinsics
 from skyanchor.anchors.shape.incremental import LocalGroup, match_group, reconstruct_local, tracked, worst_frame
 from skyanchor.anchors.walk import localise_prepared
 from skyanchor.events import Event, Note
 from skyanchor.feedforward import AnyLocal, FreeFolder, FreeFrame, FreeFrames, Incremental, Vggt, write_free_frames
 from skyanchor.geometry import cameras, rigid, similarity
-from skyanchor.types import Camera, Frame, Photo, Pose, Refusal, Sequence, Similarity
+from skyanchor.types import Camera, Frame, Photo, Pose, Reason, Refusal, Sequence, Similarity
 
 FREE_FROM_WORLD = Similarity(0.3, rigid.rotation_exp(np.array([0.3, -1.0, 2.0])), np.array([5.0, -2.0, 9.0]))
 UP = np.array([0.0, 0.0, 1.0])
@@ -178,7 +178,7 @@ def test_nonsense_never_becomes_the_shape(kind: str, walk: Sequence, monkeypatch
     far, turned = off(shape.cams_from_local, truth[:6])
     assert 0.0 < far < 0.08 and turned < 0.15
     if kind in ("backwards", "random") or shape.instead_of is not None:
-        assert shape.instead_of is not None and shape.instead_of.reason == NOT_FED_FORWARD
+        assert shape.instead_of is not None and shape.instead_of.reason is Reason.FEED_FORWARD_REFUSED
         assert "not taken" in shape.instead_of.detail and shape.instead_of.figures
 
 
@@ -189,7 +189,7 @@ def test_where_nothing_fits_both_reasons_are_given(walk: Sequence, monkeypatch: 
     features = tuple(frames.ground(i) for i in group)
     strict = replace(config, local=replace(config.local, least_points=100_000))
     refused = moving_shape(frames, group, features, frames.camera, config.ground_matcher.load(), strict)
-    assert isinstance(refused, Refusal) and refused.reason == "too-few-ground-points"
+    assert isinstance(refused, Refusal) and refused.reason == Reason.TOO_FEW_GROUND_POINTS
     assert "feed-forward" in refused.detail and refused.figures["points"] > refused.figures["feed_forward_points"]
 
 
@@ -204,7 +204,7 @@ def test_poses_that_contradict_the_matches_are_measured(walk: Sequence) -> None:
     free = as_free(range(6), street_poses()[:6], street_poses()[:6])
     broken = FreeFrames(tuple(replace(one, cam_from_free=pose) for one, pose in zip(free.frames, poses, strict=True)))
     refused = shape_from_free(tuple(range(6)), features, GROUND, matcher, broken, config.local)
-    assert isinstance(refused, Refusal) and refused.reason == "not-reconstructed"
+    assert isinstance(refused, Refusal) and refused.reason == Reason.NOT_RECONSTRUCTED
 
 
 def test_the_units_of_the_free_frame_do_not_matter(walk: Sequence) -> None:
@@ -300,7 +300,7 @@ def test_groups_are_localised_with_it_and_nonsense_is_told(
     eyes = rigid.centres_in_world([pose.cam_from_world for pose in group.poses])
     assert 0.0 < np.linalg.norm(eyes - rigid.centres_in_world(truth[:6]), axis=1).max() < 0.15
     warnings = [event.text for event in heard if isinstance(event, Note) and event.warning]
-    assert [attempt.reason for attempt in group.attempts] == ([NOT_FED_FORWARD] if told else [])
+    assert [attempt.reason for attempt in group.attempts] == ([Reason.FEED_FORWARD_REFUSED] if told else [])
     assert any("1 of 1 groups was not taken" in text for text in warnings) == told
 
 

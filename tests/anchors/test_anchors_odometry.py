@@ -16,7 +16,7 @@ from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, wal
 from skyanchor.anchors.priors import Near
 from skyanchor.anchors.walk import borne_out, disagreeing
 from skyanchor.geometry import rigid
-from skyanchor.types import AnchorGroup, AnchorPose, LocalisedGroup, Pose, Refusal, Sequence
+from skyanchor.types import AnchorGroup, AnchorPose, GroupFigures, LocalisedGroup, Pose, Reason, Refusal, Sequence
 
 UP = np.array([0.0, 0.0, 1.0])
 PACE = 0.7
@@ -42,11 +42,12 @@ def reckoning(poses: list[Pose], turn_error: float = 0.0) -> Walk:
     return walked((Steps(tuple(steps), (True,) * len(steps)),))
 
 
-def localised(poses: list[Pose], first: int, index: int, shift: float = 0.0, support: float = 500.0) -> LocalisedGroup:
+def localised(poses: list[Pose], first: int, index: int, shift: float = 0.0, support: int = 500) -> LocalisedGroup:
     frames = tuple(range(first, first + 6))
     moved = [Pose(poses[k].rotation, poses[k].translation + poses[k].rotation @ [shift, 0.0, 0.0]) for k in frames]
     anchors = tuple(AnchorPose(k, pose, np.eye(6) * 1e-4) for k, pose in zip(frames, moved, strict=True))
-    return LocalisedGroup(AnchorGroup(index, frames, (0,)), anchors, None, {"step": PACE, "support": support}, ())
+    group, figures = AnchorGroup(index, frames, (0,)), GroupFigures(support, step_m=PACE)
+    return LocalisedGroup(group, anchors, None, figures)
 
 
 def test_the_way_leads_to_the_next_group() -> None:
@@ -65,9 +66,9 @@ def test_a_group_elsewhere_is_named() -> None:
     walk = reckoning(poses, np.radians(0.1))
     right = [localised(poses, 0, 0), localised(poses, 36, 1), localised(poses, 70, 2)]
     assert disagreeing(right, walk, OdometryConfig()) == []
-    loud = [*right[:2], localised(poses, 70, 2, shift=60.0, support=9000.0)]
+    loud = [*right[:2], localised(poses, 70, 2, shift=60.0, support=9000)]
     assert disagreeing(loud, walk, OdometryConfig()) == [2]
-    pair = [right[0], localised(poses, 70, 2, shift=60.0, support=100.0)]
+    pair = [right[0], localised(poses, 70, 2, shift=60.0, support=100)]
     assert disagreeing(pair, walk, OdometryConfig()) == [1]
 
 
@@ -76,14 +77,14 @@ def test_a_doubtful_group_alone_is_refused() -> None:
     poses, config = true_walk(80), AnchorConfig()
 
     def with_ratio(group: LocalisedGroup, ratio: float) -> LocalisedGroup:
-        return replace(group, figures={**group.figures, "ratio": ratio})
+        return replace(group, figures=replace(group.figures, ratio=ratio))
 
     doubtful, sure = with_ratio(localised(poses, 0, 0), 0.55), with_ratio(localised(poses, 0, 0), 0.8)
     other = with_ratio(localised(poses, 70, 1), 0.6)
-    refused = replace(other, poses=(), refusal=Refusal("no-place", "nothing there"))
+    refused = replace(other, poses=(), refusal=Refusal(Reason.NO_PLACE, "nothing there"))
     asked = (doubtful.group, other.group)
     (alone, _) = borne_out([doubtful, refused], asked, config)
-    assert alone.refusal is not None and alone.refusal.reason == "not-borne-out" and not alone.poses
+    assert alone.refusal is not None and alone.refusal.reason == Reason.NOT_BORNE_OUT and not alone.poses
     assert borne_out([sure, refused], asked, config)[0].accepted
     assert all(group.accepted for group in borne_out([doubtful, other], asked, config))
     told = replace(config, prior=replace(config.prior, near=(Near(0.0, 0.0, 30.0),)))

@@ -20,7 +20,7 @@ from skyanchor.bridges.ground import height_above_ground
 from skyanchor.bridges.views import AerialAtlas, free_places, lift, render_bridge
 from skyanchor.events import Event, Note
 from skyanchor.geometry import cameras, rigid
-from skyanchor.types import Georeference, LocalisedGroup, Pose, Sequence
+from skyanchor.types import Georeference, LocalisedGroup, Pose, Reason, Sequence
 
 
 def plane_distance(points: np.ndarray) -> np.ndarray:
@@ -99,7 +99,7 @@ def test_groups_are_localised_and_the_aerial_poses_untouched(prepared: PreparedS
     assert [group.accepted for group in anchors.groups] == [True, True], [g.refusal for g in anchors.groups]
     for group in anchors.groups:
         assert 0.0 < errors(group).max() < 0.12
-        assert abs(group.figures["height"] - 1.7) < 0.2
+        assert abs(group.figures.height_m - 1.7) < 0.2
         for anchor in group.poses:
             sigma = np.sqrt(np.linalg.eigvalsh(anchor.covariance[3:, 3:])[-1])
             assert 0.0005 < sigma < 0.2
@@ -132,7 +132,7 @@ def test_a_wrong_area_refuses_and_a_right_one_helps(prepared: PreparedScaffold, 
     frames = GroundFrames(walk, small_config())
     group = walk.groups[0]
     away, _ = localise_group(prepared, frames, group, one_rung(), (rectangle(190.0, 0.0, 210.0, 5.0),))
-    assert not away.accepted and away.refusal is not None and away.refusal.reason == "no-place"
+    assert not away.accepted and away.refusal is not None and away.refusal.reason == Reason.NO_PLACE
     assert "may stand" in away.refusal.detail
     close, _ = localise_group(prepared, frames, group, one_rung(), (rectangle(-7.0, -7.0, 7.0, 17.0),))
     assert close.accepted and errors(close).max() < 0.25

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
+
 import numpy as np
 import pytest
 
@@ -9,21 +11,21 @@ from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, sightings, subset
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
-from skyanchor.anchors.verdict import VerdictConfig, compare_halves, honest_covariances, judge
+from skyanchor.anchors.verdict import Halves, VerdictConfig, compare_halves, honest_covariances, judge, measure
+from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
-from skyanchor.types import Pose, Similarity
+from skyanchor.types import GroupFigures, Pose, Reason, Similarity
 
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(640, 360, 457.0)
 CALIBRATION = np.array([457.0, 457.0, 320.0, 180.0])
 GSD = 0.08
 """Metres: a pixel of the aerial depth on the surface."""
-FINE = {
-    "support": 500.0, "ratio": 0.9, "frame_share": 1.0, "aerial_views": 9.0, "spread": 0.6, "reprojection": 0.8,
-    "aerial_reprojection": 0.8, "tilt_deg": 3.0, "height": 1.7, "bend": 0.0, "turn_deg": 0.0, "sigma": 0.03,
-    "halves": 0.02, "halves_scale": 0.01,
-}  # fmt: skip
+FINE = GroupFigures(
+    support=500, ratio=0.9, frame_share=1.0, aerial_views=9, spread=0.6, reprojection=0.8, aerial_reprojection=0.8,
+    tilt_deg=3.0, height_m=1.7, bend=0.0, turn_deg=0.0, sigma_m=0.03, halves_m=0.02, halves_scale=0.01,
+)  # fmt: skip
 """Figures of a group that nothing speaks against."""
 
 
@@ -110,8 +112,8 @@ def localised(seed: int) -> tuple[bool, np.ndarray, np.ndarray]:
     agreeing = subset(matches, solution.inliers)
     done = adjusted(agreeing, solution)
     halves = compare_halves(agreeing, local, CAMERA, solution.world_from_local)
-    figures = {**FINE, "halves": halves.metres, "halves_scale": halves.scale}
-    stated = honest_covariances(done, figures, GSD)
+    figures = replace(FINE, halves_m=halves.metres, halves_scale=halves.scale)
+    stated = honest_covariances(done, halves.metres, GSD)
     off = rigid.centres_in_world(done.cams_from_world) - rigid.centres_in_world(poses)
     sigma = np.sqrt([np.trace(one[3:, 3:]) for one in stated])
     return judge(figures, VerdictConfig()) is None, np.linalg.norm(off, axis=1), sigma
@@ -139,8 +141,60 @@ def test_matches_in_one_frame_give_no_scale() -> None:
     solution = solve_group(sightings(matches, CAMERA), local.cams_from_local, UP, SolveConfig())
     assert solution is not None
     halves = compare_halves(alone, local, CAMERA, solution.world_from_local)
-    refusal = judge({**FINE, "halves": halves.metres, "halves_scale": halves.scale}, VerdictConfig())
-    assert refusal is not None and refusal.reason == "halves-disagree"
+    refusal = judge(replace(FINE, halves_m=halves.metres, halves_scale=halves.scale), VerdictConfig())
+    assert refusal is not None and refusal.reason == Reason.HALVES_DISAGREE
+
+
+def measured(config: VerdictConfig) -> GroupFigures:
+    """Figures of a true walk; frames and aerial views see from 30 matches down to a few."""
+    rng = np.random.default_rng(5)
+    poses = walk(rng)
+    matches = seen_from(poses, rng, street(rng, 600, 8.0, 35.0))
+    counts = (30, 20, 9, 8, 7, 3)
+    matches = subset(matches, np.concatenate([np.flatnonzero(matches.frame == k)[:n] for k, n in enumerate(counts)]))
+    every, views = np.arange(len(matches)), np.repeat(np.arange(5), (50, 12, 5, 4, 6))
+    covariances = np.tile(np.eye(6) * 1e-4, (len(poses), 1, 1))
+    done = FixedAerial(poses, covariances, every, every, views, 0.8, 0.8, matches.points, 1.0, len(matches))
+    flat = np.zeros((100, 100))
+    ground = Ground(np.eye(3)[:2], UP, np.array([-50.0, -50.0]), 1.0, flat, np.ones((100, 100), bool))
+    halves = Halves(0.02, 0.1, 0.01)
+    return measure(done, matches, 2 * len(matches), local_group(poses), ground, CAMERA, halves, config)
+
+
+def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:
+    usual = measured(VerdictConfig())
+    assert usual.frame_share == 4 / 6 and usual.aerial_views == 4  # 8 matches a frame, 5 a view
+    assert usual.ratio == 0.5 and usual.height_m == pytest.approx(1.7, abs=0.03) and usual.step_m > 0.5
+    assert usual.halves_m == 0.02 and usual.sigma_m == pytest.approx(0.01) and usual.bend < 1e-9
+    strict = measured(VerdictConfig(least_frame_support=20, least_view_support=6))
+    assert strict.frame_share == 2 / 6 and strict.aerial_views == 3
+    lax = measured(VerdictConfig(least_frame_support=1, least_view_support=1))
+    assert lax.frame_share == 1.0 and lax.aerial_views == 5
+    refusal = judge(strict, VerdictConfig(least_support=1, least_views=3))
+    assert refusal is not None and refusal.reason is Reason.FRAMES_WITHOUT_SUPPORT
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "reason"),
+    [
+        (replace(FINE, support=59), Reason.TOO_LITTLE_SUPPORT),
+        (replace(FINE, ratio=0.49), Reason.TOO_MANY_DISAGREE),
+        (replace(FINE, spread=0.09), Reason.SUPPORT_IN_ONE_SPOT),
+        (replace(FINE, reprojection=2.1), Reason.GROUND_REPROJECTION),
+        (replace(FINE, aerial_reprojection=2.1), Reason.AERIAL_REPROJECTION),
+        (replace(FINE, tilt_deg=26.0), Reason.CAMERA_TILT),
+        (replace(FINE, height_m=-1.0), Reason.CAMERA_HEIGHT),
+        (replace(FINE, height_m=5.1), Reason.CAMERA_HEIGHT),
+        (replace(FINE, bend=0.09), Reason.SHAPE_BENT),
+        (replace(FINE, turn_deg=1.1), Reason.SHAPE_TURNED),
+        (replace(FINE, halves_m=float("nan")), Reason.HALVES_DISAGREE),
+        (replace(FINE, sigma_m=0.16), Reason.TOO_UNCERTAIN),
+    ],
+)
+def test_each_figure_has_its_limit(spoilt: GroupFigures, reason: Reason) -> None:
+    assert judge(FINE, VerdictConfig()) is None
+    refusal = judge(spoilt, VerdictConfig())
+    assert refusal is not None and refusal.reason is reason and refusal.figures.keys() == asdict(spoilt).keys()
 
 
 @pytest.mark.parametrize(("near", "far", "step", "refused"), [(8.0, 35.0, 0.6, False), (400.0, 600.0, 0.05, True)])
@@ -155,7 +209,7 @@ def test_a_scale_that_nothing_tells_is_refused(near: float, far: float, step: fl
     assert solution is not None
     agreeing = subset(matches, solution.inliers)
     halves = compare_halves(agreeing, local, CAMERA, solution.world_from_local)
-    verdict = judge({**FINE, "halves": halves.metres, "halves_scale": halves.scale}, VerdictConfig())
+    verdict = judge(replace(FINE, halves_m=halves.metres, halves_scale=halves.scale), VerdictConfig())
     assert (verdict is not None) == refused
     if verdict is not None:
-        assert verdict.reason in ("halves-disagree", "scale-of-halves")
+        assert verdict.reason in (Reason.HALVES_DISAGREE, Reason.SCALE_OF_HALVES)

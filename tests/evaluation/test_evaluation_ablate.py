@@ -57,7 +57,7 @@ class FromTrueAnchors:
         survey = read_survey(run, inputs, config)
         true = paper_street.walk(FRAMES)
         groups = tuple(
-            LocalisedGroup(group, tuple(AnchorPose(f, true[f], np.eye(6) * 1e-6) for f in group.frames), None, {})
+            LocalisedGroup(group, tuple(AnchorPose(f, true[f], np.eye(6) * 1e-6) for f in group.frames), None)
             for group in survey.sequence.groups
         )
         anchors = Anchors(groups, survey.sequence.camera)

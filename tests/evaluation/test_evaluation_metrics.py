@@ -26,6 +26,7 @@ from skyanchor.types import (
     LocalisedGroup,
     Pose,
     PosedFrame,
+    Reason,
     Refusal,
     Support,
 )
@@ -63,12 +64,12 @@ def _write_run(root: Path, shift: np.ndarray, scale: float = 1.0) -> Path:
     frames = tuple(
         PosedFrame(k, Support.KEYFRAME, _moved(_true(k), shift, scale), 100, 0.05)
         if k != 7
-        else PosedFrame(k, Support.MISSING, None, 0, math.nan, Refusal("blur", "too blurred"))
+        else PosedFrame(k, Support.MISSING, None, 0, math.nan, Refusal(Reason.TOO_FEW_POINTS, "too blurred"))
         for k in range(len(NAMES))
     )
     poses = tuple(AnchorPose(k, _moved(_true(k), 2 * shift, scale), np.eye(6)) for k in range(3))
-    good = LocalisedGroup(AnchorGroup(0, (0, 1, 2), (0,)), poses, None, {})
-    bad = LocalisedGroup(AnchorGroup(1, (9, 10, 11), (0,)), (), Refusal("few", "few"), {})
+    good = LocalisedGroup(AnchorGroup(0, (0, 1, 2), (0,)), poses, None)
+    bad = LocalisedGroup(AnchorGroup(1, (9, 10, 11), (0,)), (), Refusal(Reason.NO_PLACE, "nowhere"))
     files.save(
         root / "2-anchors/anchors.json", AnchorsRecord(NAMES, Georeference(OFFSET), Anchors((good, bad), CAMERA))
     )

@@ -10,7 +10,7 @@ import pytest
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import FeatureCache, Features, TwoView, VerifyConfig, match_features, verify
 from skyanchor.matching.features import one_per_place, shrunk
-from skyanchor.types import Camera, Photo, Refusal
+from skyanchor.types import Camera, Photo, Reason, Refusal
 
 
 def random_features(count: int, seed: int, dims: int = 16) -> Features:
@@ -130,9 +130,9 @@ def test_unrelated_photos_are_refused():
     camera = CAMERAS[0]
     a, b = (rng.uniform(0, [640, 480], (200, 2)) for _ in range(2))
     refused = verify(a, b, camera, camera, 1.0, VerifyConfig())
-    assert isinstance(refused, Refusal) and refused.reason == "no-common-geometry"
+    assert isinstance(refused, Refusal) and refused.reason == Reason.NO_COMMON_GEOMETRY
     few = verify(a[:10], b[:10], camera, camera, 1.0, VerifyConfig())
-    assert isinstance(few, Refusal) and few.reason == "too-few-matches"
+    assert isinstance(few, Refusal) and few.reason == Reason.TOO_FEW_MATCHES
 
 
 def test_choices_are_light_to_import():

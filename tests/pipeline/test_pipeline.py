@@ -58,7 +58,7 @@ def recover(scene: Path, root: Path, executor: Executor) -> None:
         survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), CONFIG)
         true = paper_street.walk(FRAMES)
         groups = tuple(
-            LocalisedGroup(group, tuple(AnchorPose(f, true[f], np.eye(6) * 1e-6) for f in group.frames), None, {})
+            LocalisedGroup(group, tuple(AnchorPose(f, true[f], np.eye(6) * 1e-6) for f in group.frames), None)
             for group in survey.sequence.groups
         )
         anchors = Anchors(groups, survey.sequence.camera)

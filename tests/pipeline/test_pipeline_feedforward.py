@@ -90,7 +90,7 @@ def recover(scene: Path, root: Path, local: AnyLocal) -> None:
     with RunFolder(root) as run:
         survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), config)
         groups = tuple(
-            LocalisedGroup(group, tuple(AnchorPose(f, TRUE[f], np.eye(6) * 1e-6) for f in group.frames), None, {})
+            LocalisedGroup(group, tuple(AnchorPose(f, TRUE[f], np.eye(6) * 1e-6) for f in group.frames), None)
             for group in survey.sequence.groups
         )
         anchors = Anchors(groups, survey.sequence.camera)

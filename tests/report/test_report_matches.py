@@ -13,7 +13,7 @@ from PIL import Image
 from skyanchor.geometry import cameras
 from skyanchor.report import match_pictures as module
 from skyanchor.report.match_pictures import WIDTH, StreetPhotos, match_pictures, pairs_of
-from skyanchor.types import AnchorGroup, Anchors, Camera, CrossView, Floats, LocalisedGroup, Pose, Refusal, View
+from skyanchor.types import AnchorGroup, Anchors, Camera, CrossView, Floats, LocalisedGroup, Pose, Reason, Refusal, View
 
 AERIAL, STREET = cameras.pinhole(900, 600, 800.0), cameras.pinhole(1120, 630, 900.0)
 LENS = Camera("SIMPLE_RADIAL", 1120, 630, (900.0, 560.0, 315.0, -0.08))
@@ -37,8 +37,8 @@ def cross_view(frames: list[int], views: list[int], ground: Floats, aerial: Floa
 
 
 def group(index: int, seen: CrossView | None, accepted: bool = True) -> LocalisedGroup:
-    refusal = None if accepted else Refusal("no-place", "nowhere")
-    return LocalisedGroup(AnchorGroup(index, (0, 1), (0,)), (), refusal, {}, (), seen)
+    refusal = None if accepted else Refusal(Reason.NO_PLACE, "nowhere")
+    return LocalisedGroup(AnchorGroup(index, (0, 1), (0,)), (), refusal, cross_view=seen)
 
 
 def opened(uri: str) -> np.ndarray:

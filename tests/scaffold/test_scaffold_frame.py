@@ -17,7 +17,7 @@ from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import rigid
 from skyanchor.scaffold.frame_check import FrameConfig, FrameFix, check_frame, fix_frame, load_aerial_splats
 from skyanchor.scaffold.frame_registration import RegistrationConfig
-from skyanchor.types import Georeference, Refusal, Scaffold, Similarity
+from skyanchor.types import Georeference, Reason, Refusal, Scaffold, Similarity
 
 QUICK = FrameConfig(
     views=4, width=64, levels=(32, 64), rounds=5,
@@ -107,7 +107,7 @@ def test_another_scene_is_refused(scaffold: Scaffold) -> None:
     other = floor(400, seed=9)
     verdict = fix_frame(other, scaffold, engine(), QUICK)
     assert isinstance(verdict, Refusal)
-    assert verdict.reason == "no-common-frame"
+    assert verdict.reason == Reason.NO_COMMON_FRAME
     assert verdict.figures["correlation"] < 0.6
 
 

@@ -14,7 +14,7 @@ from skyanchor.gaussians.ply import read_ply, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.scaffold import frame_check
 from skyanchor.scaffold.frame_check import FrameFix, FrameVerdict
-from skyanchor.types import Georeference, Refusal, Similarity
+from skyanchor.types import Georeference, Reason, Refusal, Similarity
 
 FITS = FrameVerdict(True, 0.9, 0.1, 25.0, 0.01)
 ELSEWHERE = FrameVerdict(False, 0.1, 0.1, 9.0, float("nan"))
@@ -55,6 +55,6 @@ def test_with_consent_it_is_written_repaired(
 
 
 def test_a_model_of_another_place_is_refused(held: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(monkeypatch, ELSEWHERE, Refusal("no-common-frame", "no similarity makes the splats fit", {}))
+    answers(monkeypatch, ELSEWHERE, Refusal(Reason.NO_COMMON_FRAME, "no similarity makes the splats fit", {}))
     with pytest.raises(InputError, match="Is it a model of this flight"):
         cli._check_splats(held, None)

@@ -21,10 +21,12 @@ from skyanchor.types import (
     Camera,
     DepthMap,
     Floats,
+    GroupFigures,
     Ints,
     LocalisedGroup,
     Pose,
     PosedFrame,
+    Reason,
     Refusal,
     Support,
     View,
@@ -57,9 +59,9 @@ def _pose(seed: int) -> Pose:
 def _anchors() -> Anchors:
     camera = Camera("PINHOLE", 640, 480, (500.1, 500.2, 1 / 3, 240.0))
     poses = tuple(AnchorPose(frame, _pose(frame), np.eye(6) * 1e-17 / 3) for frame in (4, 5))
-    good = LocalisedGroup(AnchorGroup(0, (4, 5), (0, 1)), poses, None, {"reprojection_px": 0.1})
-    why = Refusal("too-few-matches", "3 of 30", {"matches": 3.0, "ratio": math.nan})
-    bad = LocalisedGroup(AnchorGroup(1, (8, 9), (1,)), (), why, {}, attempts=(why, why))
+    good = LocalisedGroup(AnchorGroup(0, (4, 5), (0, 1)), poses, None, GroupFigures(support=70, ratio=0.1))
+    why = Refusal(Reason.TOO_FEW_MATCHES, "3 of 30", {"matches": 3.0, "ratio": math.nan})
+    bad = LocalisedGroup(AnchorGroup(1, (8, 9), (1,)), (), why, attempts=(why, why))
     return Anchors((good, bad), camera)
 
 
@@ -71,6 +73,8 @@ def test_anchors_come_back_bit_for_bit_and_valid_json() -> None:
     assert codec.dumps(after) == text
     assert after.groups[1].refusal is not None and math.isnan(after.groups[1].refusal.figures["ratio"])
     assert after.groups[0].group == before.groups[0].group
+    assert after.groups[0].figures.support == 70 and after.groups[0].figures.ratio == 0.1
+    assert math.isnan(after.groups[1].figures.ratio) and after.groups[1].refusal.reason is Reason.TOO_FEW_MATCHES
     got, sent = after.groups[0].poses[1], before.groups[0].poses[1]
     npt.assert_array_equal(got.cam_from_world.rotation, sent.cam_from_world.rotation)
     assert got.covariance.dtype == np.float64 and got.covariance.shape == (6, 6)
@@ -110,7 +114,7 @@ def test_unions_enums_paths_and_empty_arrays() -> None:
     document = codec.to_json(holder)
     assert isinstance(document, dict) and "kind" not in document and document["choice"]["kind"] == "Many"
     assert back.choice == Many(limit=2.5) and back.grid.shape == (0, 2) and back.grid.dtype == np.int64
-    missing = PosedFrame(3, Support.MISSING, None, 0, math.nan, Refusal("blur", "too blurred"))
+    missing = PosedFrame(3, Support.MISSING, None, 0, math.nan, Refusal(Reason.TOO_FEW_POINTS, "too blurred"))
     frame = codec.loads(PosedFrame, codec.dumps(missing))
     assert frame.support is Support.MISSING and frame.cam_from_world is None and frame.refusal == missing.refusal
     view = View("a/b.jpg", Path("x/a/b.jpg"), Camera("PINHOLE", 1, 1, (1.0,)), _pose(2))

@@ -28,9 +28,11 @@ from skyanchor.types import (
     Anchors,
     CrossView,
     Georeference,
+    GroupFigures,
     LocalisedGroup,
     Plane,
     PosedFrame,
+    Reason,
     Refusal,
     Support,
 )
@@ -43,7 +45,7 @@ UP = np.array([0.6, 0.0, 0.8])
 """Given by the user; nothing in the model says so."""
 NAMES = tuple(f"g{k:03}.png" for k in range(FRAMES))
 GROUPS = (AnchorGroup(0, (0, 1, 2, 3, 4, 5), (0,)), AnchorGroup(1, (6, 7, 8, 9, 10, 11), (0,)))
-REFUSAL = Refusal("ambiguous-place", "A place 30 m away fits nearly as well.", {})
+REFUSAL = Refusal(Reason.AMBIGUOUS_PLACE, "A place 30 m away fits nearly as well.", {})
 
 
 def begin(scene: Path, root: Path) -> None:
@@ -70,7 +72,7 @@ def add_anchors(scene: Path, root: Path, accepted: tuple[bool, bool]) -> None:
     groups = tuple(
         LocalisedGroup(
             group, tuple(AnchorPose(f, poses[f], np.eye(6) * 1e-4) for f in group.frames) if good else (),
-            None if good else REFUSAL, {"support": 700.0}, (), cross_view(scene, group.frames[2]),
+            None if good else REFUSAL, GroupFigures(support=700), (), cross_view(scene, group.frames[2]),
         )
         for group, good in zip(GROUPS, accepted, strict=True)
     )  # fmt: skip
@@ -87,7 +89,7 @@ def add_trajectory(root: Path) -> None:
     closure = Closure(0, (6, 7), (0, 1), 4.8, 0.21, 0.3, 1.0, 0.4, False)
     report = TrajectoryReport(
         (SubmapReport(0, 0, FRAMES - 1, 12, 12, 12, {"tracks": 900.0}, {}),), (closure,),
-        (RejectedGroup(1, Refusal("contradicts-trajectory", "Group 1 lies 9 m from the walk.")),),
+        (RejectedGroup(1, Refusal(Reason.CONTRADICTS_TRAJECTORY, "Group 1 lies 9 m from the walk.")),),
         ("Group 1 lies 9 m from the walk.",), {"keyframe": float(FRAMES)}, {},
     )  # fmt: skip
     with RunFolder(root) as run:

@@ -19,6 +19,8 @@ from skyanchor.types import (
     LocalisedGroup,
     Plane,
     Pose,
+    Reason,
+    Refusal,
     Scaffold,
     Sequence,
     Submap,
@@ -132,17 +134,15 @@ def anchors_of(
     sigma_m: float = 1e-3,
 ) -> Anchors:
     """Anchors at the truth; groups in `moved` are displaced (world from world), those in `refused` have none."""
-    from skyanchor.types import Refusal
-
     verdicts = []
     for group in sequence.groups:
         if group.index in refused:
-            verdicts.append(LocalisedGroup(group, (), Refusal("test", "refused by the test"), {}))
+            verdicts.append(LocalisedGroup(group, (), Refusal(Reason.NO_PLACE, "refused by the test")))
             continue
         shift = (moved or {}).get(group.index, rigid.identity()).inverse
         covariance = np.eye(6) * sigma_m**2
         poses = tuple(AnchorPose(f, world.poses[f] @ shift, covariance) for f in group.frames)
-        verdicts.append(LocalisedGroup(group, poses, None, {}))
+        verdicts.append(LocalisedGroup(group, poses, None))
     return Anchors(tuple(verdicts), sequence.camera)
 
 

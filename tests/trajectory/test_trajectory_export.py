@@ -14,7 +14,7 @@ from trajectory_world import CAMERA, sequence_of, street
 from skyanchor.geometry import rigid
 from skyanchor.scaffold import load_scaffold
 from skyanchor.trajectory import export
-from skyanchor.types import Georeference, PosedFrame, Refusal, Sequence, Support, Tracks, Trajectory
+from skyanchor.types import Georeference, PosedFrame, Reason, Refusal, Sequence, Support, Tracks, Trajectory
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def found() -> tuple[Sequence, Trajectory]:
     world = street(14)
     sequence = sequence_of(world)
     frames = [PosedFrame(k, Support.KEYFRAME, world.poses[k], 5, 0.01) for k in range(14)]
-    frames[2] = PosedFrame(2, Support.MISSING, None, 0, float("nan"), Refusal("test", "left out"))
+    frames[2] = PosedFrame(2, Support.MISSING, None, 0, float("nan"), Refusal(Reason.NOT_REACHED, "left out"))
     point, image = np.array([0, 0, 0, 1, 1]), np.array([0, 1, 3, 1, 3])
     tracks = Tracks(point, image, np.arange(10.0).reshape(5, 2))
     points = np.array([[5.0, 2.0, 1.0], [6.0, -2.0, 3.0]])

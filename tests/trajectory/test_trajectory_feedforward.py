@@ -30,7 +30,7 @@ from skyanchor.trajectory.pseudo import (
     pseudo_matches,
     smooth,
 )
-from skyanchor.types import Photo, Pose, Refusal, Similarity, Support
+from skyanchor.types import Photo, Pose, Reason, Refusal, Similarity, Support
 
 SIZE = (216, 384)  # of the depth maps: 0.6 of the photos
 PLANES = ((np.array([0.0, 0.0, 1.0]), 0.0), (np.array([0.0, 1.0, 0.0]), -7.0), (np.array([0.0, 1.0, 0.0]), 7.0))
@@ -171,11 +171,11 @@ def test_contradiction_and_degeneracy_are_refused(world: World):
     assert isinstance(lay(submap, free, truth, config), Laid)
     shuffled = dict(zip(truth, [truth[f] for f in sorted(truth, key=lambda f: (f % 5, f))], strict=True))
     refused = lay(submap, free, shuffled, config)
-    assert isinstance(refused, Refusal) and refused.reason == "contradicts-anchors"
+    assert isinstance(refused, Refusal) and refused.reason == Reason.CONTRADICTS_ANCHORS
     few = lay(submap, free, {0: world.poses[0]}, config)
-    assert isinstance(few, Refusal) and few.reason == "too-few-anchors"
+    assert isinstance(few, Refusal) and few.reason == Reason.TOO_FEW_ANCHORS
     still = lay(submap, dict.fromkeys(free, free[0]), truth, config)
-    assert isinstance(still, Refusal) and still.reason == "degenerate-anchors"
+    assert isinstance(still, Refusal) and still.reason == Reason.DEGENERATE_ANCHORS
 
 
 # --- pixels ---------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from trajectory_world import anchors_of, centre_errors, posed, scaffold, sequenc
 from skyanchor.events import Note
 from skyanchor.geometry import rigid
 from skyanchor.trajectory import Ablation, TrajectoryConfig, recover
-from skyanchor.types import Pose, Support
+from skyanchor.types import Pose, Reason, Support
 
 
 def test_every_frame_is_posed_within_noise_and_anchors_stay_to_the_bit():
@@ -101,7 +101,7 @@ def test_no_anchors_no_poses():
     sequence = sequence_of(world)
     anchors = anchors_of(world, sequence, refused=frozenset({0, 1}))
     trajectory, _ = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
-    assert all(f.support is Support.MISSING and f.refusal.reason == "no-anchors" for f in trajectory.frames)
+    assert all(f.support is Support.MISSING and f.refusal.reason == Reason.NO_ANCHORS for f in trajectory.frames)
 
 
 def ate(world, sequence, anchors, ablation: Ablation) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from skyanchor.anchors.shape.choice import group_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
-from skyanchor.anchors.verdict import compare_halves, honest_covariances, judge, measure
+from skyanchor.anchors.verdict import compare_halves, honest_covariances, judge, mean_step, measure
 from skyanchor.bridges.ground import Ground, find_ground
 from skyanchor.bridges.surface import Surface, fuse_surface
 from skyanchor.bridges.views import AerialAtlas, render_bridge
@@ -42,16 +42,14 @@ from skyanchor.types import (
     CrossView,
     DepthMap,
     Floats32,
+    GroupFigures,
     LocalisedGroup,
     Pose,
+    Reason,
     Refusal,
     Scaffold,
     VisibilityGraph,
 )
-
-NO_PLACE = "no-place"
-AMBIGUOUS = "ambiguous-place"
-"""Reason of a refusal that only knowledge from outside the group can lift."""
 
 
 @dataclass
@@ -98,9 +96,9 @@ class Settled:
     """A place after refinement: the group's poses and what they rest on, or why it was dropped."""
 
     done: FixedAerial | None
-    figures: dict[str, float]
     refusal: Refusal | None
-    support: float
+    figures: GroupFigures = field(default_factory=GroupFigures)
+    support: int = 0
     start: tuple[Pose, ...] = ()
     """Where the place was first thought to be."""
     focal: float = 1.0
@@ -158,10 +156,12 @@ def _refined(
         support = 0 if better is None else distinct_support(matches, better.inliers, camera.width / 100.0)
         if better is None or support < config.refine.least_support:
             figures = {"support": float(support), "round": float(turn)}
-            refusal = Refusal("place-not-confirmed", f"Only {support} matches agree with a view from there.", figures)
+            refusal = Refusal(
+                Reason.PLACE_NOT_CONFIRMED, f"Only {support} matches agree with a view from there.", figures
+            )
             agrees = np.zeros(len(matches), bool) if better is None else better.inliers
             seen = _shown(prepared, local, (better or solution).cams_from_world, matches, agrees, camera)
-            return Settled(None, figures, refusal, float(support), cross_view=seen)
+            return Settled(None, refusal, support=support, cross_view=seen)
         solution = better
         found = (solution, matches)
     assert found is not None
@@ -219,16 +219,15 @@ def _adjusted(
             not frames.focal_known,
         )
     if done is None:
-        gone = Refusal("nothing-left", "The aerial photos confirm too few of the matches.")
+        gone = Refusal(Reason.NOTHING_LEFT, "The aerial photos confirm too few of the matches.")
         seen = _shown(prepared, local, solution.cams_from_world, found, np.zeros(len(found), bool), camera)
-        return Settled(None, {}, gone, 0.0, cross_view=seen)
+        return Settled(None, gone, cross_view=seen)
     with frames.clock.step("halves compared"):
         halves = compare_halves(matches, local, camera, solution.world_from_local)
-    matched = len(np.unique(matches.frame))
-    figures = measure(done, matches, len(found), matched, local, prepared.ground, camera, halves)
+    figures = measure(done, matches, len(found), local, prepared.ground, camera, halves, config.verdict)
     focal, views = with_focal(camera, done.focal_scale), prepared.scaffold.views
     seen = shown_adjusted(found, solution.inliers, done, focal, local.frames, views, config.adjustment)
-    return Settled(done, figures, judge(figures, config.verdict), figures["support"], cross_view=seen)
+    return Settled(done, judge(figures, config.verdict), figures, figures.support, cross_view=seen)
 
 
 # --- one group ---------------------------------------------------------------------------------------------------
@@ -248,8 +247,8 @@ def _ambiguous(best: Settled, others: list[Settled], config: AnchorConfig) -> Re
             continue
         apart = float(np.linalg.norm(rigid.centres_in_world(other.done.cams_from_world).mean(axis=0) - centre))
         if apart > config.ladder.apart and other.support > config.ladder.ambiguous * best.support:
-            figures = {"apart": apart, "support": best.support, "other_support": other.support}
-            return Refusal(AMBIGUOUS, f"A place {apart:.0f} m away fits nearly as well.", figures)
+            figures = {"apart_m": apart, "support": best.support, "other_support": other.support}
+            return Refusal(Reason.AMBIGUOUS_PLACE, f"A place {apart:.0f} m away fits nearly as well.", figures)
     return None
 
 
@@ -281,7 +280,7 @@ def _try_places(
         doubt = _ambiguous(accepted, settled, config)
         return accepted if doubt is None else replace(accepted, refusal=doubt)
     if not settled:
-        return Settled(None, {}, Refusal(NO_PLACE, "No place of the scaffold looks like these frames."), 0.0)
+        return Settled(None, Refusal(Reason.NO_PLACE, "No place of the scaffold looks like these frames."))
     return max(settled, key=lambda s: s.support)
 
 
@@ -307,7 +306,7 @@ def _attempt(
     with frames.clock.step("shape of the group"):
         local = group_shape(frames, indices, config)
     if isinstance(local, Refusal):
-        return Settled(None, local.figures, local, 0.0), None
+        return Settled(None, local), None
     camera = with_focal(frames.camera, local.focal_scale)
     if not config.ablation.bridges:
         return _settle_on_photos(prepared, frames, local, near, camera, config), local
@@ -319,7 +318,9 @@ def _attempt(
         return _unaligned(places, config), local
     settled = _try_places(prepared, frames, local, places, camera, matcher, config)
     if near and not places:
-        settled = replace(settled, refusal=Refusal(NO_PLACE, "No place where these frames may stand looks like them."))
+        settled = replace(
+            settled, refusal=Refusal(Reason.NO_PLACE, "No place where these frames may stand looks like them.")
+        )
     if frames.focal_known or settled.done is None:
         return settled, local
     return _with_its_focal(prepared, frames, local, settled, matcher, config)
@@ -354,15 +355,14 @@ def _with_its_focal(
 def _unaligned(places: tuple[PlaceHypothesis, ...], config: AnchorConfig) -> Settled:
     """The ablation without metric alignment: the best place as it was found."""
     if not places or places[0].support < config.verdict.least_support:
-        return Settled(None, {}, Refusal(NO_PLACE, "No place of the scaffold looks like these frames."), 0.0)
+        return Settled(None, Refusal(Reason.NO_PLACE, "No place of the scaffold looks like these frames."))
     best = places[0]
     poses = best.solution.cams_from_world
     none, nothing = np.empty(0, np.int64), np.empty((0, 3))
     covariances = np.tile(np.eye(6) * 0.25, (len(poses), 1, 1))
     done = FixedAerial(poses, covariances, none, none, none, np.inf, np.inf, nothing, 1.0)
-    centres = rigid.centres_in_world(poses)
-    step = float(np.linalg.norm(np.diff(centres, axis=0), axis=1).mean()) if len(poses) > 1 else 0.0
-    return Settled(done, {"support": float(best.support), "step": step, "halves": 0.0}, None, float(best.support))
+    step_m = mean_step(rigid.centres_in_world(poses))
+    return Settled(done, None, GroupFigures(best.support, step_m=step_m, halves_m=0.0), best.support)
 
 
 def _settle_on_photos(
@@ -387,11 +387,11 @@ def _settle_on_photos(
     ]
     support = support_set(seeds, prepared.graph, config.paper.near, config.ablation.visibility_graph)
     if not len(support):
-        return Settled(None, {}, Refusal("no-seed", "No aerial photo could be verified with any frame."), 0.0)
+        return Settled(None, Refusal(Reason.NO_SEED, "No aerial photo could be verified with any frame."))
     matches = match_support(prepared.aerial, prepared.atlas, support, seen, matcher)
     solution = solve_group(sightings(matches, camera), local.cams_from_local, prepared.ground.up, config.refine.solve)
     if solution is None:
-        return Settled(None, {}, Refusal(NO_PLACE, "The matches agree with no place."), 0.0)
+        return Settled(None, Refusal(Reason.NO_PLACE, "The matches agree with no place."))
     return _adjusted(prepared, frames, local, solution, matches, camera, config)
 
 
@@ -407,11 +407,11 @@ def localise_group(
     if not config.ablation.ground_first:
         return _frame_by_frame(prepared, frames, group, near, matcher, config), 1.0
     attempts: list[Refusal] = []
-    figures: dict[str, float] = {}
+    figures = GroupFigures()
     seen: CrossView | None = None
     for indices, settings in rungs(frames, group, config):
         settled, local = _attempt(prepared, frames, indices, near, matcher, settings)
-        figures, seen = settled.figures or figures, settled.cross_view or seen
+        figures, seen = figures if settled.done is None else settled.figures, settled.cross_view or seen
         if local is not None and local.instead_of is not None and local.instead_of not in attempts:
             attempts.append(local.instead_of)
         if settled.refusal is None and settled.done is not None and local is not None:
@@ -420,8 +420,8 @@ def localise_group(
             scale = settled.focal * local.focal_scale * settled.done.focal_scale
             accepted = replace(group, frames=kept)
             return LocalisedGroup(accepted, poses, None, settled.figures, tuple(attempts), seen), scale
-        attempts.append(settled.refusal or Refusal(NO_PLACE, "No place was found."))
-        if attempts[-1].reason == AMBIGUOUS:  # more frames of the same would only hide the other place
+        attempts.append(settled.refusal or Refusal(Reason.NO_PLACE, "No place was found."))
+        if attempts[-1].reason is Reason.AMBIGUOUS_PLACE:  # more frames of the same would only hide the other place
             break
     last = attempts.pop()
     return LocalisedGroup(group, (), last, figures, tuple(attempts), seen), 1.0
@@ -438,14 +438,14 @@ def _frame_by_frame(
     """The ablation without ground-first reconstruction: every frame on its own, those accepted make the group."""
     poses: list[AnchorPose] = []
     refusals: list[Refusal] = []
-    figures: dict[str, float] = {}
+    figures = GroupFigures()
     for i in group.frames:
         settled, local = _attempt(prepared, frames, (i,), near, matcher, config)
         if settled.refusal is None and settled.done is not None and local is not None:
             poses += _anchor_poses(prepared, settled, local, (i,))
             figures = settled.figures
         else:
-            refusals.append(settled.refusal or Refusal(NO_PLACE, "No place was found."))
+            refusals.append(settled.refusal or Refusal(Reason.NO_PLACE, "No place was found."))
     refusal = None if poses else refusals[-1]
     return LocalisedGroup(group, tuple(poses), refusal, figures, tuple(refusals))
 
@@ -454,6 +454,6 @@ def _anchor_poses(
     prepared: PreparedScaffold, settled: Settled, local: LocalGroup, kept: tuple[int, ...]
 ) -> tuple[AnchorPose, ...]:
     assert settled.done is not None
-    covariances = honest_covariances(settled.done, settled.figures, prepared.surface.gsd)
+    covariances = honest_covariances(settled.done, settled.figures.halves_m, prepared.surface.gsd)
     slots = [local.frames.index(i) for i in kept]
     return tuple(AnchorPose(local.frames[k], settled.done.cams_from_world[k], covariances[k]) for k in slots)

@@ -82,7 +82,7 @@ def reckoned(walk: Walk, known: LocalisedGroup, wanted: AnchorGroup, config: Odo
     """
     middle = int(np.mean(wanted.frames))
     anchor = min(known.poses, key=lambda pose: abs(pose.frame - middle))
-    pace = known.figures["step"]
+    pace = known.figures.step_m
     centre = rigid.centre_in_world(walk.cams_from_start[middle])
     in_anchor = walk.cams_from_start[anchor.frame](centre[None]) * pace
     place = anchor.cam_from_world.inverse(in_anchor)[0]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
 from skyanchor.bridges.ground import Ground, height_above_ground
 from skyanchor.geometry import rigid, similarity
-from skyanchor.types import Bools, Camera, Floats, Pose, Refusal, Similarity
+from skyanchor.types import Bools, Camera, Floats, GroupFigures, Pose, Reason, Refusal, Similarity
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,9 @@ class VerdictConfig:
     """Largest standard deviation of a camera centre, metres."""
 
 
-def is_sure(figures: Mapping[str, float], config: VerdictConfig) -> bool:
+def is_sure(figures: GroupFigures, config: VerdictConfig) -> bool:
     """Whether an accepted group needs no other to bear it out: a look-alike front can fill half of its pictures."""
-    return figures.get("ratio", 1.0) >= config.sure_ratio
+    return not figures.ratio < config.sure_ratio  # nan where no matches were counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +134,7 @@ SHARED_PIXEL = 0.25
 """Error that all points of a stretch of surface share, in ground sample distances of its depth maps."""
 
 
-def honest_covariances(done: FixedAerial, figures: dict[str, float], gsd: float) -> Floats:
+def honest_covariances(done: FixedAerial, halves_m: float, gsd: float) -> Floats:
     """Covariances no smaller than what two halves of the evidence disagree by, plus what both halves share.
 
     Errors of the surface are shared by neighbouring matches, so counting matches flatters; each half is off by about
@@ -143,7 +142,7 @@ def honest_covariances(done: FixedAerial, figures: dict[str, float], gsd: float)
     moves both halves alike and is added.
     """
     formal = float(np.mean(centre_sigmas(done.covariances, done.cams_from_world)))
-    factor = max(1.0, (0.5 * figures.get("halves", 0.0) / max(formal, 1e-9)) ** 2)
+    factor = max(1.0, (0.5 * halves_m / max(formal, 1e-9)) ** 2)
     covariances = done.covariances * factor
     covariances[:, 3:, 3:] += (SHARED_PIXEL * gsd) ** 2 * np.eye(3)
     return np.asarray(covariances)
@@ -153,60 +152,67 @@ def measure(
     done: FixedAerial,
     matches: CrossMatches,
     total: int,
-    matched_frames: int,
-    local: LocalGroup | None,
+    local: LocalGroup,
     ground: Ground,
     camera: Camera,
     halves: Halves,
-) -> dict[str, float]:
+    config: VerdictConfig,
+) -> GroupFigures:
     """Every figure the verdict looks at; `matches` went into the adjustment, `total` were found."""
     agreeing = subset(matches, done.cross)
     per_frame = np.bincount(agreeing.frame, minlength=1)
     per_view = np.bincount(done.aerial_views, minlength=1)
     centres = rigid.centres_in_world(done.cams_from_world)
     tilt = [np.degrees(np.arccos(np.clip(-pose.rotation[1] @ ground.up, -1, 1))) for pose in done.cams_from_world]
-    bend, turn = (0.0, 0.0) if local is None else shape_deviation(done.cams_from_world, local)
-    return {
-        "support": float(distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0)),
-        "ratio": len(agreeing) / max(done.tried, 1) * len(matches) / max(total, 1),
-        "frame_share": float((per_frame >= 8).sum()) / max(matched_frames, 1),
-        "aerial_views": float((per_view >= 5).sum()),
-        "many_view_share": float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,
-        "spread": _spread(agreeing.xy, camera),
-        "reprojection": done.reprojection,
-        "aerial_reprojection": done.aerial_reprojection,
-        "tilt_deg": float(max(tilt)),
-        "height": float(np.median(np.nan_to_num(height_above_ground(ground, centres), nan=-1.0))),
-        "bend": bend,
-        "turn_deg": turn,
-        "halves": halves.metres,
-        "halves_deg": halves.degrees,
-        "halves_scale": halves.scale,
-        "sigma": float(centre_sigmas(done.covariances, done.cams_from_world).max()),
-        "step": float(np.linalg.norm(np.diff(centres, axis=0), axis=1).mean()) if len(centres) > 1 else 0.0,
-    }
+    bend, turn_deg = shape_deviation(done.cams_from_world, local)
+    return GroupFigures(
+        support=distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0),
+        ratio=len(agreeing) / max(done.tried, 1) * len(matches) / max(total, 1),
+        frame_share=float((per_frame >= config.least_frame_support).sum()) / max(len(np.unique(matches.frame)), 1),
+        aerial_views=int((per_view >= config.least_view_support).sum()),
+        many_view_share=float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,
+        spread=_spread(agreeing.xy, camera),
+        reprojection=done.reprojection,
+        aerial_reprojection=done.aerial_reprojection,
+        tilt_deg=float(max(tilt)),
+        height_m=float(np.median(np.nan_to_num(height_above_ground(ground, centres), nan=-1.0))),
+        bend=bend,
+        turn_deg=turn_deg,
+        halves_m=halves.metres,
+        halves_deg=halves.degrees,
+        halves_scale=halves.scale,
+        sigma_m=float(centre_sigmas(done.covariances, done.cams_from_world).max()),
+        step_m=mean_step(centres),
+    )
 
 
-def judge(figures: dict[str, float], config: VerdictConfig) -> Refusal | None:
+def mean_step(centres: Floats) -> float:
+    """Mean distance between consecutive ones of the centres (F, 3); 0 for a single one."""
+    return float(np.linalg.norm(np.diff(centres, axis=0), axis=1).mean()) if len(centres) > 1 else 0.0
+
+
+def judge(figures: GroupFigures, config: VerdictConfig) -> Refusal | None:
     """None to accept, else the first test that failed."""
     f = figures
-    tests = [
-        ("too-little-support", f["support"] >= config.least_support, "support"),
-        ("too-many-disagree", f["ratio"] >= config.least_ratio, "ratio"),
-        ("frames-without-support", f["frame_share"] >= config.least_frame_share, "frame_share"),
-        ("too-few-aerial-views", f["aerial_views"] >= config.least_views, "aerial_views"),
-        ("support-in-one-spot", f["spread"] >= config.least_spread, "spread"),
-        ("ground-reprojection", f["reprojection"] <= config.most_reprojection, "reprojection"),
-        ("aerial-reprojection", f["aerial_reprojection"] <= config.most_aerial_reprojection, "aerial_reprojection"),
-        ("camera-tilt", f["tilt_deg"] <= config.most_tilt_deg, "tilt_deg"),
-        ("camera-height", config.height[0] <= f["height"] <= config.height[1], "height"),
-        ("shape-bent", f["bend"] <= config.most_bend, "bend"),
-        ("shape-turned", f["turn_deg"] <= config.most_turn_deg, "turn_deg"),
-        ("halves-disagree", f["halves"] <= config.most_halves, "halves"),
-        ("scale-of-halves", f["halves_scale"] <= config.most_scale_halves, "halves_scale"),
-        ("too-uncertain", f["sigma"] <= config.most_sigma, "sigma"),
-    ]
+    lowest, highest = config.height
+    tests = (
+        (Reason.TOO_LITTLE_SUPPORT, f.support >= config.least_support, "support"),
+        (Reason.TOO_MANY_DISAGREE, f.ratio >= config.least_ratio, "ratio"),
+        (Reason.FRAMES_WITHOUT_SUPPORT, f.frame_share >= config.least_frame_share, "frame_share"),
+        (Reason.TOO_FEW_AERIAL_VIEWS, f.aerial_views >= config.least_views, "aerial_views"),
+        (Reason.SUPPORT_IN_ONE_SPOT, f.spread >= config.least_spread, "spread"),
+        (Reason.GROUND_REPROJECTION, f.reprojection <= config.most_reprojection, "reprojection"),
+        (Reason.AERIAL_REPROJECTION, f.aerial_reprojection <= config.most_aerial_reprojection, "aerial_reprojection"),
+        (Reason.CAMERA_TILT, f.tilt_deg <= config.most_tilt_deg, "tilt_deg"),
+        (Reason.CAMERA_HEIGHT, lowest <= f.height_m <= highest, "height_m"),
+        (Reason.SHAPE_BENT, f.bend <= config.most_bend, "bend"),
+        (Reason.SHAPE_TURNED, f.turn_deg <= config.most_turn_deg, "turn_deg"),
+        (Reason.HALVES_DISAGREE, f.halves_m <= config.most_halves, "halves_m"),
+        (Reason.SCALE_OF_HALVES, f.halves_scale <= config.most_scale_halves, "halves_scale"),
+        (Reason.TOO_UNCERTAIN, f.sigma_m <= config.most_sigma, "sigma_m"),
+    )
     for reason, passed, name in tests:
         if not passed:  # nan fails every comparison
-            return Refusal(reason, f"{name} is {f[name]:.3g}.", figures)
+            printed = asdict(figures)
+            return Refusal(reason, f"{name} is {printed[name]:.3g}.", printed)
     return None

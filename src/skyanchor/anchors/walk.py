@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import TypeAlias
 
@@ -15,7 +15,6 @@ from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.group import PreparedScaffold, localise_group, prepare
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
 from skyanchor.anchors.priors import Near, Prior, gps_priors, local_priors
-from skyanchor.anchors.shape.choice import NOT_FED_FORWARD
 from skyanchor.anchors.verdict import is_sure
 from skyanchor.bridges.ground import Ground
 from skyanchor.events import Listener, Note, Progress, silent
@@ -26,6 +25,7 @@ from skyanchor.types import (
     DepthMap,
     Floats,
     LocalisedGroup,
+    Reason,
     Refusal,
     Scaffold,
     Sequence,
@@ -101,7 +101,7 @@ def disagreeing(groups: list[LocalisedGroup], walk: Walk, config: OdometryConfig
             clash[j].add(i)
     dropped: list[int] = []
     while any(clash.values()):
-        worst = max(clash, key=lambda i: (len(clash[i]), -groups[i].figures["support"]))
+        worst = max(clash, key=lambda i: (len(clash[i]), -groups[i].figures.support))
         dropped.append(worst)
         for others in clash.values():
             others.discard(worst)
@@ -114,7 +114,7 @@ def _refused(group: LocalisedGroup, original: AnchorGroup, reason: Refusal) -> L
 
 
 def _off_the_walk(group: LocalisedGroup) -> Refusal:
-    return Refusal("off-the-walk", "The walk from other groups does not lead there.", group.figures)
+    return Refusal(Reason.OFF_THE_WALK, "The walk from other groups does not lead there.", asdict(group.figures))
 
 
 def neighbour_prior(
@@ -192,7 +192,7 @@ def localise_all(
 
 def _tell_shapes(groups: list[LocalisedGroup], listen: Listener) -> None:
     """Say for how many groups the feed-forward shape was not taken."""
-    count = sum(any(one.reason == NOT_FED_FORWARD for one in group.attempts) for group in groups)
+    count = sum(any(one.reason == Reason.FEED_FORWARD_REFUSED for one in group.attempts) for group in groups)
     if count:
         text = f"the feed-forward shape of {count} of {len(groups)} groups was not taken: their matches contradict it"
         listen(Note("anchors", text, warning=True))
@@ -275,8 +275,8 @@ def borne_out(
         return groups
     (only,) = accepted
     figures = groups[only].figures
-    text = f"Only {figures['ratio']:.0%} of the matches agree, and no other group bears the place out."
-    alone = _refused(groups[only], asked[only], Refusal("not-borne-out", text, figures))
+    text = f"Only {figures.ratio:.0%} of the matches agree, and no other group bears the place out."
+    alone = _refused(groups[only], asked[only], Refusal(Reason.NOT_BORNE_OUT, text, asdict(figures)))
     return [*groups[:only], alone, *groups[only + 1 :]]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import poselib
 
 from skyanchor.geometry import cameras
-from skyanchor.types import Bools, Camera, Floats, Pose, Refusal
+from skyanchor.types import Bools, Camera, Floats, Pose, Reason, Refusal
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def verify(
 ) -> TwoView | Refusal:
     """The relative pose and its inliers among correspondences (N, 2), or why there is none."""
     if len(xy_a) < max(5, config.least_inliers):
-        return Refusal("too-few-matches", f"{len(xy_a)} matches, {config.least_inliers} are needed.")
+        return Refusal(Reason.TOO_FEW_MATCHES, f"{len(xy_a)} matches, {config.least_inliers} are needed.")
     options = {
         "max_epipolar_error": config.threshold * sigma_px,
         "success_prob": config.confidence,
@@ -60,7 +60,7 @@ def verify(
     count, ratio = int(inliers.sum()), float(inliers.mean())
     if count < config.least_inliers or ratio < config.least_ratio:
         figures = {"inliers": float(count), "ratio": ratio}
-        return Refusal("no-common-geometry", f"{count} of {len(xy_a)} matches agree with one pose.", figures)
+        return Refusal(Reason.NO_COMMON_GEOMETRY, f"{count} of {len(xy_a)} matches agree with one pose.", figures)
     return TwoView(inliers, Pose(np.array(pose.R), np.array(pose.t)))
 
 

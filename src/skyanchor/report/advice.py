@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from skyanchor.types import Reason
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -24,62 +26,89 @@ _CALIBRATE = (
 _UP = "`skyanchor scaffold check` and its up and ground; give them if they are wrong"
 _GIVEN = "another `anchors.shape`, or depth maps made from these very photos"
 _STEPS = "sharper frames, a slower walk, smaller steps between frames"
+_MASKS = f"{_STEPS}; masks over what moves"
+_CAUGHT = "nothing: a look-alike was caught"
+_INCREMENTAL = "the incremental map, which is the default"
 
-GROUPS = MappingProxyType(
+ADVICE = MappingProxyType(
     {
-        "no-place": Advice("no place of the aerial model looks like these frames", _NEAR),
-        "no-seed": Advice(
+        Reason.NO_PLACE: Advice("no place of the aerial model looks like these frames", _NEAR),
+        Reason.NO_SEED: Advice(
             "no aerial photo could be matched with any of the frames", "the bridge views, which are the default"
         ),
-        "place-not-confirmed": Advice(
+        Reason.PLACE_NOT_CONFIRMED: Advice(
             "a view of the model rendered at the best place does not look like the frames", _NEAR
         ),
-        "nothing-left": Advice("the real aerial photos do not confirm what the rendered view suggested", _NEAR),
-        "ambiguous-place": Advice(
+        Reason.NOTHING_LEFT: Advice("the real aerial photos do not confirm what the rendered view suggested", _NEAR),
+        Reason.AMBIGUOUS_PLACE: Advice(
             "a second place fits nearly as well", f"{_NEAR} A longer walk also helps, other groups then decide"
         ),
-        "not-borne-out": Advice(
+        Reason.NOT_BORNE_OUT: Advice(
             "much of what matches disagrees, as at a look-alike place, and no other group confirms it",
             "a longer walk, so that there are more groups; `--near` or `--within`",
         ),
-        "off-the-walk": Advice("the group was put where the walk cannot have gone", "nothing: a look-alike was caught"),
-        "too-little-support": Advice("too few places in the frames agree with the aerial photos", _OTHER_FRAMES),
-        "too-many-disagree": Advice("most matches with the aerial photos contradict the pose", _OTHER_FRAMES),
-        "frames-without-support": Advice("some frames of the group see nothing of the aerial model", _OTHER_FRAMES),
-        "too-few-aerial-views": Advice(
+        Reason.OFF_THE_WALK: Advice("the group was put where the walk cannot have gone", _CAUGHT),
+        Reason.TOO_LITTLE_SUPPORT: Advice("too few places in the frames agree with the aerial photos", _OTHER_FRAMES),
+        Reason.TOO_MANY_DISAGREE: Advice("most matches with the aerial photos contradict the pose", _OTHER_FRAMES),
+        Reason.FRAMES_WITHOUT_SUPPORT: Advice(
+            "some frames of the group see nothing of the aerial model", _OTHER_FRAMES
+        ),
+        Reason.TOO_FEW_AERIAL_VIEWS: Advice(
             "fewer than four aerial photos confirm it", "more oblique photos of that street"
         ),
-        "support-in-one-spot": Advice("all agreement lies in one spot of the image", _OTHER_FRAMES),
-        "ground-reprojection": Advice("the frames do not fit together to a pixel", _CALIBRATE),
-        "aerial-reprojection": Advice(
+        Reason.SUPPORT_IN_ONE_SPOT: Advice("all agreement lies in one spot of the image", _OTHER_FRAMES),
+        Reason.GROUND_REPROJECTION: Advice("the frames do not fit together to a pixel", _CALIBRATE),
+        Reason.AERIAL_REPROJECTION: Advice(
             "the aerial photos do not fit the group to a pixel",
             "the aerial model's own reprojection error, `skyanchor scaffold check`",
         ),
-        "camera-tilt": Advice("the cameras would lie on their side", _UP),
-        "camera-height": Advice(
+        Reason.CAMERA_TILT: Advice("the cameras would lie on their side", _UP),
+        Reason.CAMERA_HEIGHT: Advice(
             "the cameras would stand below the ground or high above it", f"{_UP}. Else {_CALIBRATE}"
         ),
-        "shape-bent": Advice("the pose bends the path that the frames have among themselves", _CALIBRATE),
-        "shape-turned": Advice("the pose turns the frames against each other", _CALIBRATE),
-        "halves-disagree": Advice("two halves of the evidence give different places", _CALIBRATE),
-        "scale-of-halves": Advice("two halves of the evidence give different scales", _CALIBRATE),
-        "too-uncertain": Advice("the standard deviation is above the limit", _OTHER_FRAMES),
-        "no-ground-matches": Advice("no two frames of the group match each other", _STEPS),
-        "contradicts-matches": Advice("the shape that was given for the group does not fit its matches", _GIVEN),
-        "not-reconstructed": Advice("the feed-forward reconstruction has no pose or depth for some frames", _GIVEN),
-        "feed-forward-refused": Advice(
+        Reason.SHAPE_BENT: Advice("the pose bends the path that the frames have among themselves", _CALIBRATE),
+        Reason.SHAPE_TURNED: Advice("the pose turns the frames against each other", _CALIBRATE),
+        Reason.HALVES_DISAGREE: Advice("two halves of the evidence give different places", _CALIBRATE),
+        Reason.SCALE_OF_HALVES: Advice("two halves of the evidence give different scales", _CALIBRATE),
+        Reason.TOO_UNCERTAIN: Advice("the standard deviation is above the limit", _OTHER_FRAMES),
+        Reason.NO_GROUND_MATCHES: Advice("no two frames of the group match each other", _STEPS),
+        Reason.CONTRADICTS_MATCHES: Advice("the shape that was given for the group does not fit its matches", _GIVEN),
+        Reason.NOT_RECONSTRUCTED: Advice(
+            "the feed-forward reconstruction has no pose or depth for some frames", _GIVEN
+        ),
+        Reason.FEED_FORWARD_REFUSED: Advice(
             "the shape of the feed-forward reconstruction does not fit the group's matches", _GIVEN
         ),
-        "group-falls-apart": Advice("the frames of the group do not hang together", _STEPS),
-        "stands-still": Advice(
+        Reason.GROUP_FALLS_APART: Advice("the frames of the group do not hang together", _STEPS),
+        Reason.STANDS_STILL: Advice(
             "the frames were taken from one place, which tells no distances", "frames from a walk, not a turn"
         ),
-        "too-few-ground-points": Advice("too few points hold the frames of the group together", _STEPS),
+        Reason.TOO_FEW_GROUND_POINTS: Advice("too few points hold the frames of the group together", _STEPS),
+        Reason.NO_ANCHORS: Advice("no group was accepted, so nothing ties the frame to the aerial model", _NEAR),
+        Reason.NO_START: Advice("the map of its submap did not start", _STEPS),
+        Reason.NOT_REACHED: Advice("the map did not grow as far as this frame", _STEPS),
+        Reason.NO_OVERLAP: Advice("the frame has nothing in common with the map", _STEPS),
+        Reason.TOO_FEW_POINTS: Advice("too little of the map is seen", _MASKS),
+        Reason.TOO_FEW_INLIERS: Advice("too few points of the map agree with one pose", _MASKS),
+        Reason.POOR_COVERAGE: Advice("the map is seen in one corner of the frame only", _MASKS),
+        Reason.IMPOSSIBLE_MOTION: Advice(
+            "the pose would jump farther than the walk's pace allows", "is there a cut in the video? split it there"
+        ),
+        Reason.STRAY_ANCHOR: Advice("its anchor contradicts its own group", "nothing: it was caught"),
+        Reason.CONTRADICTS_TRAJECTORY: Advice("the group contradicts the walk between the others", _CAUGHT),
+        Reason.TOO_FEW_ANCHORS: Advice("too few anchors hold the feed-forward reconstruction", _INCREMENTAL),
+        Reason.DEGENERATE_ANCHORS: Advice("all anchors are in one place, which tells no scale", _INCREMENTAL),
+        Reason.CONTRADICTS_ANCHORS: Advice("the feed-forward reconstruction does not fit its anchors", _INCREMENTAL),
+        Reason.TOO_FEW_MATCHES: Advice("two photos have too few matches", _STEPS),
+        Reason.NO_COMMON_GEOMETRY: Advice("the matches of two photos agree with no pose between them", _STEPS),
+        Reason.NO_COMMON_FRAME: Advice(
+            "no similarity makes the splats fit the aerial photos", "the splats that were trained on these photos"
+        ),
     }
 )
-"""Reasons of refused anchor groups."""
+"""What every reason means; those of anchor groups first, then those of frames, pairs of photos and splats."""
 
 
-def explained(reason: str) -> Advice:
-    """The advice on a reason; empty words for one that is not known."""
-    return GROUPS.get(reason, Advice("", ""))
+def explained(reason: Reason) -> Advice:
+    """The advice on a reason."""
+    return ADVICE[reason]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -194,7 +194,7 @@ def group_row(group: LocalisedGroup, inputs: ReportInputs) -> GroupRow:
         poses = [frame.cam_from_world for frame in inside if frame.cam_from_world is not None]
     xy = axes @ rigid.centres_in_world(poses).mean(axis=0) if poses else np.full(2, np.nan)
     refusal = group.refusal
-    advice = explained("" if refusal is None else refusal.reason)
+    advice = None if refusal is None else explained(refusal.reason)
     return GroupRow(
         index=group.group.index,
         first_frame=group.group.frames[0],
@@ -204,12 +204,19 @@ def group_row(group: LocalisedGroup, inputs: ReportInputs) -> GroupRow:
         detail="" if refusal is None else refusal.detail,
         x=float(xy[0]),
         y=float(xy[1]),
-        figures=dict(group.figures),
+        figures=_printed(group),
         attempts=tuple(f"{attempt.reason.replace('-', ' ')}: {attempt.detail}" for attempt in group.attempts),
-        meaning=advice.meaning,
-        remedy=advice.remedy,
+        meaning="" if advice is None else advice.meaning,
+        remedy="" if advice is None else advice.remedy,
         left_out=inputs.left_out.get(group.group.index, ""),
     )
+
+
+def _printed(group: LocalisedGroup) -> dict[str, float]:
+    """What was measured at the group's place, else what its refusal tells."""
+    if group.figures.support == 0 and group.refusal is not None:
+        return dict(group.refusal.figures)
+    return {name: value for name, value in asdict(group.figures).items() if not np.isnan(value)}
 
 
 # --- pictures and scene -------------------------------------------------------------------------------------------

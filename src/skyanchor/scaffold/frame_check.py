@@ -24,7 +24,7 @@ from skyanchor.photos import PhotoCache
 from skyanchor.scaffold import frame_registration, georeference
 from skyanchor.scaffold.frame_registration import RegistrationConfig
 from skyanchor.scaffold.training import scene_extent
-from skyanchor.types import Floats, Refusal, Scaffold, Similarity, View
+from skyanchor.types import Floats, Reason, Refusal, Scaffold, Similarity, View
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
@@ -136,7 +136,7 @@ def fix_frame(
             return FrameFix(refined.inverse, guess.source, before, after)
         best = max(best, after, key=lambda one: one.correlation)
     return Refusal(
-        "no-common-frame",
+        Reason.NO_COMMON_FRAME,
         f"no similarity makes the splats fit the aerial photos; the best reached correlation {best.correlation:.2f}",
         {"correlation": best.correlation, "elsewhere": best.elsewhere, "psnr": best.psnr},
     )

@@ -24,6 +24,7 @@ from skyanchor.types import (
     Floats,
     Pose,
     PosedFrame,
+    Reason,
     Refusal,
     Support,
     Tracks,
@@ -170,7 +171,7 @@ def trajectory_of(
         elif frame in resected:
             frames.append(_resected(frame, resected[frame], sigma))
         else:
-            why = refused.get(frame) or Refusal("not-reached", "The map did not reach this frame.")
+            why = refused.get(frame) or Refusal(Reason.NOT_REACHED, "The map did not reach this frame.")
             frames.append(PosedFrame(frame, Support.MISSING, None, 0, float("nan"), why))
     xy = tr.look(table, whole.local.poses, whole.local.camera, whole.local.xy).xy if len(points) else np.empty((0, 2))
     colors = _colors(whole, table, xy)

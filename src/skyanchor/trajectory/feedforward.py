@@ -25,7 +25,7 @@ from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
 from skyanchor.trajectory.planning import accepted_anchors, joined_submaps, submap_anchors
 from skyanchor.trajectory.pseudo import PseudoConfig, PseudoMatches, PseudoSource, pseudo_matches
 from skyanchor.trajectory.recover import nothing_posed
-from skyanchor.types import AnchorPose, Anchors, Bytes, Pose, Refusal, Sequence, Similarity, Submap, Trajectory
+from skyanchor.types import AnchorPose, Anchors, Bytes, Pose, Reason, Refusal, Sequence, Similarity, Submap, Trajectory
 
 WIDENINGS = (4.0, 1.0)
 """Tolerances of the tracks in successive adjustments, over the final one: drift first, then noise."""
@@ -162,7 +162,7 @@ def lay_all(
                 else:
                     refused |= dict.fromkeys(inside, found)
     posed = {frame for one in laid for frame in one.poses}
-    absent = Refusal("not-reconstructed", "The feed-forward reconstruction has no pose or depth for this frame.")
+    absent = Refusal(Reason.NOT_RECONSTRUCTED, "The feed-forward reconstruction has no pose or depth for this frame.")
     missing = {f.index: refused.get(f.index, absent) for f in sequence.frames if f.index not in posed}
     return tuple(laid), missing
 
@@ -173,10 +173,10 @@ def lay(
     """Free poses in the world by the similarity of the anchors, the gap spread; or why there is no such similarity."""
     common = sorted(anchors)
     if len(common) < config.least_anchors:
-        return Refusal("too-few-anchors", f"{len(common)} anchors, {config.least_anchors} are needed.")
+        return Refusal(Reason.TOO_FEW_ANCHORS, f"{len(common)} anchors, {config.least_anchors} are needed.")
     in_free, in_world = [free[f] for f in common], [anchors[f] for f in common]
     if min(_extent(in_free), _extent(in_world)) < LEAST_EXTENT:
-        return Refusal("degenerate-anchors", "All anchors are in one place, which determines no scale.")
+        return Refusal(Reason.DEGENERATE_ANCHORS, "All anchors are in one place, which determines no scale.")
     world_from_free = similarity.align_cameras(in_free, in_world)
     poses = {f: similarity.transform_camera(world_from_free, pose) for f, pose in free.items()}
     gap = rigid.centres_in_world([poses[f] for f in common]) - rigid.centres_in_world(in_world)
@@ -186,7 +186,7 @@ def lay(
     if residual > config.most_residual * max(float(path), 1e-9):
         figures = {"residual_m": residual, "path_m": float(path)}
         detail = f"After alignment the anchors are {residual:.2f} m off over a path of {path:.0f} m."
-        return Refusal("contradicts-anchors", detail, figures)
+        return Refusal(Reason.CONTRADICTS_ANCHORS, detail, figures)
     edges = [
         Edge(i, j, poses[i] @ poses[j].inverse)
         for step in (1, 2)

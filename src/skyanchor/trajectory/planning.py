@@ -11,7 +11,7 @@ import numpy as np
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import TrajectoryConfig
 from skyanchor.trajectory.submap import SubmapJob, anchor_segments
-from skyanchor.types import AnchorPose, Anchors, Refusal, Sequence, Submap
+from skyanchor.types import AnchorPose, Anchors, Reason, Refusal, Sequence, Submap
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _why(wrong: int, other: int, closure: Closure) -> Refusal:
         f" {closure.gap_deg:.1f} deg after {closure.path_m:.0f} m, {closure.sigmas:.0f} times the expected drift."
     )
     figures = {"gap_m": closure.gap_m, "gap_deg": closure.gap_deg, "path_m": closure.path_m, "sigmas": closure.sigmas}
-    return Refusal("contradicts-trajectory", detail, figures)
+    return Refusal(Reason.CONTRADICTS_TRAJECTORY, detail, figures)
 
 
 def same_job(a: SubmapJob, b: SubmapJob) -> bool:

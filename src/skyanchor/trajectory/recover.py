@@ -23,6 +23,7 @@ from skyanchor.types import (
     Anchors,
     Camera,
     PosedFrame,
+    Reason,
     Refusal,
     Scaffold,
     Sequence,
@@ -149,7 +150,7 @@ def _consistent(
 def nothing_posed(sequence: Sequence, camera: Camera, results: tuple[SubmapResult, ...]) -> Trajectory:
     """A trajectory in which every frame is missing, with its reason."""
     reasons = {r.frame: r.refusal for result in results for r in result.refusals}
-    none = Refusal("no-anchors", "No anchor group was accepted, so nothing ties this frame to the scaffold.")
+    none = Refusal(Reason.NO_ANCHORS, "No anchor group was accepted, so nothing ties this frame to the scaffold.")
     frames = tuple(
         PosedFrame(f.index, Support.MISSING, None, 0, float("nan"), reasons.get(f.index, none)) for f in sequence.frames
     )

@@ -13,7 +13,7 @@ from skyanchor.matching.verify import posed, undistorted_pixels
 from skyanchor.sfm.tracks import GRID, cells
 from skyanchor.trajectory.config import RegisterConfig
 from skyanchor.trajectory.localmap import LocalMap, strongest
-from skyanchor.types import Camera, Floats, Ints, Pose, Refusal
+from skyanchor.types import Camera, Floats, Ints, Pose, Reason, Refusal
 
 CELL_LIMIT = 8
 """Matches of one grid cell that count when references are ranked."""
@@ -80,7 +80,7 @@ def correspondences(
 def locate(xy: Floats, points: Floats, camera: Camera, sigma_px: float, config: RegisterConfig) -> Located | Refusal:
     """PnP-RANSAC and a one-frame adjustment on its inliers; refused for few inliers or a small part of the image."""
     if len(xy) < config.least_inliers:
-        return Refusal("too-few-points", f"{len(xy)} keypoints meet the map, {config.least_inliers} are needed.")
+        return Refusal(Reason.TOO_FEW_POINTS, f"{len(xy)} keypoints meet the map, {config.least_inliers} are needed.")
     flat = cameras.undistorted(camera)
     pixels, limit = undistorted_pixels(camera, xy), config.pnp_threshold * sigma_px
     options = {
@@ -108,10 +108,10 @@ def _judged(
     count, spread = int(inliers.sum()), len(np.unique(cells(xy[inliers.astype(bool)], camera)))
     figures = {"inliers": float(count), "correspondences": float(len(xy)), "cells": float(spread)}
     if count < config.least_inliers or count < config.least_ratio * len(xy):
-        return Refusal("too-few-inliers", f"{count} of {len(xy)} points agree with one pose.", figures)
+        return Refusal(Reason.TOO_FEW_INLIERS, f"{count} of {len(xy)} points agree with one pose.", figures)
     if spread < config.least_cells:
         detail = f"{count} inliers lie in {spread} of {GRID * GRID} image cells."
-        return Refusal("poor-coverage", detail, figures)
+        return Refusal(Reason.POOR_COVERAGE, detail, figures)
     chosen = inliers.astype(bool)
     covariance = pose_covariance(seen[chosen], residual[chosen], cameras.focal_px(camera))
     return Located(pose, count, len(xy), spread, covariance)
@@ -131,7 +131,7 @@ def pose_covariance(seen: Floats, residual: Floats, focal: float) -> Floats:
 def register(local: LocalMap, frame: int, references: list[int], config: RegisterConfig) -> Located | Refusal:
     """The frame's pose through the given references, or why it has none."""
     if not references:
-        return Refusal("no-overlap", "No keyframe of the map shares enough points with this frame.")
+        return Refusal(Reason.NO_OVERLAP, "No keyframe of the map shares enough points with this frame.")
     keypoints, points = correspondences(local, frame, references, config.depth_filter_m)
     features = local.finder.features(frame)
     with local.finder.clock.step("pnp"):
@@ -153,4 +153,4 @@ def _motion_gate(local: LocalMap, frame: int, pose: Pose, config: RegisterConfig
     if step <= allowed:
         return None
     detail = f"{step:.2f} m from frame {nearest}, more than the {allowed:.2f} m that its neighbours' motion allows."
-    return Refusal("impossible-motion", detail, {"step_m": step, "allowed_m": allowed})
+    return Refusal(Reason.IMPOSSIBLE_MOTION, detail, {"step_m": step, "allowed_m": allowed})

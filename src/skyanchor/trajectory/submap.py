@@ -18,7 +18,7 @@ from skyanchor.trajectory.keyframes import choose_keyframes
 from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
 from skyanchor.trajectory.source import FeatureSource
-from skyanchor.types import AnchorPose, Camera, Floats, Ints, Pose, Refusal, Submap
+from skyanchor.types import AnchorPose, Camera, Floats, Ints, Pose, Reason, Refusal, Submap
 
 SEGMENT_GAP = 8
 """Anchors farther apart than this many frames belong to different ends."""
@@ -214,7 +214,9 @@ def _drop_strays(state: _State, segment: tuple[int, ...]) -> tuple[int, ...]:
         state.local.poses.pop(frame)
         state.constant.discard(frame)
         state.dropped.append(frame)
-        state.pending[frame] = Refusal("stray-anchor", "Its anchor contradicts its own group and nothing else fits.")
+        state.pending[frame] = Refusal(
+            Reason.STRAY_ANCHOR, "Its anchor contradicts its own group and nothing else fits."
+        )
     return tuple(f for f in segment if f not in strays)
 
 
@@ -263,7 +265,7 @@ def _seed_without_anchors(state: _State, keyframes: list[int]) -> bool:
 
 def _refuse_all(state: _State, keyframes: list[int]) -> None:
     detail = "No anchor group of this submap has enough parallax to start a map from."
-    state.pending |= {f: Refusal("no-start", detail) for f in keyframes}
+    state.pending |= {f: Refusal(Reason.NO_START, detail) for f in keyframes}
 
 
 # --- growth -----------------------------------------------------------------------------------------------------
@@ -333,7 +335,7 @@ def _accept(state: _State, frame: int, found: Located) -> None:
 def _attempt(state: _State, frame: int) -> Located | Refusal:
     """The frame's pose with the usual references, and with more of them when that fails."""
     config, aware = state.config.register, state.config.ablation.aware_of_points
-    found: Located | Refusal = Refusal("no-overlap", "The map is empty.")
+    found: Located | Refusal = Refusal(Reason.NO_OVERLAP, "The map is empty.")
     for window, count in ((config.window, config.references), (2 * config.window, config.retry_references)):
         candidates = state.local.nearest(frame, window)
         references = choose_references(state.local, frame, candidates, count, config, aware)

@@ -11,10 +11,7 @@ from skyanchor.anchors.shape.free import depth_of_free, shape_from_free
 from skyanchor.anchors.shape.incremental import LocalGroup, PairMatcher, reconstruct_local, single_frame
 from skyanchor.feedforward import Incremental
 from skyanchor.matching import Features
-from skyanchor.types import Camera, Ints, Refusal
-
-NOT_FED_FORWARD = "feed-forward-refused"
-"""Reason that the feed-forward shape of a group was not taken."""
+from skyanchor.types import Camera, Ints, Reason, Refusal
 
 
 @dataclass
@@ -55,7 +52,7 @@ def _instead_of(local: LocalGroup | Refusal, config: AnchorConfig) -> Refusal | 
     """Why the feed-forward poses were not taken, where that is so."""
     if isinstance(local, LocalGroup) or isinstance(config.shape, Incremental):
         return local.instead_of if isinstance(local, LocalGroup) else None
-    return Refusal(NOT_FED_FORWARD, local.detail, local.figures)
+    return Refusal(Reason.FEED_FORWARD_REFUSED, local.detail, local.figures)
 
 
 def moving_shape(
@@ -76,7 +73,7 @@ def moving_shape(
     alone = reconstruct_local(indices, features, camera, matcher, config.local)
     text = f"The feed-forward shape is not taken: {found.detail}"
     if isinstance(alone, LocalGroup):
-        return replace(alone, instead_of=Refusal(NOT_FED_FORWARD, text, found.figures))
+        return replace(alone, instead_of=Refusal(Reason.FEED_FORWARD_REFUSED, text, found.figures))
     figures = {**alone.figures, **{f"feed_forward_{name}": value for name, value in found.figures.items()}}
     return Refusal(alone.reason, f"{alone.detail} {text}", figures)
 

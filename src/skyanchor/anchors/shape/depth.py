@@ -30,7 +30,7 @@ from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features
 from skyanchor.sequence.depth_files import find_depth, read_depth
 from skyanchor.sfm import bundle as ba
-from skyanchor.types import Camera, Floats, Floats32, Refusal
+from skyanchor.types import Camera, Floats, Floats32, Reason, Refusal
 
 DepthAt: TypeAlias = Callable[[int, Floats], Floats]
 """Depth of a frame of the group at pixels (N, 2), units of its own; nan where there is none."""
@@ -102,7 +102,7 @@ def _place_all(bundle: ba.Bundle, depth: Floats, camera: Camera, sigma_px: float
         best = max(tried, key=lambda c: tried[c][1])
         if tried[best][1] < LEAST_SEEN:
             count = len(known) - len(missing)
-            return Refusal("group-falls-apart", f"Depth holds only {count} of {len(known)} frames together.")
+            return Refusal(Reason.GROUP_FALLS_APART, f"Depth holds only {count} of {len(known)} frames together.")
         poses = list(bundle.cams_from_world)
         poses[best] = tried[best][0]
         bundle = replace(bundle, cams_from_world=tuple(poses))
@@ -147,12 +147,12 @@ def _finished(frames: tuple[int, ...], placed: ba.Bundle, config: LocalConfig) -
     error = float(np.median(ba.residual_lengths(bundle)))
     if error > config.most_reprojection:
         figures = {"reprojection": error, "points": float(len(bundle.points))}
-        return Refusal("ground-reprojection", f"Median reprojection of the group is {error:.1f} sigma.", figures)
+        return Refusal(Reason.GROUND_REPROJECTION, f"Median reprojection of the group is {error:.1f} sigma.", figures)
     centres = rigid.centres_in_world(bundle.cams_from_world)
     step = float(np.linalg.norm(np.diff(centres, axis=0), axis=1).mean())
     reach = float(np.median(np.linalg.norm(bundle.points - centres.mean(axis=0), axis=1)))
     if step < LEAST_STEP * reach:
-        return Refusal("stands-still", "The frames were taken from one place.", {"step": step / reach})
+        return Refusal(Reason.STANDS_STILL, "The frames were taken from one place.", {"step": step / reach})
     angle = float(np.degrees(np.median(ba.ray_angles(bundle))))
     free = replace(bundle, constant=np.zeros(len(frames), bool), prior=None, prior_information=None)
     unit = unit_step(free)

@@ -30,7 +30,7 @@ from skyanchor.feedforward import FreeFrame, FreeFrames
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features
 from skyanchor.sfm import bundle as ba
-from skyanchor.types import Camera, Floats32, Pose, Refusal
+from skyanchor.types import Camera, Floats32, Pose, Reason, Refusal
 
 WIDENINGS = (8.0, 3.0)
 """Tolerances of the first adjustments over the final one: a network's poses are degrees off."""
@@ -52,10 +52,10 @@ def shape_from_free(
         return not_reconstructed(frames, free)
     poses = with_intrinsics(tuple(held[frame] for frame in frames), free.camera, camera)
     if not all(np.isfinite(pose.rotation).all() and np.isfinite(pose.translation).all() for pose in poses):
-        return Refusal("not-reconstructed", "The feed-forward reconstruction has poses that are no numbers.")
+        return Refusal(Reason.NOT_RECONSTRUCTED, "The feed-forward reconstruction has poses that are no numbers.")
     pairs = match_group(features, camera, matcher, config)
     if not pairs:
-        return Refusal("no-ground-matches", "No two frames of the group could be matched with each other.")
+        return Refusal(Reason.NO_GROUND_MATCHES, "No two frames of the group could be matched with each other.")
     start = unit_step(tracked(features, camera, pairs, poses))
     drawn = _drawn_in(start, config)
     found = finished(frames, drawn, config) if isinstance(drawn, ba.Bundle) else drawn
@@ -66,7 +66,7 @@ def not_reconstructed(frames: tuple[int, ...], free: FreeFrames) -> Refusal:
     """The refusal of a group that the feed-forward reconstruction does not hold as a whole."""
     count = len({one.frame for one in free.frames} & set(frames))
     text = f"The feed-forward reconstruction has {count} of {len(frames)} frames."
-    return Refusal("not-reconstructed", text, {"reconstructed": float(count), "frames": float(len(frames))})
+    return Refusal(Reason.NOT_RECONSTRUCTED, text, {"reconstructed": float(count), "frames": float(len(frames))})
 
 
 def with_intrinsics(poses: tuple[Pose, ...], made_with: Camera | None, camera: Camera) -> tuple[Pose, ...]:
@@ -109,7 +109,7 @@ def _confirmed(found: LocalGroup, start: ba.Bundle, config: LocalConfig) -> Loca
     figures = {"reprojection": found.reprojection, "worst_frame": off, "least_seen": float(seen.min())}
     if seen.min() < LEAST_SEEN:
         text = f"Frame {found.frames[int(seen.argmin())]} sees only {seen.min()} points of the others."
-        return Refusal("group-falls-apart", text, figures)
+        return Refusal(Reason.GROUP_FALLS_APART, text, figures)
     return contradiction(off, figures, config) or found
 
 

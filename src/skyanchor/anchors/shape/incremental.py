@@ -16,7 +16,7 @@ from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, VerifyConfig, verify
 from skyanchor.matching.verify import posed
 from skyanchor.sfm import bundle as ba
-from skyanchor.types import Camera, Floats, Ints, Pose, Refusal
+from skyanchor.types import Camera, Floats, Ints, Pose, Reason, Refusal
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def reconstruct_local(
     """The group's shape from ground-ground matches, or why there is none; `camera` is PINHOLE."""
     pairs = match_group(features, camera, matcher, config)
     if not pairs:
-        return Refusal("no-ground-matches", "No two frames of the group could be matched with each other.")
+        return Refusal(Reason.NO_GROUND_MATCHES, "No two frames of the group could be matched with each other.")
     strength = {key: _pair_strength(held, features[key[0]], features[key[1]], camera) for key, held in pairs.items()}
     first, second = max(strength, key=lambda key: strength[key])
     poses = [rigid.identity() for _ in frames]
@@ -222,7 +222,9 @@ def reconstruct_local(
     grown = _grow(start, registered, camera, features[0].sigma_px, config)
     if len(registered) < len(frames):
         figures = {"registered": float(len(registered)), "frames": float(len(frames))}
-        return Refusal("group-falls-apart", f"Only {len(registered)} of {len(frames)} frames hang together.", figures)
+        return Refusal(
+            Reason.GROUP_FALLS_APART, f"Only {len(registered)} of {len(frames)} frames hang together.", figures
+        )
     return finished(frames, grown, config, refine_focal)
 
 
@@ -241,7 +243,7 @@ def finished(
     error, angle = float(np.median(lengths)), float(np.degrees(np.median(ba.ray_angles(whole))))
     figures = {"reprojection": error, "parallax_deg": angle, "points": float(len(whole.points))}
     if error > config.most_reprojection:
-        return Refusal("ground-reprojection", f"Median reprojection of the group is {error:.1f} sigma.", figures)
+        return Refusal(Reason.GROUND_REPROJECTION, f"Median reprojection of the group is {error:.1f} sigma.", figures)
     unit = unit_step(whole)
     scale = float(whole.calibrations[0, 0] / before)
     return LocalGroup(frames, unit.cams_from_world, unit, error, angle, scale)
@@ -268,13 +270,13 @@ def contradiction(off: float, figures: dict[str, float], config: LocalConfig) ->
     if off <= config.outlier:
         return None
     text = f"In one frame half of the matches are {off:.1f} sigma or more from where the poses put them."
-    return Refusal("contradicts-matches", text, figures)
+    return Refusal(Reason.CONTRADICTS_MATCHES, text, figures)
 
 
 def too_few(points: int) -> Refusal:
     """The refusal of a group that too few points hold together."""
     text = f"{points} points hold the group together."
-    return Refusal("too-few-ground-points", text, {"points": float(points)})
+    return Refusal(Reason.TOO_FEW_GROUND_POINTS, text, {"points": float(points)})
 
 
 def single_frame(frame: int, camera: Camera) -> LocalGroup:
