@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from skyanchor.bridges import surface_kernels as kernels
+from skyanchor.errors import SkyAnchorError
+from skyanchor.events import Listener, Progress, silent
 from skyanchor.geometry import cameras
 from skyanchor.types import Camera, DepthMap, Floats, Floats32, Ints, Pose
+
+STAGE = "scaffold"
+READERS = 4
+"""Threads that read depth maps ahead of their use."""
+SLOT_BYTES = 512 << 20
+"""Depth and weight of maps that are kept for their neighbours, bytes, unless one map's neighbours need more."""
+
+
+class DepthMaps(Protocol):
+    """Depth maps by index, held in memory or read when asked for, from several threads at once."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, index: int, /) -> DepthMap:
+        """One of them."""
 
 
 @dataclass(frozen=True)
@@ -72,22 +94,154 @@ def intrinsics(camera: Camera) -> Floats:
     return np.array([k[0, 0], k[1, 1], k[0, 2], k[1, 2]])
 
 
-def ground_sample_distance(maps: tuple[DepthMap, ...]) -> float:
-    """Median over the maps of median depth over focal length, metres per pixel of the maps."""
-    held = [float(np.median(m.depth[m.depth > 0])) / cameras.focal_px(m.camera) for m in maps if (m.depth > 0).any()]
+# --- fusion -------------------------------------------------------------------------------------------------------
+
+
+def fuse_surface(maps: DepthMaps, up: Floats, config: SurfaceConfig, listen: Listener = silent) -> Surface:
+    """The surface that the depth maps agree on; every map is read twice, and few are in memory at a time."""
+    glances = _glances(maps, listen)
+    gsd = _ground_sample_distance(glances)
+    voxels = _Voxels(config.voxel * gsd)
+    for i, fused in enumerate(_fused_maps(maps, glances, config)):
+        voxels.add(*fused, config.least_weight)
+        listen(Progress(STAGE, "surface fused", i + 1, len(maps)))
+    points, normals = voxels.means(voxels.ordered())
+    for i in range(config.smoothing):
+        points, normals = _smoothed(points, normals, config.voxel * gsd)
+        listen(Progress(STAGE, "surface smoothed", i + 1, config.smoothing))
+    return indexed(points, normals, config.voxel * gsd, gsd, up, config.cell)
+
+
+@dataclass(frozen=True, eq=False)
+class _Glance:
+    """What must be known of every map before the first is fused."""
+
+    camera: Camera
+    cam_from_world: Pose
+    sample_m: float
+    """Median depth over focal length, metres per pixel; nan for a map without depth."""
+    looked_at: Floats
+    """(3,), the point at the median depth in the middle of the photo."""
+
+
+def _glances(maps: DepthMaps, listen: Listener) -> tuple[_Glance, ...]:
+    seen: list[_Glance] = []
+    with ThreadPoolExecutor(READERS) as readers:
+        for one in readers.map(lambda i: _glance(maps[i]), range(len(maps))):
+            seen.append(one)
+            listen(Progress(STAGE, "depth maps looked at", len(seen), len(maps)))
+    return tuple(seen)
+
+
+def _glance(depth_map: DepthMap) -> _Glance:
+    seen = depth_map.depth[depth_map.depth > 0]
+    z = float(np.median(seen)) if seen.size else 1.0
+    sample = z / cameras.focal_px(depth_map.camera) if seen.size else float("nan")
+    middle = np.array([[depth_map.camera.width / 2.0, depth_map.camera.height / 2.0]])
+    place = depth_map.cam_from_world.inverse(cameras.unproject(depth_map.camera, middle) * z)[0]
+    return _Glance(depth_map.camera, depth_map.cam_from_world, sample, place)
+
+
+def _ground_sample_distance(glances: tuple[_Glance, ...]) -> float:
+    """Median over the maps with depth, metres per pixel of the maps."""
+    held = [one.sample_m for one in glances if np.isfinite(one.sample_m)]
+    if not held:
+        raise SkyAnchorError("No aerial photo has any depth. Look at the poses with `skyanchor scaffold check`.")
     return float(np.median(held))
 
 
-def _median_point(depth_map: DepthMap) -> Floats:
-    seen = depth_map.depth[depth_map.depth > 0]
-    z = float(np.median(seen)) if seen.size else 1.0
-    middle = np.array([[depth_map.camera.width / 2.0, depth_map.camera.height / 2.0]])
-    return depth_map.cam_from_world.inverse(cameras.unproject(depth_map.camera, middle) * z)[0]
+def _neighbours(glances: tuple[_Glance, ...], count: int) -> tuple[Ints, ...]:
+    """Per map the others that look nearest to where it looks, nearest first."""
+    looked = np.array([one.looked_at for one in glances])
+    orders = (np.argsort(np.linalg.norm(looked - place, axis=1), kind="stable") for place in looked)
+    return tuple(order[order != i][:count] for i, order in enumerate(orders))
 
 
 def _weights(depth_map: DepthMap, config: SurfaceConfig) -> Floats32:
     factor = np.where(depth_map.completed, np.float32(config.completed_weight), np.float32(1.0))
     return np.where(depth_map.depth > 0, depth_map.confidence * factor, np.float32(0.0)).astype(np.float32)
+
+
+@dataclass
+class _Slots:
+    """Depth and weight of the maps in use side by side, as the kernel takes them; the least recently used make room."""
+
+    depths: Floats32
+    """(S, H, W), each map in the corner of its slot."""
+    weights: Floats32
+    """(S, H, W)."""
+    held: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    """Slot of every map that is there."""
+
+    def hold(self, wanted: list[int], read: dict[int, DepthMap], config: SurfaceConfig) -> Ints:
+        """The slots of the wanted maps; those that were not there are in `read`."""
+        for index in wanted:
+            if index in self.held:
+                self.held.move_to_end(index)
+        for index in wanted:
+            if index not in self.held:
+                full = len(self.held) >= len(self.depths)
+                slot = self.held.popitem(last=False)[1] if full else len(self.held)
+                height, width = read[index].depth.shape
+                self.depths[slot, :height, :width] = read[index].depth
+                self.weights[slot, :height, :width] = _weights(read[index], config)
+                self.held[index] = slot
+        return np.array([self.held[index] for index in wanted], dtype=np.int64)
+
+
+def _slots_for(glances: tuple[_Glance, ...], neighbours: int) -> _Slots:
+    """Room for a map and its neighbours, and for more while it costs little."""
+    size = (max(one.camera.height for one in glances), max(one.camera.width for one in glances))
+    room = min(len(glances), max(neighbours + 1, SLOT_BYTES // (8 * size[0] * size[1])))
+    return _Slots(np.zeros((room, *size), np.float32), np.zeros((room, *size), np.float32))
+
+
+def _with_neighbours(
+    maps: DepthMaps, near: tuple[Ints, ...], slots: _Slots, config: SurfaceConfig
+) -> Iterator[tuple[DepthMap, Ints]]:
+    """Every map, and the slots of itself and its neighbours; threads read for the next one while the caller works."""
+    wanted = [[i, *others.tolist()] for i, others in enumerate(near)]
+    with ThreadPoolExecutor(READERS) as readers:
+
+        def reading(i: int) -> dict[int, Future[DepthMap]]:
+            return {j: readers.submit(maps.__getitem__, j) for j in wanted[i] if j == i or j not in slots.held}
+
+        coming = reading(0)
+        for i, used in enumerate(wanted):
+            read = {j: future.result() for j, future in coming.items()}
+            places = slots.hold(used, read, config)
+            coming = reading(i + 1) if i + 1 < len(wanted) else {}
+            yield read[i], places
+
+
+def _fused_maps(
+    maps: DepthMaps, glances: tuple[_Glance, ...], config: SurfaceConfig
+) -> Iterator[tuple[Floats32, Floats32, Floats32]]:
+    """(points, normals, weights) of every map's pixels, moved to where the maps beside it agree; in order."""
+    near = _neighbours(glances, config.neighbours)
+    slots = _slots_for(glances, config.neighbours)
+    sizes = np.array([[one.camera.height, one.camera.width] for one in glances], dtype=np.int64)
+    ks = np.stack([intrinsics(one.camera) for one in glances])
+    rotations = np.stack([one.cam_from_world.rotation for one in glances])
+    translations = np.stack([one.cam_from_world.translation for one in glances])
+    for i, (own, places) in enumerate(_with_neighbours(maps, near, slots, config)):
+        weights = np.ascontiguousarray(slots.weights[places[0], : sizes[i, 0], : sizes[i, 1]])
+        yield kernels.fuse_map(
+            own.depth,
+            own.normal,
+            weights,
+            ks[i],
+            rotations[i],
+            translations[i],
+            slots.depths,
+            slots.weights,
+            places[1:],
+            sizes[near[i]],
+            ks[near[i]],
+            rotations[near[i]],
+            translations[near[i]],
+            config.tolerance,
+        )
 
 
 @dataclass
@@ -97,22 +251,27 @@ class _Voxels:
     voxel: float
     keys: Ints = field(default_factory=lambda: np.full(1 << 21, -1, np.int64))
     sums: Floats = field(default_factory=lambda: np.zeros((1 << 21, 7)))
-    used: int = 0
+    used: Ints = field(default_factory=lambda: np.zeros(kernels.SHARDS, np.int64))
+    """(SHARDS,), voxels in each part of the table."""
 
     def add(self, points: Floats32, normals: Floats32, weights: Floats32, least: float) -> None:
         """Add pixels (H, W) of weight above `least`."""
-        most = self.used + int((weights > least).sum())
+        voxels = kernels.voxel_keys(points, weights, least, self.voxel)
+        most = int((self.used + kernels.shard_counts(voxels)).max()) * kernels.SHARDS
         size = len(self.keys)
         while most > 0.6 * size:
             size *= 2
         if size != len(self.keys):
             self.keys, self.sums = kernels.moved_table(self.keys, self.sums, size)
-        self.used += kernels.add_to_voxels(points, normals, weights, least, self.voxel, self.keys, self.sums)
+        self.used += kernels.add_to_voxels(voxels, points, normals, weights, self.voxel, self.keys, self.sums)
 
-    def means(self) -> tuple[Floats32, Floats32]:
-        """(points, normals), one per voxel, in the order of the voxels' keys."""
+    def ordered(self) -> Ints:
+        """Slots of the table that hold a voxel, in the order of the voxels' keys."""
         slots = np.flatnonzero(self.keys >= 0)
-        slots = slots[np.argsort(self.keys[slots], kind="stable")]
+        return slots[np.argsort(self.keys[slots])]
+
+    def means(self, slots: Ints) -> tuple[Floats32, Floats32]:
+        """(points, normals) of the voxels in these slots."""
         corner = np.stack([(self.keys[slots] >> shift) & 0x1FFFFF for shift in (42, 21, 0)], axis=1) - 1048576
         sums = self.sums[slots]
         points = corner * self.voxel + sums[:, :3] / sums[:, 6:]
@@ -125,48 +284,9 @@ def _smoothed(points: Floats32, normals: Floats32, voxel: float) -> tuple[Floats
     voxels = _Voxels(voxel)
     ones = np.ones((1, len(points)), np.float32)
     voxels.add(points[None], normals[None], ones, 0.0)
-    points, normals = voxels.means()
-    used = np.flatnonzero(voxels.keys >= 0)
-    order = used[np.argsort(voxels.keys[used], kind="stable")]
-    rows = np.full(len(voxels.keys), -1, np.int64)
-    rows[order] = np.arange(len(order))
-    moved, turned = kernels.smooth(points, normals, voxels.keys[order], voxels.keys, rows, voxel)
+    slots = voxels.ordered()
+    moved, turned = kernels.smooth(*voxels.means(slots), voxels.keys[slots], voxel)
     return moved, turned
-
-
-def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) -> Surface:
-    """The surface that the depth maps agree on."""
-    gsd = ground_sample_distance(maps)
-    voxels = _Voxels(config.voxel * gsd)
-    depths = np.stack([m.depth for m in maps])
-    weights = np.stack([_weights(m, config) for m in maps])
-    ks = np.stack([intrinsics(m.camera) for m in maps])
-    rotations = np.stack([m.cam_from_world.rotation for m in maps])
-    translations = np.stack([m.cam_from_world.translation for m in maps])
-    looked = np.array([_median_point(m) for m in maps])
-    for i, one in enumerate(maps):
-        order = np.argsort(np.linalg.norm(looked - looked[i], axis=1), kind="stable")
-        near = order[order != i][: config.neighbours]
-        points, normals, total = kernels.fuse_map(
-            depths[i],
-            one.normal,
-            weights[i],
-            ks[i],
-            rotations[i],
-            translations[i],
-            depths,
-            weights,
-            near,
-            ks,
-            rotations,
-            translations,
-            config.tolerance,
-        )
-        voxels.add(points, normals, total, config.least_weight)
-    points, normals = voxels.means()
-    for _ in range(config.smoothing):
-        points, normals = _smoothed(points, normals, config.voxel * gsd)
-    return indexed(points, normals, config.voxel * gsd, gsd, up, config.cell)
 
 
 def indexed(points: Floats32, normals: Floats32, voxel: float, gsd: float, up: Floats, cell: float) -> Surface:
@@ -185,6 +305,9 @@ def indexed(points: Floats32, normals: Floats32, voxel: float, gsd: float, up: F
     spacing = np.full(len(points), 1.1 * voxel, np.float32)
     edges = np.append(starts, len(points)).astype(np.int64)
     return Surface(points, normals, spacing, gsd, across, up, cell, centres, radius, edges)
+
+
+# --- drawing ------------------------------------------------------------------------------------------------------
 
 
 def _cells_in_view(surface: Surface, camera: Camera, cam_from_world: Pose, far: float) -> Ints:

@@ -11,6 +11,11 @@ from skyanchor.types import Bytes, Floats, Floats32, Ints
 
 BACK = 0.25
 """Cosine between ray and normal from which a surface counts as seen from behind; grazed ground must not."""
+SHARD_BITS = 4
+SHARDS = 1 << SHARD_BITS
+"""Parts of the table of voxels that threads fill independently."""
+BLOCK = 8192
+"""Discs that one thread smooths in a row."""
 
 
 @njit(cache=True, parallel=True, fastmath=True)
@@ -23,7 +28,8 @@ def fuse_map(
     t: Floats,
     depths: Floats32,
     weights: Floats32,
-    others: Ints,
+    slots: Ints,
+    sizes: Ints,
     Ks: Floats,
     Rs: Floats,
     ts: Floats,
@@ -31,6 +37,7 @@ def fuse_map(
 ) -> tuple[Floats32, Floats32, Floats32]:
     """(points, normals, weights) of one map's pixels, each moved along its normal to the mean of the maps that agree.
 
+    The other maps lie in `slots` of depths and weights (S, H, W), each as large as its row of `sizes` (height, width).
     A point x with normal n that map j sees at x_j moves by n Σ w_j n·(x_j - x) / Σ w_j. The weight is the summed
     confidence of the maps that agree less that of the maps that look through the point; 0 where there is none.
     """
@@ -54,17 +61,17 @@ def fuse_map(
             agreed = weight[v, u]
             against = 0.0
             moved = 0.0
-            for j in others:
+            for j in range(len(slots)):
                 q, s, k = Rs[j], ts[j], Ks[j]
                 zj = q[2, 0] * x + q[2, 1] * y + q[2, 2] * w + s[2]
                 if zj < 1e-3:
                     continue
                 uj = (q[0, 0] * x + q[0, 1] * y + q[0, 2] * w + s[0]) / zj * k[0] + k[2]
                 vj = (q[1, 0] * x + q[1, 1] * y + q[1, 2] * w + s[1]) / zj * k[1] + k[3]
-                if uj < 0 or vj < 0 or uj >= depths.shape[2] or vj >= depths.shape[1]:
+                if uj < 0 or vj < 0 or uj >= sizes[j, 1] or vj >= sizes[j, 0]:
                     continue
                 iu, iv = int(uj), int(vj)
-                dj, wj = depths[j, iv, iu], weights[j, iv, iu]
+                dj, wj = depths[slots[j], iv, iu], weights[slots[j], iv, iu]
                 if dj <= 0 or wj <= 0:
                     continue
                 if abs(dj - zj) < tolerance * zj:
@@ -89,97 +96,153 @@ def fuse_map(
     return points, normals, total
 
 
+@njit(cache=True, inline="always")
+def _mixed(key: int) -> np.uint64:
+    """A number of 64 bits whose high bits depend on all of the key."""
+    return np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, inline="always")
+def _shard(key: int) -> int:
+    """Which part of the table a voxel belongs to."""
+    return int(_mixed(key) >> np.uint64(64 - SHARD_BITS))
+
+
 @njit(cache=True)
 def _bucket(key: int, keys: Ints) -> int:
-    """Where the key is, or the free slot where it belongs (-1 = free), in an open hash table of 2ⁿ slots."""
-    mask = len(keys) - 1
-    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)  # the high bits of the product depend on all of the key
-    place = int(mixed >> np.uint64(32)) & mask
-    while keys[place] != -1 and keys[place] != key:
-        place = (place + 1) & mask
-    return place
+    """Where the key is, or the free slot where it belongs (-1 = free), in an open table of SHARDS · 2ⁿ slots."""
+    room = len(keys) // SHARDS
+    first = _shard(key) * room
+    place = int(_mixed(key) >> np.uint64(32)) & (room - 1)
+    while keys[first + place] != -1 and keys[first + place] != key:
+        place = (place + 1) & (room - 1)
+    return first + place
 
 
-@njit(cache=True)
-def add_to_voxels(
-    points: Floats32, normals: Floats32, weights: Floats32, least: float, voxel: float, keys: Ints, sums: Floats
-) -> int:
-    """Add pixels (H, W) of weight above `least` to voxel sums (S, 7) = weighted offset, normal, weight; new voxels.
-
-    Offsets count from the voxel's corner, which keeps the sums small. The table must have room for every pixel.
-    """
-    fresh = 0
-    for row in range(points.shape[0]):
+@njit(cache=True, parallel=True)
+def voxel_keys(points: Floats32, weights: Floats32, least: float, voxel: float) -> Ints:
+    """(H, W), the voxel of every pixel of weight above `least`; -1 for the others."""
+    out = np.full(weights.shape, -1, np.int64)
+    for row in prange(points.shape[0]):
         for column in range(points.shape[1]):
-            w = weights[row, column]
-            if not w > least:
-                continue
-            p = points[row, column]
-            i, j, k = math.floor(p[0] / voxel), math.floor(p[1] / voxel), math.floor(p[2] / voxel)
-            key = ((i + 1048576) << 42) | ((j + 1048576) << 21) | (k + 1048576)
-            slot = _bucket(key, keys)
-            if keys[slot] == -1:
-                keys[slot] = key
-                fresh += 1
-            total = sums[slot]
-            total[0] += w * (p[0] - i * voxel)
-            total[1] += w * (p[1] - j * voxel)
-            total[2] += w * (p[2] - k * voxel)
-            for c in range(3):
-                total[3 + c] += w * normals[row, column, c]
-            total[6] += w
+            if weights[row, column] > least:
+                p = points[row, column]
+                i, j, k = math.floor(p[0] / voxel), math.floor(p[1] / voxel), math.floor(p[2] / voxel)
+                out[row, column] = ((i + 1048576) << 42) | ((j + 1048576) << 21) | (k + 1048576)
+    return out
+
+
+@njit(cache=True, parallel=True)
+def shard_counts(voxels: Ints) -> Ints:
+    """(SHARDS,), how many pixels fall into each part of the table."""
+    out = np.zeros(SHARDS, np.int64)
+    for shard in prange(SHARDS):
+        count = 0
+        for key in voxels.flat:
+            if key != -1 and _shard(key) == shard:
+                count += 1
+        out[shard] = count
+    return out
+
+
+@njit(cache=True, parallel=True)
+def add_to_voxels(
+    voxels: Ints, points: Floats32, normals: Floats32, weights: Floats32, voxel: float, keys: Ints, sums: Floats
+) -> Ints:
+    """Add pixels (H, W) with a voxel to the sums (S, 7) = weighted offset, normal, weight; (SHARDS,) new voxels.
+
+    Offsets count from the voxel's corner, which keeps the sums small. Every part of the table must have room for its
+    pixels. A part is one thread's work, pixel after pixel, so the sums do not depend on the thread count.
+    """
+    fresh = np.zeros(SHARDS, np.int64)
+    for shard in prange(SHARDS):
+        new = 0
+        for row in range(voxels.shape[0]):
+            for column in range(voxels.shape[1]):
+                key = voxels[row, column]
+                if key == -1 or _shard(key) != shard:
+                    continue
+                slot = _bucket(key, keys)
+                if keys[slot] == -1:
+                    keys[slot] = key
+                    new += 1
+                w = weights[row, column]
+                for c in range(3):
+                    corner = ((key >> (42 - 21 * c)) & 0x1FFFFF) - 1048576
+                    sums[slot, c] += w * (points[row, column, c] - corner * voxel)
+                for c in range(3):
+                    sums[slot, 3 + c] += w * normals[row, column, c]
+                sums[slot, 6] += w
+        fresh[shard] = new
     return fresh
 
 
-@njit(cache=True)
+@njit(cache=True, parallel=True)
 def moved_table(keys: Ints, sums: Floats, size: int) -> tuple[Ints, Floats]:
     """The same voxels in a table of another size."""
     new_keys, new_sums = np.full(size, -1, np.int64), np.zeros((size, sums.shape[1]))
-    for slot in range(len(keys)):
-        if keys[slot] != -1:
-            target = _bucket(keys[slot], new_keys)
-            new_keys[target] = keys[slot]
-            new_sums[target] = sums[slot]
+    room = len(keys) // SHARDS
+    for shard in prange(SHARDS):
+        for slot in range(shard * room, (shard + 1) * room):
+            if keys[slot] != -1:
+                target = _bucket(keys[slot], new_keys)
+                new_keys[target] = keys[slot]
+                new_sums[target] = sums[slot]
     return new_keys, new_sums
 
 
+@njit(cache=True)
+def _first_from(keys: Ints, wanted: int) -> int:
+    """Index of the first of the ascending keys that is not below `wanted`."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @njit(cache=True, parallel=True, fastmath=True)
-def smooth(
-    points: Floats32, normals: Floats32, slots: Ints, keys: Ints, rows: Ints, voxel: float
-) -> tuple[Floats32, Floats32]:
+def smooth(points: Floats32, normals: Floats32, keys: Ints, voxel: float) -> tuple[Floats32, Floats32]:
     """(points, normals) after one step towards the plane of their neighbours; edges are kept by the normals.
 
-    Discs live one per voxel; `keys` is the hash table of voxels, `rows` the disc in each of its slots, `slots` the
-    voxel key of each disc. p moves by n Σ w n·(q - p) / Σ w over the 5³ voxels around, w falls with distance and turn.
+    Discs live one per voxel, in the order of the voxels' keys. p moves by n Σ w n·(q - p) / Σ w over the 5³ voxels
+    around, w falls with distance and turn. The 5 voxels along the last axis have keys that follow each other, and the
+    25 places where such rows begin only move on from disc to disc.
     """
     out, turned = np.empty_like(points), np.empty_like(normals)
-    for i in prange(len(points)):
-        key = slots[i]
-        px, py, pz = points[i, 0], points[i, 1], points[i, 2]
-        nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
-        total, moved, sx, sy, sz = 1e-9, 0.0, 0.0, 0.0, 0.0
-        for a in range(-2, 3):
-            for b in range(-2, 3):
-                for c in range(-2, 3):
-                    slot = _bucket(key + (a << 42) + (b << 21) + c, keys)
-                    if keys[slot] == -1:
-                        continue
-                    j = rows[slot]
+    for block in prange((len(points) + BLOCK - 1) // BLOCK):
+        begins = np.empty(25, np.int64)
+        for n in range(25):
+            begins[n] = _first_from(keys, keys[block * BLOCK] + ((n // 5 - 2) << 42) + ((n % 5 - 2) << 21) - 2)
+        for i in range(block * BLOCK, min(len(points), (block + 1) * BLOCK)):
+            px, py, pz = points[i, 0], points[i, 1], points[i, 2]
+            nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
+            total, moved, sx, sy, sz = 1e-9, 0.0, 0.0, 0.0, 0.0
+            for n in range(25):
+                low = keys[i] + ((n // 5 - 2) << 42) + ((n % 5 - 2) << 21) - 2
+                j = begins[n]
+                while j < len(keys) and keys[j] < low:
+                    j += 1
+                begins[n] = j
+                while j < len(keys) and keys[j] <= low + 4:
                     alike = nx * normals[j, 0] + ny * normals[j, 1] + nz * normals[j, 2]
-                    if alike < 0.5:
-                        continue
-                    dx, dy, dz = points[j, 0] - px, points[j, 1] - py, points[j, 2] - pz
-                    far = (dx * dx + dy * dy + dz * dz) / (voxel * voxel)
-                    w = alike * alike * math.exp(-0.25 * far)
-                    total += w
-                    moved += w * (nx * dx + ny * dy + nz * dz)
-                    sx += w * normals[j, 0]
-                    sy += w * normals[j, 1]
-                    sz += w * normals[j, 2]
-        step = moved / total
-        out[i, 0], out[i, 1], out[i, 2] = px + nx * step, py + ny * step, pz + nz * step
-        size = math.sqrt(sx * sx + sy * sy + sz * sz) + 1e-12
-        turned[i, 0], turned[i, 1], turned[i, 2] = sx / size, sy / size, sz / size
+                    if alike >= 0.5:
+                        dx, dy, dz = points[j, 0] - px, points[j, 1] - py, points[j, 2] - pz
+                        far = (dx * dx + dy * dy + dz * dz) / (voxel * voxel)
+                        w = alike * alike * math.exp(-0.25 * far)
+                        total += w
+                        moved += w * (nx * dx + ny * dy + nz * dz)
+                        sx += w * normals[j, 0]
+                        sy += w * normals[j, 1]
+                        sz += w * normals[j, 2]
+                    j += 1
+            step = moved / total
+            out[i, 0], out[i, 1], out[i, 2] = px + nx * step, py + ny * step, pz + nz * step
+            size = math.sqrt(sx * sx + sy * sy + sz * sz) + 1e-12
+            turned[i, 0], turned[i, 1], turned[i, 2] = sx / size, sy / size, sz / size
     return out, turned
 
 

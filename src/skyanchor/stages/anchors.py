@@ -34,7 +34,7 @@ from skyanchor.run.folder import PROGRESS, RunFolder, Stage
 from skyanchor.scaffold import georeference, visibility_graph
 from skyanchor.stages.scaffold import SCAFFOLD, load_scaffold_file
 from skyanchor.stages.survey import Survey, free_digests, ground_digests, value_digest
-from skyanchor.stereo import depth_path, load_depth
+from skyanchor.stereo import DepthFolder
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Anchors, Camera, Sequence
@@ -94,8 +94,8 @@ def _localised(
         stage.save(f"{PROGRESS}/{name}", value)
 
     def fused() -> Surface:
-        maps = tuple(load_depth(depth_path(above.path("depth"), view.name)) for view in scaffold.views)
-        return fuse_surface(maps, scaffold.up, config.surface)
+        maps = DepthFolder(above.path("depth"), tuple(view.name for view in scaffold.views))
+        return fuse_surface(maps, scaffold.up, config.surface, run.listen)
 
     surface = stage.cached(f"{PROGRESS}/{SURFACE}", Surface, fused, config.surface)
     ground = stage.cached(f"{PROGRESS}/{GROUND}", Ground, lambda: find_ground(surface), config.surface)

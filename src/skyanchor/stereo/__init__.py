@@ -10,12 +10,13 @@ from skyanchor.stereo.consistency import ConsistencyConfig, make_consistent
 from skyanchor.stereo.estimate import StereoConfig, estimate_depth
 from skyanchor.stereo.fusion import FusionConfig, fuse, points_of
 from skyanchor.stereo.sources import SourceConfig, choose_neighbours, choose_sources, depth_range, points_in_view
-from skyanchor.stereo.storage import depth_path, load_depth, save_depth
+from skyanchor.stereo.storage import DepthFolder, depth_path, load_depth, save_depth
 
 __all__ = [
     "AnyStereo",
     "CompletionConfig",
     "ConsistencyConfig",
+    "DepthFolder",
     "FusionConfig",
     "NumbaStereo",
     "Photometry",

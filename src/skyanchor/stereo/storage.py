@@ -7,6 +7,11 @@ confidence as one byte.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -23,6 +28,50 @@ LEVELS = 65534
 def depth_path(folder: Path, name: str) -> Path:
     """Where the depth of photo `name` lies in a folder: the name with its suffix replaced by .npz."""
     return folder / Path(name).with_suffix(".npz")
+
+
+@dataclass
+class DepthFolder:
+    """The depth of named photos in a folder, read when asked for; forgets the least recently used beyond a limit."""
+
+    folder: Path
+    names: tuple[str, ...]
+    limit_bytes: int = 1 << 30
+    _held: OrderedDict[str, DepthMap] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __len__(self) -> int:
+        """How many photos there are."""
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> DepthMap:
+        """The depth of photo `index`; several threads may ask at once."""
+        name = self.names[index]
+        with self._lock:
+            if name in self._held:
+                self._held.move_to_end(name)
+                return self._held[name]
+        loaded = load_depth(depth_path(self.folder, name))
+        with self._lock:
+            self._keep(name, loaded)
+        return loaded
+
+    def __iter__(self) -> Iterator[DepthMap]:
+        """One map after the other."""
+        return (self[index] for index in range(len(self)))
+
+    def _keep(self, name: str, loaded: DepthMap) -> None:
+        if name in self._held:
+            return
+        self._held[name] = loaded
+        self._bytes += _bytes_of(loaded)
+        while self._bytes > self.limit_bytes and len(self._held) > 1:
+            self._bytes -= _bytes_of(self._held.popitem(last=False)[1])
+
+
+def _bytes_of(held: DepthMap) -> int:
+    return held.depth.nbytes + held.confidence.nbytes + held.completed.nbytes + held.normal.nbytes
 
 
 def save_depth(path: Path, depth_map: DepthMap) -> None:
@@ -85,8 +134,10 @@ def _encode_depth(depth: Floats32) -> tuple[npt.NDArray[np.uint16], float, float
 
 
 def _decode_depth(codes: npt.NDArray[np.uint16], near: float, far: float) -> Floats32:
-    share = (codes.astype(np.float64) - 1.0) / LEVELS
-    return np.where(codes > 0, near * (far / near) ** share, 0.0).astype(np.float32)
+    share = (np.arange(LEVELS + 2, dtype=np.float64) - 1.0) / LEVELS
+    depth = near * (far / near) ** share
+    depth[0] = 0.0
+    return np.asarray(depth.astype(np.float32)[codes])
 
 
 def _encode_normal(normal: Floats32) -> Bytes:
@@ -99,6 +150,14 @@ def _encode_normal(normal: Floats32) -> Bytes:
 
 
 def _decode_normal(codes: Bytes) -> Floats32:
+    """(H, W, 3) of octahedral bytes (H, W, 2)."""
+    return np.asarray(_normals()[codes[..., 0], codes[..., 1]])
+
+
+@cache
+def _normals() -> Floats32:
+    """(256, 256, 3), the unit vector of every pair of bytes."""
+    codes = np.stack(np.meshgrid(np.arange(256), np.arange(256), indexing="ij"), axis=-1)
     xy = codes.astype(np.float32) / np.float32(127.0) - np.float32(1.0)
     z = 1.0 - np.abs(xy).sum(axis=-1, keepdims=True)
     unfolded = (1.0 - np.abs(xy[..., ::-1])) * np.where(xy >= 0, 1.0, -1.0)

@@ -1,0 +1,168 @@
+"""The fused surface: equal to the plain way bit for bit, true to the world, whatever the maps' sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+import surface_oracle
+from box_world import HALF, HIGH, LOW, UP, depth_map, eyes, photo, view
+
+from skyanchor.bridges import surface as surfaces
+from skyanchor.bridges.ground import Ground, find_ground
+from skyanchor.bridges.surface import Surface, SurfaceConfig, fuse_surface, render_depth
+from skyanchor.bridges.views import AerialAtlas, BridgeConfig, render_bridge
+from skyanchor.errors import SkyAnchorError
+from skyanchor.events import Event, Progress
+from skyanchor.geometry import cameras, rigid
+from skyanchor.stereo import DepthFolder, depth_path, save_depth
+from skyanchor.types import Camera, DepthMap
+
+NEAR = SurfaceConfig(neighbours=4)
+ONE_SIZE = cameras.pinhole(96, 72, 80.0)
+SIZES = (
+    cameras.pinhole(96, 72, 80.0),
+    cameras.pinhole(72, 96, 80.0),
+    cameras.pinhole(128, 64, 100.0),
+    Camera("PINHOLE", 80, 80, (66.0, 70.0, 41.0, 38.0)),
+)
+
+
+def noisy_maps(count: int = 9, noise: float = 2e-3) -> tuple[DepthMap, ...]:
+    return tuple(depth_map(f"{k}.png", ONE_SIZE, pose, noise, k) for k, pose in enumerate(eyes(count)))
+
+
+def mixed_maps(count: int = 8) -> tuple[DepthMap, ...]:
+    return tuple(depth_map(f"{k}.png", SIZES[k % 4], pose, 0.0, k) for k, pose in enumerate(eyes(count)))
+
+
+def same(one: Surface | Ground, two: Surface | Ground) -> bool:
+    pairs = [(np.asarray(getattr(one, name)), np.asarray(getattr(two, name))) for name in vars(one)]
+    return all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in pairs)
+
+
+def off_the_world(surface: Surface) -> np.ndarray:
+    """Distance of every disc from the ground or the box, metres."""
+    points = surface.points.astype(np.float64)
+    beyond = np.maximum(np.maximum(LOW - points, points - HIGH), 0.0)
+    inside = np.minimum(points - LOW, HIGH - points).min(axis=1)
+    to_box = np.where(inside > 0, inside, np.linalg.norm(beyond, axis=1))
+    return np.minimum(np.abs(points[:, 2]), to_box)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    yield
+    numba.set_num_threads(before)
+
+
+def test_it_equals_the_plain_way_to_the_last_bit() -> None:
+    maps = noisy_maps()
+    fused, plain = fuse_surface(maps, UP, NEAR), surface_oracle.fuse_surface(maps, UP, NEAR)
+    assert len(plain.points) > 5000
+    assert same(fused, plain)
+    assert same(find_ground(fused), find_ground(plain))
+
+
+def test_threads_and_room_change_nothing(one_thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    maps = noisy_maps()
+    alone = fuse_surface(maps, UP, NEAR)
+    numba.set_num_threads(min(2, numba.config.NUMBA_NUM_THREADS))
+    monkeypatch.setattr(surfaces, "SLOT_BYTES", 0)
+    assert same(fuse_surface(maps, UP, NEAR), alone)
+
+
+def test_a_folder_gives_the_same_and_few_maps_are_held(tmp_path: Path) -> None:
+    for one in noisy_maps(12):
+        save_depth(depth_path(tmp_path, one.name), one)
+    names = tuple(f"{k}.png" for k in range(12))
+    all_held = tuple(DepthFolder(tmp_path, names))
+    few = DepthFolder(tmp_path, names, limit_bytes=3 * 96 * 72 * 21)
+    assert same(fuse_surface(few, UP, NEAR), fuse_surface(all_held, UP, NEAR))
+    assert len(few._held) == 3 and len(few) == 12
+
+
+def test_progress_is_told() -> None:
+    told: list[Event] = []
+    fuse_surface(noisy_maps(5), UP, NEAR, told.append)
+    steps = {e.step: (e.done, e.total) for e in told if isinstance(e, Progress)}
+    assert steps == {"depth maps looked at": (5, 5), "surface fused": (5, 5), "surface smoothed": (2, 2)}
+    assert len(told) == 12
+
+
+def test_maps_of_different_sizes_and_shapes_make_one_surface() -> None:
+    surface = fuse_surface(mixed_maps(), UP, NEAR)
+    off = off_the_world(surface)
+    assert np.median(off) < 0.1 * surface.gsd and np.mean(off < surface.gsd) > 0.97
+    flat = surface.points[:, :2]
+    for corner in ((-9, -9), (9, 9), (-9, 9), (9, -9), (0, 0)):
+        assert (np.linalg.norm(flat - corner, axis=1) < 1.0).any()
+
+
+def test_the_order_of_sizes_does_not_matter_for_what_a_map_is_compared_with() -> None:
+    """A large map that leaves its slot to a small one leaves nothing of itself behind."""
+    maps = mixed_maps()
+    config = SurfaceConfig(neighbours=1)
+    roomy = fuse_surface(maps, UP, config)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(surfaces, "SLOT_BYTES", 0)
+        assert same(fuse_surface(maps, UP, config), roomy)
+
+
+def test_a_depth_that_the_others_look_through_is_dropped() -> None:
+    maps = list(noisy_maps(noise=0.0))
+    wrong = maps[0].depth.copy()
+    block = (slice(4, 14), slice(4, 14))
+    wrong[block] *= 0.6
+    maps[0] = DepthMap(**{**vars(maps[0]), "depth": wrong})
+    surface = fuse_surface(tuple(maps), UP, NEAR)
+    assert off_the_world(surface).max() < 1.0
+
+
+def test_maps_without_depth_are_passed_over_and_none_at_all_is_said() -> None:
+    maps = noisy_maps(5)
+    empty = DepthMap(**{**vars(maps[0]), "depth": np.zeros_like(maps[0].depth)})
+    assert len(fuse_surface((*maps, empty), UP, NEAR).points) > 3000
+    with pytest.raises(SkyAnchorError, match="No aerial photo has any depth"):
+        fuse_surface((empty, empty), UP, NEAR)
+
+
+def test_the_ground_is_free_beside_the_box_and_not_on_it() -> None:
+    ground = find_ground(fuse_surface(noisy_maps(noise=0.0), UP, NEAR))
+    x, y = np.nonzero(ground.free)
+    free = ground.origin + (np.stack([x, y], axis=1) + 0.5) * ground.cell
+    assert np.abs(ground.height[ground.free]).max() < 0.1
+    assert not ((np.abs(free) < HIGH[:2] - 0.5).all(axis=1)).any()
+    assert 0.5 < len(free) * ground.cell**2 / ((2 * HALF) ** 2 - 24.0) < 1.0
+
+
+def test_drawn_depth_is_that_of_the_world_seen_from_the_street() -> None:
+    large = cameras.pinhole(160, 120, 140.0)
+    maps = tuple(depth_map(str(k), large, pose) for k, pose in enumerate(eyes(9, radius=20.0)))
+    surface = fuse_surface(maps, UP, NEAR)
+    camera = cameras.pinhole(80, 60, 60.0)
+    pose = rigid.look_at(np.array([0.0, -9.0, 1.7]), np.array([0.0, 0.0, 1.7]), UP)
+    depth, normal = render_depth(surface, camera, pose, 0.5, 100.0)
+    wall = (slice(20, 30), slice(30, 50))
+    assert np.abs(depth[wall] - 7.0).max() < 1e-4
+    assert np.median(normal[wall][..., 2]) < -0.9
+
+
+def test_an_atlas_of_different_cameras_paints_what_is_there(tmp_path: Path) -> None:
+    """Red says x and green says y: whichever photo a bridge pixel came from, its colour must be that of its point."""
+    maps = mixed_maps()
+    views = tuple(view(tmp_path, one.name, one.camera, one.cam_from_world) for one in maps)
+    atlas = AerialAtlas(fuse_surface(maps, UP, NEAR), views, BridgeConfig(front_width=64))
+    camera = cameras.pinhole(80, 60, 60.0)
+    pose = rigid.look_at(np.array([-2.0, -10.0, 6.0]), np.array([0.0, 0.0, 1.0]), UP)
+    bridge = render_bridge(atlas, camera, pose)
+    painted = bridge.photo.mask
+    assert painted is not None and painted.mean() > 0.4
+    assert len({(views[k].camera.width, views[k].camera.height) for k in np.unique(bridge.source[painted])}) >= 3
+    apart = np.abs(bridge.photo.pixels.astype(float) - photo(camera, pose))[painted]
+    assert np.median(apart[:, :2]) < 3.0 and np.mean(apart[:, :2] < 10.0) > 0.9

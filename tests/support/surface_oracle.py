@@ -1,0 +1,280 @@
+"""The surface fused in the plainest way: all maps in memory, one thread, a hash table. What the package must equal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+
+from skyanchor.bridges.surface import Surface, SurfaceConfig, indexed, intrinsics
+from skyanchor.geometry import cameras
+from skyanchor.types import DepthMap, Floats, Floats32, Ints
+
+
+@njit(cache=True, fastmath=True)
+def fuse_map(
+    depth: Floats32,
+    normal: Floats32,
+    weight: Floats32,
+    K: Floats,
+    R: Floats,
+    t: Floats,
+    depths: Floats32,
+    weights: Floats32,
+    others: Ints,
+    Ks: Floats,
+    Rs: Floats,
+    ts: Floats,
+    tolerance: float,
+) -> tuple[Floats32, Floats32, Floats32]:
+    """(points, normals, weights) of one map's pixels, each moved along its normal to the mean of the maps that agree.
+
+    A point x with normal n that map j sees at x_j moves by n Σ w_j n·(x_j - x) / Σ w_j. The weight is the summed
+    confidence of the maps that agree less that of the maps that look through the point; 0 where there is none.
+    """
+    rows, columns = depth.shape
+    points = np.zeros((rows, columns, 3), np.float32)
+    normals = np.zeros((rows, columns, 3), np.float32)
+    total = np.zeros((rows, columns), np.float32)
+    for row in range(rows):
+        v = row
+        for column in range(columns):
+            u = column
+            z = depth[v, u]
+            if z <= 0:
+                continue
+            a, b = (u + 0.5 - K[2]) / K[0] * z - t[0], (v + 0.5 - K[3]) / K[1] * z - t[1]
+            c = z - t[2]
+            x = R[0, 0] * a + R[1, 0] * b + R[2, 0] * c
+            y = R[0, 1] * a + R[1, 1] * b + R[2, 1] * c
+            w = R[0, 2] * a + R[1, 2] * b + R[2, 2] * c
+            nx, ny, nz = normal[v, u, 0], normal[v, u, 1], normal[v, u, 2]
+            agreed = weight[v, u]
+            against = 0.0
+            moved = 0.0
+            for j in others:
+                q, s, k = Rs[j], ts[j], Ks[j]
+                zj = q[2, 0] * x + q[2, 1] * y + q[2, 2] * w + s[2]
+                if zj < 1e-3:
+                    continue
+                uj = (q[0, 0] * x + q[0, 1] * y + q[0, 2] * w + s[0]) / zj * k[0] + k[2]
+                vj = (q[1, 0] * x + q[1, 1] * y + q[1, 2] * w + s[1]) / zj * k[1] + k[3]
+                if uj < 0 or vj < 0 or uj >= depths.shape[2] or vj >= depths.shape[1]:
+                    continue
+                iu, iv = int(uj), int(vj)
+                dj, wj = depths[j, iv, iu], weights[j, iv, iu]
+                if dj <= 0 or wj <= 0:
+                    continue
+                if abs(dj - zj) < tolerance * zj:
+                    aj = (iu + 0.5 - k[2]) / k[0] * dj - s[0]
+                    bj = (iv + 0.5 - k[3]) / k[1] * dj - s[1]
+                    cj = dj - s[2]
+                    ox = q[0, 0] * aj + q[1, 0] * bj + q[2, 0] * cj - x
+                    oy = q[0, 1] * aj + q[1, 1] * bj + q[2, 1] * cj - y
+                    oz = q[0, 2] * aj + q[1, 2] * bj + q[2, 2] * cj - w
+                    agreed += wj
+                    moved += wj * (nx * ox + ny * oy + nz * oz)
+                elif dj > zj * (1.0 + 3.0 * tolerance):
+                    against += wj
+            step = moved / max(agreed, 1e-6)
+            points[row, column, 0] = x + nx * step
+            points[row, column, 1] = y + ny * step
+            points[row, column, 2] = w + nz * step
+            normals[row, column, 0] = nx
+            normals[row, column, 1] = ny
+            normals[row, column, 2] = nz
+            total[row, column] = agreed - against
+    return points, normals, total
+
+
+@njit(cache=True)
+def _bucket(key: int, keys: Ints) -> int:
+    """Where the key is, or the free slot where it belongs (-1 = free), in an open hash table of 2ⁿ slots."""
+    mask = len(keys) - 1
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)  # the high bits of the product depend on all of the key
+    place = int(mixed >> np.uint64(32)) & mask
+    while keys[place] != -1 and keys[place] != key:
+        place = (place + 1) & mask
+    return place
+
+
+@njit(cache=True)
+def add_to_voxels(
+    points: Floats32, normals: Floats32, weights: Floats32, least: float, voxel: float, keys: Ints, sums: Floats
+) -> int:
+    """Add pixels (H, W) of weight above `least` to voxel sums (S, 7) = weighted offset, normal, weight; new voxels.
+
+    Offsets count from the voxel's corner, which keeps the sums small. The table must have room for every pixel.
+    """
+    fresh = 0
+    for row in range(points.shape[0]):
+        for column in range(points.shape[1]):
+            w = weights[row, column]
+            if not w > least:
+                continue
+            p = points[row, column]
+            i, j, k = math.floor(p[0] / voxel), math.floor(p[1] / voxel), math.floor(p[2] / voxel)
+            key = ((i + 1048576) << 42) | ((j + 1048576) << 21) | (k + 1048576)
+            slot = _bucket(key, keys)
+            if keys[slot] == -1:
+                keys[slot] = key
+                fresh += 1
+            total = sums[slot]
+            total[0] += w * (p[0] - i * voxel)
+            total[1] += w * (p[1] - j * voxel)
+            total[2] += w * (p[2] - k * voxel)
+            for c in range(3):
+                total[3 + c] += w * normals[row, column, c]
+            total[6] += w
+    return fresh
+
+
+@njit(cache=True)
+def moved_table(keys: Ints, sums: Floats, size: int) -> tuple[Ints, Floats]:
+    """The same voxels in a table of another size."""
+    new_keys, new_sums = np.full(size, -1, np.int64), np.zeros((size, sums.shape[1]))
+    for slot in range(len(keys)):
+        if keys[slot] != -1:
+            target = _bucket(keys[slot], new_keys)
+            new_keys[target] = keys[slot]
+            new_sums[target] = sums[slot]
+    return new_keys, new_sums
+
+
+@njit(cache=True, fastmath=True)
+def smooth(
+    points: Floats32, normals: Floats32, slots: Ints, keys: Ints, rows: Ints, voxel: float
+) -> tuple[Floats32, Floats32]:
+    """(points, normals) after one step towards the plane of their neighbours; edges are kept by the normals.
+
+    Discs live one per voxel; `keys` is the hash table of voxels, `rows` the disc in each of its slots, `slots` the
+    voxel key of each disc. p moves by n Σ w n·(q - p) / Σ w over the 5³ voxels around, w falls with distance and turn.
+    """
+    out, turned = np.empty_like(points), np.empty_like(normals)
+    for i in range(len(points)):
+        key = slots[i]
+        px, py, pz = points[i, 0], points[i, 1], points[i, 2]
+        nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
+        total, moved, sx, sy, sz = 1e-9, 0.0, 0.0, 0.0, 0.0
+        for a in range(-2, 3):
+            for b in range(-2, 3):
+                for c in range(-2, 3):
+                    slot = _bucket(key + (a << 42) + (b << 21) + c, keys)
+                    if keys[slot] == -1:
+                        continue
+                    j = rows[slot]
+                    alike = nx * normals[j, 0] + ny * normals[j, 1] + nz * normals[j, 2]
+                    if alike < 0.5:
+                        continue
+                    dx, dy, dz = points[j, 0] - px, points[j, 1] - py, points[j, 2] - pz
+                    far = (dx * dx + dy * dy + dz * dz) / (voxel * voxel)
+                    w = alike * alike * math.exp(-0.25 * far)
+                    total += w
+                    moved += w * (nx * dx + ny * dy + nz * dz)
+                    sx += w * normals[j, 0]
+                    sy += w * normals[j, 1]
+                    sz += w * normals[j, 2]
+        step = moved / total
+        out[i, 0], out[i, 1], out[i, 2] = px + nx * step, py + ny * step, pz + nz * step
+        size = math.sqrt(sx * sx + sy * sy + sz * sz) + 1e-12
+        turned[i, 0], turned[i, 1], turned[i, 2] = sx / size, sy / size, sz / size
+    return out, turned
+
+
+def ground_sample_distance(maps: tuple[DepthMap, ...]) -> float:
+    """Median over the maps of median depth over focal length, metres per pixel of the maps."""
+    held = [float(np.median(m.depth[m.depth > 0])) / cameras.focal_px(m.camera) for m in maps if (m.depth > 0).any()]
+    return float(np.median(held))
+
+
+def _median_point(depth_map: DepthMap) -> Floats:
+    seen = depth_map.depth[depth_map.depth > 0]
+    z = float(np.median(seen)) if seen.size else 1.0
+    middle = np.array([[depth_map.camera.width / 2.0, depth_map.camera.height / 2.0]])
+    return depth_map.cam_from_world.inverse(cameras.unproject(depth_map.camera, middle) * z)[0]
+
+
+def _weights(depth_map: DepthMap, config: SurfaceConfig) -> Floats32:
+    factor = np.where(depth_map.completed, np.float32(config.completed_weight), np.float32(1.0))
+    return np.where(depth_map.depth > 0, depth_map.confidence * factor, np.float32(0.0)).astype(np.float32)
+
+
+@dataclass
+class _Voxels:
+    """Weighted sums per voxel in a hash table that grows."""
+
+    voxel: float
+    keys: Ints = field(default_factory=lambda: np.full(1 << 21, -1, np.int64))
+    sums: Floats = field(default_factory=lambda: np.zeros((1 << 21, 7)))
+    used: int = 0
+
+    def add(self, points: Floats32, normals: Floats32, weights: Floats32, least: float) -> None:
+        """Add pixels (H, W) of weight above `least`."""
+        most = self.used + int((weights > least).sum())
+        size = len(self.keys)
+        while most > 0.6 * size:
+            size *= 2
+        if size != len(self.keys):
+            self.keys, self.sums = moved_table(self.keys, self.sums, size)
+        self.used += add_to_voxels(points, normals, weights, least, self.voxel, self.keys, self.sums)
+
+    def means(self) -> tuple[Floats32, Floats32]:
+        """(points, normals), one per voxel, in the order of the voxels' keys."""
+        slots = np.flatnonzero(self.keys >= 0)
+        slots = slots[np.argsort(self.keys[slots], kind="stable")]
+        corner = np.stack([(self.keys[slots] >> shift) & 0x1FFFFF for shift in (42, 21, 0)], axis=1) - 1048576
+        sums = self.sums[slots]
+        points = corner * self.voxel + sums[:, :3] / sums[:, 6:]
+        normals = sums[:, 3:6] / (np.linalg.norm(sums[:, 3:6], axis=1, keepdims=True) + 1e-12)
+        return points.astype(np.float32), normals.astype(np.float32)
+
+
+def _smoothed(points: Floats32, normals: Floats32, voxel: float) -> tuple[Floats32, Floats32]:
+    """The discs nearer to the planes of their neighbours, layers in one voxel merged."""
+    voxels = _Voxels(voxel)
+    ones = np.ones((1, len(points)), np.float32)
+    voxels.add(points[None], normals[None], ones, 0.0)
+    points, normals = voxels.means()
+    used = np.flatnonzero(voxels.keys >= 0)
+    order = used[np.argsort(voxels.keys[used], kind="stable")]
+    rows = np.full(len(voxels.keys), -1, np.int64)
+    rows[order] = np.arange(len(order))
+    moved, turned = smooth(points, normals, voxels.keys[order], voxels.keys, rows, voxel)
+    return moved, turned
+
+
+def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) -> Surface:
+    """The surface that the depth maps agree on."""
+    gsd = ground_sample_distance(maps)
+    voxels = _Voxels(config.voxel * gsd)
+    depths = np.stack([m.depth for m in maps])
+    weights = np.stack([_weights(m, config) for m in maps])
+    ks = np.stack([intrinsics(m.camera) for m in maps])
+    rotations = np.stack([m.cam_from_world.rotation for m in maps])
+    translations = np.stack([m.cam_from_world.translation for m in maps])
+    looked = np.array([_median_point(m) for m in maps])
+    for i, one in enumerate(maps):
+        order = np.argsort(np.linalg.norm(looked - looked[i], axis=1), kind="stable")
+        near = order[order != i][: config.neighbours]
+        points, normals, total = fuse_map(
+            depths[i],
+            one.normal,
+            weights[i],
+            ks[i],
+            rotations[i],
+            translations[i],
+            depths,
+            weights,
+            near,
+            ks,
+            rotations,
+            translations,
+            config.tolerance,
+        )
+        voxels.add(points, normals, total, config.least_weight)
+    points, normals = voxels.means()
+    for _ in range(config.smoothing):
+        points, normals = _smoothed(points, normals, config.voxel * gsd)
+    return indexed(points, normals, config.voxel * gsd, gsd, up, config.cell)
