@@ -22,3 +22,7 @@ class BackendError(SkyAnchorError):
 
 class RecipeError(SkyAnchorError):
     """The run folder holds a stage made with other settings or inputs."""
+
+
+class NothingPlacedError(SkyAnchorError):
+    """Too few street frames have a pose for what was asked."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.geometry import cameras, rigid
+from skyanchor.report import advice, outcome
 from skyanchor.report.advice import explained
 from skyanchor.report.build import AIR_TABLE, STREET_TABLE, ReportInputs, build_report, thinned, verdict
 from skyanchor.report.page import render_page
@@ -70,9 +71,38 @@ def inputs(accepted: bool) -> ReportInputs:
 def test_nothing_placed_is_said_and_shown() -> None:
     report = build_report(inputs(accepted=False))
     assert report.status == "refused"
-    assert "None of the 2 anchor groups" in report.verdict and "ambiguous place" in report.verdict
+    assert "None of the 2 anchor groups" in report.verdict and "a second place fits" in report.verdict
     assert all(np.isnan(row.x) for row in report.groups)
     assert "two places fit equally well" in render_page(report)
+
+
+def test_what_is_known_is_not_advised() -> None:
+    told, unsaid = advice.Known(place=True, camera=True), advice.Known()
+    for reason in Reason:
+        fresh, fitting = explained(reason, unsaid), explained(reason, told)
+        assert fresh.meaning == fitting.meaning and fitting.remedy and "{" not in fresh.remedy + fitting.remedy
+        assert not re.search(r"--(near|within|camera)\b", fitting.remedy), reason
+    assert "--near" in explained(Reason.NO_PLACE).remedy and "--camera" in explained(Reason.SHAPE_BENT).remedy
+
+
+def test_refused_stretches_are_named_with_cause_and_remedy() -> None:
+    groups = inputs(accepted=True).anchors.groups
+    (line,) = outcome.refused(groups, ("f0", "f1", "f2", "f3"), advice.Known())
+    assert line.startswith("Frames 2 to 3 (f2 to f3) were refused: a second place fits nearly as well (two places")
+    named = replace(groups[1], refusal=Refusal(Reason.NO_PLACE, ""))
+    (line,) = outcome.refused((groups[0], named), ("f0", "f1", "f2", "f3"), advice.Known(place=True))
+    assert "no place of the aerial model looks like these frames. Try whether the walk really was" in line
+
+
+def test_the_most_frequent_cause_is_named_when_nothing_is_placed() -> None:
+    _, group = inputs(accepted=True).anchors.groups
+    reasons = (Reason.NO_PLACE, Reason.SHAPE_BENT, Reason.NO_PLACE)
+    groups = [replace(group, refusal=Refusal(reason, "")) for reason in reasons]
+    text = outcome.none_placed(groups, advice.Known())
+    assert text.startswith("None of the 3 anchor groups could be placed in the aerial model")
+    assert "Most likely no place of the aerial model looks like these frames (so with 2 of them). Try --near" in text
+    assert "--near" not in outcome.none_placed(groups, advice.Known(place=True))
+    assert outcome.none_placed(groups[:1], advice.Known()).startswith("The only anchor group could not be placed")
 
 
 def test_anchors_alone_are_on_the_map_with_their_sigma() -> None:

@@ -85,7 +85,7 @@ def test_after_the_anchors(scene: Path, run: Path) -> None:
 def test_a_refused_run_has_a_report(scene: Path, run: Path) -> None:
     report_run.add_anchors(scene, run, (False, False))
     held = content(run)
-    assert held["status"] == "refused" and "ambiguous place" in held["verdict"]
+    assert held["status"] == "refused" and "a second place fits nearly as well. Try --near" in held["verdict"]
     assert len(held["matches"]) == 2 and held["map"]["frames"] == [] and len(held["map"]["cameras"]) == 21
 
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from skyanchor.events import Event, Note, Progress, StageFinished, StageSkipped, StageStarted
-from skyanchor.report.progress import display, every, log_file
+from skyanchor.report.progress import Standing, display, every, log_file
 
 EVENTS: list[Event] = [
     StageStarted("2-anchors", "localise 3 groups"),
@@ -59,3 +59,16 @@ def test_the_log_file_has_every_event_and_log_messages(tmp_path: Path) -> None:
     assert len(lines) == 2 * (len(EVENTS) + 1)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  few sources", lines[-1])
     assert len(logging.getLogger("skyanchor").handlers) == 0
+
+
+def test_standing_tells_where_the_work_was_stopped() -> None:
+    standing = Standing()
+    assert standing.sentence() == "Stopped at once"
+    standing(StageStarted("2-anchors", "localise 3 groups"))
+    assert standing.sentence() == "Stopped in stage 2"
+    standing(Progress("2-anchors", "groups", 8, 26))
+    standing(Note("anchors", "group 2 was refused"))
+    assert standing.sentence() == "Stopped in stage 2, 8 of 26 done"
+    standing(StageFinished("2-anchors", 12.3))
+    standing(StageStarted("3-trajectory", "poses"))
+    assert standing.sentence() == "Stopped in stage 3"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from skyanchor.types import Reason
@@ -18,10 +18,34 @@ class Advice:
     """What to try, no full stop."""
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the user has said already, so that nobody advises it."""
+
+    place: bool = False
+    """Where the walk was."""
+    camera: bool = False
+    """The street camera."""
+
+
 _OTHER_FRAMES = "frames with walls and ground in view, not only sky, trees and cars; a sharper or slower video"
-_NEAR = "--near x,y,radius or --within AREA if you know roughly where the walk was; is it in the flown area at all?"
-_CALIBRATE = (
-    "the camera's calibration, --camera PINHOLE,fx,fy,cx,cy or --camera f=PIXELS: a guessed focal length may be far off"
+_NEAR, _NARROW, _CALIBRATE = "{place}", "{narrow}", "{camera}"
+"""Stand for words below, by what is known."""
+_UNKNOWN = MappingProxyType(
+    {
+        "place": "--near x,y,radius or --within AREA if you know roughly where the walk was; "
+        "is it in the flown area at all?",
+        "narrow": "--near x,y,radius or --within AREA if you know roughly where the walk was.",
+        "camera": "the camera's calibration, --camera PINHOLE,fx,fy,cx,cy or --camera f=PIXELS: "
+        "a guessed focal length may be far off",
+    }
+)
+_SAID = MappingProxyType(
+    {
+        "place": "whether the walk really was where you said, with a larger radius or area, or without it",
+        "narrow": "a smaller radius or area, if you know better where the walk was.",
+        "camera": "whether the camera that you gave is that of these photos, at their size in pixels",
+    }
 )
 _UP = "`skyanchor scaffold check` and its up and ground; give them if they are wrong"
 _GIVEN = "another `anchors.shape`, or depth maps made from these very photos"
@@ -41,11 +65,11 @@ ADVICE = MappingProxyType(
         ),
         Reason.NOTHING_LEFT: Advice("the real aerial photos do not confirm what the rendered view suggested", _NEAR),
         Reason.AMBIGUOUS_PLACE: Advice(
-            "a second place fits nearly as well", f"{_NEAR} A longer walk also helps, other groups then decide"
+            "a second place fits nearly as well", f"{_NARROW} A longer walk also helps, other groups then decide"
         ),
         Reason.NOT_BORNE_OUT: Advice(
             "much of what matches disagrees, as at a look-alike place, and no other group confirms it",
-            "a longer walk, so that there are more groups; `--near` or `--within`",
+            f"a longer walk, so that there are more groups; {_NEAR}",
         ),
         Reason.OFF_THE_WALK: Advice("the group was put where the walk cannot have gone", _CAUGHT),
         Reason.TOO_LITTLE_SUPPORT: Advice("too few places in the frames agree with the aerial photos", _OTHER_FRAMES),
@@ -109,6 +133,9 @@ ADVICE = MappingProxyType(
 """What every reason means; those of anchor groups first, then those of frames, pairs of photos and splats."""
 
 
-def explained(reason: Reason) -> Advice:
-    """The advice on a reason."""
-    return ADVICE[reason]
+def explained(reason: Reason, known: Known = Known()) -> Advice:  # noqa: B008
+    """The advice on a reason, as it fits what is known."""
+    advice = ADVICE[reason]
+    said = {"place": known.place, "narrow": known.place, "camera": known.camera}
+    words = {name: (_SAID if given else _UNKNOWN)[name] for name, given in said.items()}
+    return replace(advice, remedy=advice.remedy.format(**words))

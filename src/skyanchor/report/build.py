@@ -12,7 +12,7 @@ from skyanchor.gaussians.ply import splat_bytes
 from skyanchor.gaussians.splats import Splats, select
 from skyanchor.geometry import rigid
 from skyanchor.report import drawings
-from skyanchor.report.advice import explained
+from skyanchor.report.advice import Known, explained
 from skyanchor.report.content import (
     Comparison,
     Curve,
@@ -26,6 +26,7 @@ from skyanchor.report.content import (
     Scene3d,
     SubmapRow,
 )
+from skyanchor.report.outcome import none_placed
 from skyanchor.types import Anchors, Bytes, Floats, LocalisedGroup, Pose, PosedFrame, Scaffold, Support, View
 
 STREET_TABLE, AIR_TABLE = "render from the street", "render from the air"
@@ -66,6 +67,8 @@ class ReportInputs:
     versions: Mapping[str, str] = field(default_factory=dict)
     splats: Splats | None = None
     street: tuple[View, ...] = ()
+    known: Known = field(default_factory=Known)
+    """What the user said, which is not advised again."""
 
 
 def build_report(inputs: ReportInputs) -> Report:
@@ -97,10 +100,7 @@ def verdict(inputs: ReportInputs) -> tuple[str, str]:
     groups = inputs.anchors.groups
     accepted = sum(group.accepted for group in groups)
     if not accepted:
-        reasons = sorted({group.refusal.reason.replace("-", " ") for group in groups if group.refusal is not None})
-        why = f" ({', '.join(reasons)})" if reasons else ""
-        text = f"None of the {len(groups)} anchor groups could be placed in the aerial model{why}: no pose is given."
-        return text, "refused"
+        return none_placed(groups, inputs.known), "refused"
     text = f"{accepted} of {len(groups)} anchor groups were placed in the aerial model"
     if inputs.left_out:
         text += f", {len(inputs.left_out)} of them left out because the walk contradicts them"
@@ -194,7 +194,7 @@ def group_row(group: LocalisedGroup, inputs: ReportInputs) -> GroupRow:
         poses = [frame.cam_from_world for frame in inside if frame.cam_from_world is not None]
     xy = axes @ rigid.centres_in_world(poses).mean(axis=0) if poses else np.full(2, np.nan)
     refusal = group.refusal
-    advice = None if refusal is None else explained(refusal.reason)
+    advice = None if refusal is None else explained(refusal.reason, inputs.known)
     return GroupRow(
         index=group.group.index,
         first_frame=group.group.frames[0],

@@ -13,7 +13,7 @@ from skyanchor.report.content import MatchPicture, Report, SubmapRow
 from skyanchor.report.match_pictures import StreetPhotos, match_pictures
 from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
-from skyanchor.report.run_data import finished, street_camera, street_photos
+from skyanchor.report.run_data import finished, known, street_camera, street_photos
 from skyanchor.report.scene_folder import scene_part
 from skyanchor.report.top_points import map_points
 from skyanchor.run import records
@@ -78,6 +78,7 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
         curves=scene.curves,
         splats=scene.splats,
         street=scene.street,
+        known=known(run),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -43,6 +44,33 @@ def every(*listeners: Listener) -> Listener:
             listener(event)
 
     return tell
+
+
+@dataclass
+class Standing:
+    """A listener that knows where the work stands."""
+
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+
+    def __call__(self, event: Event) -> None:
+        """Keep the last stage that began and the last progress in it."""
+        match event:
+            case StageStarted(stage):
+                self.stage, self.done, self.total = stage, 0, 0
+            case Progress(_, _, done, total):
+                self.done, self.total = done, total
+            case StageFinished() | StageSkipped():
+                self.done, self.total = 0, 0
+            case Note():
+                pass
+
+    def sentence(self) -> str:
+        """Where it was stopped, no full stop."""
+        number, _, name = self.stage.partition("-")
+        where = f"in stage {number}" if number.isdigit() and name else f"in {self.stage}" if self.stage else "at once"
+        return f"Stopped {where}" + (f", {self.done} of {self.total} done" if self.total else "")
 
 
 @contextmanager

@@ -8,13 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from skyanchor.errors import InputError
-from skyanchor.pipeline import Inputs
+from skyanchor.pipeline import Inputs, PipelineConfig
+from skyanchor.report.advice import Known
 from skyanchor.run import records
 from skyanchor.run.folder import PROGRESS, RECIPE, STATE, Recipe
 from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, load_scaffold
 from skyanchor.sequence.loading import find_photos
 from skyanchor.storage import codec, files
 from skyanchor.types import Camera, Plane, Scaffold
+
+SETTINGS = "settings.json"
+"""In .state/: the settings of the last time."""
 
 
 def run_inputs(run: Path) -> Inputs:
@@ -25,6 +29,18 @@ def run_inputs(run: Path) -> Inputs:
             run, "is no run folder", "Give the --out folder of `skyanchor anchors`, `trajectory` or `update`."
         )
     return files.load(path, Inputs)
+
+
+def run_settings(run: Path) -> PipelineConfig | None:
+    """The settings that the run was last started with, where it says so."""
+    path = run / STATE / SETTINGS
+    return files.load(path, PipelineConfig) if path.is_file() else None
+
+
+def known(run: Path) -> Known:
+    """What the user said of the walk and its camera."""
+    config = run_settings(run)
+    return Known() if config is None else Known(bool(config.anchors.prior.near), config.sequence.camera is not None)
 
 
 def finished(run: Path, stage: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from skyanchor.errors import SkyAnchorError
+from skyanchor.errors import NothingPlacedError, SkyAnchorError
 from skyanchor.events import Listener, Note
 from skyanchor.gaussians import exposure, ply
 from skyanchor.gaussians.devices import Device, Engine, load_engine
@@ -103,6 +103,8 @@ def scene_stage(
     run: RunFolder, survey: Survey, above: Stage, trajectory: Trajectory, config: SceneConfig, executor: Executor
 ) -> Stage:
     """The updated splats, the patch that makes them from the aerial .ply, and the figures from air and street."""
+    if len(split(ground_views(survey.sequence, trajectory)).training) < 2:
+        raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to add to the scene")
     engine = load_engine(config.device)
     settings = {"points": config.points, "update": config.update or preset(engine.device), "device": engine.device}
     given = survey.scaffold.splats_path
@@ -129,8 +131,6 @@ def _update(
 ) -> None:
     listen, settings = stage.run.listen, config.update or preset(engine.device)
     views = split(ground_views(survey.sequence, trajectory))
-    if len(views.training) < 2:
-        raise SkyAnchorError("fewer than two street frames have a pose: there is nothing to add to the scene")
     maps = _street_depth(stage, StreetPlan(views.training, trajectory.points, config.points), executor)
     aerial = _aerial_splats(base, survey.scaffold, engine)
     inputs = UpdateInputs(

@@ -1,0 +1,41 @@
+"""What became of the anchor groups, in sentences that the page and the terminal share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from skyanchor.report.advice import Known, explained
+from skyanchor.types import LocalisedGroup
+
+
+def none_placed(groups: Sequence[LocalisedGroup], known: Known) -> str:
+    """That none was placed, the most likely cause, and what to try."""
+    if not groups:
+        return "There is no anchor group, so nothing could be placed in the aerial model."
+    one = "The only anchor group could not be placed in the aerial model, so no pose is given."
+    several = f"None of the {len(groups)} anchor groups could be placed in the aerial model, so no pose is given."
+    reason, count = Counter(group.refusal.reason for group in groups if group.refusal is not None).most_common(1)[0]
+    advice = explained(reason, known)
+    share = "" if count == len(groups) else f" (so with {count} of them)"
+    cause = f"Most likely {advice.meaning}{share}."
+    return f"{one if len(groups) == 1 else several} {cause} {tried(advice.remedy)}".rstrip()
+
+
+def refused(groups: Sequence[LocalisedGroup], names: Sequence[str], known: Known) -> tuple[str, ...]:
+    """A sentence per refused group: which stretch of the walk, why, and what to try."""
+    return tuple(_refused(group, names, known) for group in groups if group.refusal is not None)
+
+
+def _refused(group: LocalisedGroup, names: Sequence[str], known: Known) -> str:
+    assert group.refusal is not None
+    first, last = group.group.frames[0], group.group.frames[-1]
+    advice = explained(group.refusal.reason, known)
+    detail = f" ({group.refusal.detail.rstrip('.')})" if group.refusal.detail else ""
+    stretch = f"Frames {first} to {last} ({names[first]} to {names[last]})"
+    return f"{stretch} were refused: {advice.meaning}{detail}. {tried(advice.remedy)}".rstrip()
+
+
+def tried(remedy: str) -> str:
+    """A remedy as a sentence; empty for none."""
+    return "" if not remedy else f"Try {remedy}" + ("" if remedy.endswith((".", "?")) else ".")
