@@ -26,13 +26,13 @@ def _imported_by(*arguments: str) -> set[str]:
     )
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("evaluate", "--help")])
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("evaluate", "--help"), ("update", "--help")])
 def test_help_and_version_are_light(arguments: tuple[str, ...]) -> None:
     assert _imported_by(*arguments) == set()
 
 
-def test_help_of_a_stage_imports_no_torch() -> None:
-    assert "torch" not in _imported_by("trajectory", "--help")
+def test_settings_of_a_stage_import_no_torch() -> None:
+    assert "torch" not in _imported_by("trajectory", "--help", "anchors")
 
 
 def test_the_probe_sees_a_heavy_import() -> None:

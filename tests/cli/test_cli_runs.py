@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 import tyro
 
 from skyanchor import pipeline
 from skyanchor.anchors.priors import Area, Near
 from skyanchor.cli import runs as commands
 from skyanchor.cli.main import main
+from skyanchor.cli.runs import ChosenPreset
 from skyanchor.errors import SkyAnchorError
+from skyanchor.geometry import cameras
 from skyanchor.pipeline import Inputs, PipelineConfig
+from skyanchor.report.run_data import SETTINGS
+from skyanchor.run import records
 from skyanchor.run.executor import Executor, InProcess, Processes, executor_of
-from skyanchor.run.folder import RunFolder
-from skyanchor.storage import codec
+from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.storage import codec, files
+from skyanchor.types import AnchorGroup, AnchorPose, Anchors, Georeference, LocalisedGroup, Pose, Reason, Refusal
 
 
 class _Recorder:
@@ -29,7 +37,8 @@ class _Recorder:
 
 
 def _call(work: _Recorder, default: PipelineConfig, *arguments: str) -> None:
-    tyro.cli(commands.verb(work, default), args=list(arguments), config=(tyro.conf.FlagCreatePairsOff,))
+    command = commands.verb(work, ChosenPreset(default))
+    assert tyro.cli(command, args=list(arguments), config=(tyro.conf.FlagCreatePairsOff,)) == 0
 
 
 def test_inputs_are_remembered(tmp_path: Path) -> None:
@@ -78,10 +87,88 @@ def test_where_the_walk_was_reaches_the_stages(tmp_path: Path) -> None:
         _call(work, pipeline.CPU, *given, "--near", "120,-35")
 
 
+@pytest.mark.parametrize("near", ["nan,1,60", "1,inf,60", "1,2,-60", "1,2,0", "1,2,nan"])
+def test_a_circle_that_is_none_is_refused(near: str) -> None:
+    with pytest.raises(SkyAnchorError, match="finite and the radius above 0"):
+        commands.near_place(near)
+
+
+def test_a_negative_number_of_workers_is_refused() -> None:
+    with pytest.raises(SkyAnchorError, match="--workers -1"):
+        commands.executor(-1)
+
+
+def test_a_mistyped_option_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["update", "--out", str(tmp_path / "run"), "--ner", "1,2,3"]) == 2
+    assert capsys.readouterr().err == (
+        "skyanchor: there is no option --ner. Did you mean --near? `skyanchor update --help` names them.\n"
+    )
+
+
 def test_presets_differ_and_are_named() -> None:
     assert list(pipeline.PRESETS) == ["cpu", "gpu", "paper"]
     assert len({id(config) for config in pipeline.PRESETS.values()}) == 3
     assert pipeline.CPU != pipeline.GPU != pipeline.PAPER != pipeline.CPU
+
+
+def test_the_preset_is_the_machines_own_unless_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert commands.asked_preset(["--out", "x"]) == "auto"
+    assert commands.asked_preset(["--preset", "paper"]) == commands.asked_preset(["--preset=paper"]) == "paper"
+    monkeypatch.setattr(commands, "missing_for_cuda", lambda: "gsplat is not installed: pip install it")
+    assert commands.chosen_preset("auto") == ChosenPreset(pipeline.CPU, "cpu, because gsplat is not installed")
+    assert commands.chosen_preset("gpu") == ChosenPreset(pipeline.GPU)
+    assert commands.chosen_preset("paper") == ChosenPreset(pipeline.PAPER)
+    monkeypatch.setattr(commands, "missing_for_cuda", lambda: None)
+    assert (
+        commands.chosen_preset("auto").config is pipeline.GPU and "gpu, because" in commands.chosen_preset("auto").why
+    )
+
+
+def test_the_gpu_preset_without_a_gpu_advises_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    assert main(["update", "--out", str(tmp_path / "run"), "--preset", "gpu"]) == 2
+    assert "torch sees none here. Use --preset cpu." in capsys.readouterr().err
+
+
+def _leave_anchors(root: Path, accepted: tuple[bool, ...]) -> None:
+    """A finished anchor stage with groups of two frames."""
+    pose = AnchorPose(0, Pose(np.eye(3), np.zeros(3)), np.eye(6))
+    groups = tuple(
+        LocalisedGroup(
+            AnchorGroup(k, (2 * k, 2 * k + 1), (0,)),
+            (pose,) if held else (),
+            None if held else Refusal(Reason.NO_PLACE, "nothing found"),
+        )
+        for k, held in enumerate(accepted)
+    )
+    names = tuple(f"{k}.jpg" for k in range(2 * len(accepted)))
+    record = records.AnchorsRecord(names, Georeference(np.zeros(3)), Anchors(groups, cameras.pinhole(64, 48, 60.0)))
+    with RunFolder(root) as run:
+        stage = run.stage(records.ANCHORS, "groups", {}, {})
+        stage.save(records.ANCHORS_FILE, record)
+        stage.finish()
+
+
+def test_nothing_placed_is_said_with_an_exit_code_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _leave_anchors(tmp_path / "none", (False, False))
+    assert commands.said_of_the_groups(tmp_path / "none") == 3
+    out = capsys.readouterr().out
+    assert out.startswith("None of the 2 anchor groups could be placed") and "Try --near" in out
+    near = replace(pipeline.CPU.anchors, prior=replace(pipeline.CPU.anchors.prior, near=(Near(0.0, 0.0, 9.0),)))
+    files.save(tmp_path / "none" / STATE / SETTINGS, replace(pipeline.CPU, anchors=near))
+    assert commands.said_of_the_groups(tmp_path / "none") == 3
+    assert "--near" not in capsys.readouterr().out
+
+
+def test_a_refused_stretch_is_named_and_the_run_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _leave_anchors(tmp_path / "part", (True, False))
+    assert commands.said_of_the_groups(tmp_path / "part") == 0
+    assert capsys.readouterr().out.startswith("Frames 2 to 3 (2.jpg to 3.jpg) were refused: no place of the aerial")
+    _leave_anchors(tmp_path / "all", (True, True))
+    assert commands.said_of_the_groups(tmp_path / "all") == 0 and capsys.readouterr().out == ""
 
 
 def test_the_command_line_runs_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

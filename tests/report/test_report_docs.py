@@ -1,60 +1,126 @@
-"""The manual against the program: verbs and options exist, quoted messages are ours, links lead somewhere."""
+"""The manual against the program: every command is parsed by the real parser, quoted messages are ours."""
 
 from __future__ import annotations
 
-import contextlib
-import io
+import argparse
+import ast
+import functools
 import re
-from functools import cache
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from skyanchor.cli import main as command_line
+from skyanchor.cli import runs
 from skyanchor.cli.main import main
+from skyanchor.cli.options import STAGES
+from skyanchor.pipeline import CPU
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-GROUPS = ("scaffold", "patch")
-"""Verbs that have verbs of their own."""
+PAGES = [ROOT / "README.md", ROOT / "CONVENTIONS.md", *sorted((ROOT / "docs").glob("*.md"))]
+VALUES = {"N": "3", "PX": "640", "...": "", "…": ""}
+"""What stands for a placeholder that must be a number, or for what a page leaves out."""
 
 
-def commands(text: str) -> list[str]:
-    """What a page says to type: code that starts with skyanchor, inline or in a block, without comments."""
+def commands(text: str, start: str = "skyanchor ") -> list[str]:
+    """What a page says to type: code that starts so, inline or in a block, without comments; continued lines joined."""
+    text = text.replace("\\\n", " ")
     lines = [line for block in re.findall(r"```[a-z]*\n(.*?)```", text, re.S) for line in block.splitlines()]
-    inline = re.findall(r"`(skyanchor [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.S))
+    inline = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.S))
     found = [line.split("#")[0].strip() for line in lines] + [" ".join(one.split()) for one in inline]
-    return [line for line in found if line.startswith("skyanchor ")]
+    found = [line.removeprefix("python ") for line in found]
+    return [line for line in found if line.startswith(start)]
 
 
-@cache
-def help_of(verb: str) -> str:
-    first, *rest = verb.split()
-    first = "update" if first in ("anchors", "trajectory") else first  # they have the same options
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out), pytest.raises(SystemExit):
-        main([first, *rest, "--help"])
-    return out.getvalue()
+def words_of(line: str) -> list[str]:
+    """The words after the program, placeholders filled: `[--option VALUE]` is taken, of `a|b` the first."""
+    plain = [VALUES.get(word, word.split("|")[0]) for word in shlex.split(re.sub(r"[\[\]]", " ", line))[1:]]
+    return [word for word in plain if word]
+
+
+@pytest.fixture
+def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verbs as the command line knows them, doing nothing; a GPU seems to be there."""
+
+    def idle(work: Callable[..., None]) -> Callable[..., None]:
+        return functools.wraps(work)(lambda *_, **__: None)
+
+    def verb(*_: object) -> Callable[..., int]:
+        def command(options: runs.Everyday, settings: runs.Settings = CPU) -> int:
+            runs.with_options(settings, options)
+            return 0
+
+        return command
+
+    for family in ("AERIAL", "PATCHES", "OTHERS"):
+        monkeypatch.setattr(command_line, family, {k: idle(v) for k, v in getattr(command_line, family).items()})
+    monkeypatch.setattr(runs, "verb", verb)
+    monkeypatch.setattr(runs, "missing_for_cuda", lambda: None)
+    monkeypatch.setattr(runs, "read_area", lambda path: ())
+
+
+@pytest.mark.usefixtures("parse_only")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_is_parsed(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for line in commands(page.read_text()):
+        words = words_of(line)
+        if words[0].isupper():
+            continue
+        if not any(word.startswith("-") for word in words) and "..." not in line:  # a verb is named, not called
+            words = [*words, "--help"] if len(words) <= 2 and words[-1].islower() else words
+        try:
+            code = main(words)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        assert code == 0, f"{line}: {capsys.readouterr().err}"
+
+
+def test_a_command_with_a_wrong_option_is_noticed(parse_only: None) -> None:
+    assert main(["update", "--out", "x", "--scafold", "y"]) == 2
+    with pytest.raises(SystemExit):
+        main(["update", "--out", "x", "--anchors.verdict.least-suport", "3"])
+    with pytest.raises(SystemExit):
+        main(["evaluate", "x"])
+
+
+def parser_of(script: Path) -> argparse.ArgumentParser | None:
+    """A benchmark's parser without its imports: the lines of its source that make one."""
+    tree = ast.parse(script.read_text())
+    held: dict[str, object] = {"argparse": argparse, "Path": Path, "__doc__": script.name}
+    for node in ast.walk(tree):
+        made = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "parser"
+        if made or (isinstance(node, ast.Expr) and ast.unparse(node).startswith("parser.add_argument(")):
+            exec(ast.unparse(node), held)
+    parser = held.get("parser")
+    assert parser is None or isinstance(parser, argparse.ArgumentParser)
+    return parser
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_exists_with_its_options(page: Path) -> None:
-    for line in commands(page.read_text()):
-        words = line.replace("=", " ").split()[1:]
-        if words[0].startswith("-") or words[0].isupper():
-            continue
-        verb = " ".join(words[: 2 if words[0] in GROUPS else 1])
-        choice = next((word for word in words if ":" in word and "." in word.split(":")[0]), "")
-        behind = choice and f"--{choice.split(':')[0]}." in line
-        text = help_of(verb) + (help_of(f"{verb} {choice}") if behind else "")
-        for option in [word for word in words if word.startswith("--")]:
-            assert re.search(rf"{re.escape(option)}\b", text), f"{line}: {verb} has no {option}"
-        assert choice == "" or choice in help_of(verb), f"{line}: no choice {choice}"
+def test_every_benchmark_is_called_with_options_it_has(page: Path) -> None:
+    for line in commands(page.read_text(), "benchmarks/"):
+        parser = parser_of(ROOT / line.split()[0]) if ".py" in line else None
+        if parser is not None:
+            parser.exit_on_error = False
+            try:
+                parser.parse_args(words_of(line))
+            except (SystemExit, argparse.ArgumentError) as error:
+                raise AssertionError(f"{line}: {error}") from error
+
+
+def test_the_parser_of_a_benchmark_is_found() -> None:
+    parser = parser_of(ROOT / "benchmarks/scene_update.py")
+    assert parser is not None and parser.parse_args(["yard", "--insertion", "3"]).insertion == 3
 
 
 def test_the_pages_do_name_commands() -> None:
     named = {line.split()[1] for page in PAGES for line in commands(page.read_text())}
     assert {"update", "anchors", "view", "report", "evaluate", "scaffold", "patch"} <= named
     assert commands("`skyanchor a --b`\n```\nskyanchor c  # d\nother\n```") == ["skyanchor c", "skyanchor a --b"]
+    assert words_of("skyanchor c [--d N] e|f") == ["c", "--d", "3", "e"]
+    assert set(STAGES) <= named
 
 
 def test_quoted_messages_are_ours() -> None:

@@ -1,29 +1,30 @@
-"""The command line: parse, dispatch. Known errors are one line on stderr and exit code 2.
+"""The command line: parse, dispatch, say in one line what went wrong.
 
-Imports of anything heavy happen inside the verbs, so that --help and --version answer at once.
+Exit codes: 0 done, 1 a mistake of ours, 2 a known error or wrong arguments, 3 nothing could be placed (runs.py),
+130 and 143 stopped by Ctrl-C or SIGTERM. Imports of anything heavy happen inside the verbs, so that --help and
+--version answer at once.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import tyro
 
 import skyanchor
-from skyanchor.cli import looking, machine, patch, scaffold
+from skyanchor.cli import looking, machine, patch, scaffold, stopping
+from skyanchor.cli.help import asked_help
+from skyanchor.cli.options import STAGES
 from skyanchor.errors import SkyAnchorError
 
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
+DEBUG = "SKYANCHOR_DEBUG"
+"""Set to anything, tracebacks are shown as with --traceback."""
 
-STAGES = {
-    "update": "Do the whole job: anchors, trajectory, and the street added to the splats, with a report.",
-    "trajectory": "Recover the pose of every street frame (stages 1 to 3).",
-    "anchors": "Localise groups of street frames in the aerial model (stages 1 and 2).",
-}
-"""Verbs that run stages, and what they do."""
 Verbs: TypeAlias = dict[str, Callable[..., None]]
 AERIAL: Verbs = {"check": scaffold.check, "train": scaffold.train}
 PATCHES: Verbs = {"apply": patch.apply, "remove": patch.remove, "list": patch.list_patches, "export": patch.export}
@@ -42,30 +43,63 @@ OTHERS: Verbs = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    shown = "--traceback" in given or bool(os.environ.get(DEBUG))
+    try:
+        return dispatch([word for word in given if word != "--traceback"])
+    except SkyAnchorError as error:
+        return _ended(f"skyanchor: {error}", 2)
+    except stopping.Stopped as stop:
+        return _ended(str(stop), stop.code)
+    except KeyboardInterrupt as stop:
+        return _ended("Stopped.", stopping.exit_code(stop))
+    except BrokenPipeError:  # the reader of our output, `head` perhaps, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as mistake:  # whatever it is, people get one line
+        if shown:
+            traceback.print_exception(mistake.__cause__ or mistake)
+        return _ended(f"skyanchor: {stopping.said_of(mistake)}", 1)
+
+
+def _ended(line: str, code: int) -> int:
+    print(line, file=sys.stderr)
+    return code
+
+
+def dispatch(given: list[str]) -> int:
+    """Help, or the work of one verb; the exit code."""
     if given == ["--version"]:
         print(f"skyanchor {skyanchor.__version__}")
         return 0
-    try:
-        verbs(given).cli(
-            prog="skyanchor",
-            description=DESCRIPTION,
-            args=given or ["--help"],
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
-    except SkyAnchorError as error:
-        print(f"skyanchor: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # the reader of our output, `head` perhaps, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not given or not STAGES.keys() & {given[0]}:
+        return _other_verb(given)
+    text = asked_help(given)
+    if text is not None:
+        print(text, end="")
+        return 0
+    from skyanchor.cli import runs
+
+    with stopping.armed():
+        return runs.parse_and_run(given[0], given[1:])
+
+
+def _other_verb(given: list[str]) -> int:
+    """A verb that runs no stages, or the list of verbs."""
+    words = given or ["--help"]
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+    if {"--help", "-h"} & set(words):
+        verbs().cli(prog="skyanchor", description=DESCRIPTION, args=words, config=config)
+    else:
+        with stopping.armed():
+            verbs().cli(prog="skyanchor", description=DESCRIPTION, args=words, config=config)
     return 0
 
 
-def verbs(given: Sequence[str]) -> tyro.extras.SubcommandApp:
-    """All verbs; the settings of the stages are imported only when the arguments begin with a verb that runs them."""
+def verbs() -> tyro.extras.SubcommandApp:
+    """All verbs; those that run stages only stand in the list."""
     app, aerial, updates = (tyro.extras.SubcommandApp() for _ in range(3))
     for name, what in STAGES.items():
-        asked = bool(given) and given[0] == name
-        app.command(name=name, help=what)(_stage_verb(name, given) if asked else _not_asked)
+        app.command(name=name, help=what)(_elsewhere)
     app.command(aerial, name="scaffold", help="The aerial model: check it, train its Gaussians.")
     app.command(updates, name="patch", help="Updates of a .ply: apply, remove, list, export.")
     for name, work in AERIAL.items():
@@ -77,20 +111,8 @@ def verbs(given: Sequence[str]) -> tyro.extras.SubcommandApp:
     return app
 
 
-def _stage_verb(name: str, given: Sequence[str]) -> Callable[..., None]:
-    """The verb with the defaults of the preset that the arguments name."""
-    from skyanchor import pipeline
-    from skyanchor.cli import runs
-
-    words = " ".join(given).replace("=", " ").split()
-    chosen = words[words.index("--preset") + 1] if "--preset" in words[:-1] else "cpu"
-    default = next((config for preset, config in pipeline.PRESETS.items() if preset == chosen), pipeline.CPU)
-    work = {"anchors": pipeline.run_anchors, "trajectory": pipeline.run_trajectory, "update": pipeline.run_update}
-    return runs.verb(runs.reported(work[name]), default)
-
-
-def _not_asked() -> None:
-    """Stand in for a verb in the list of verbs."""
+def _elsewhere() -> None:
+    """Stand in for a verb that `runs` parses."""
 
 
 if __name__ == "__main__":

@@ -1,10 +1,100 @@
-"""Words that several verbs share. Nothing heavy is imported here."""
+"""What people say every day, with the words that the help shows. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeAlias
 
 import tyro
+from tyro.conf import DisallowNone, arg
 
-RunPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+RunPath: TypeAlias = Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+Choice: TypeAlias = Literal["auto", "cpu", "gpu", "paper"]
+"""A preset of the pipeline, or auto."""
+
+STAGES = MappingProxyType(
+    {
+        "update": "Do the whole job: anchors, trajectory, and the street added to the splats, with a report.",
+        "trajectory": "Recover the pose of every street frame (stages 1 to 3).",
+        "anchors": "Localise groups of street frames in the aerial model (stages 1 and 2).",
+    }
+)
+"""Verbs that run stages, and what they do."""
+
+
+def _option(metavar: str | None, what: str) -> Any:
+    return arg(metavar=metavar, help=what, help_behavior_hint="")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The everyday options of a verb that runs stages."""
+
+    out: Annotated[Path, _option("RUN", "Run folder; what it holds already and was made the same way is kept.")]
+    scaffold: Annotated[
+        DisallowNone[Path | None],
+        _option(
+            "AERIAL",
+            "Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself. Needed the first time.",
+        ),
+    ] = None
+    ground: Annotated[
+        DisallowNone[Path | None],
+        _option("WALK", "Folder of street photos in natural order, or a video. Needed the first time."),
+    ] = None
+    images: Annotated[
+        DisallowNone[Path | None],
+        _option("PHOTOS", "Folder of the aerial photos, where it is not found beside the model."),
+    ] = None
+    splats: Annotated[
+        DisallowNone[Path | None],
+        _option("PLY", "Aerial Gaussian model of the INRIA convention; `update` trains one without it."),
+    ] = None
+    camera: Annotated[
+        DisallowNone[str | None],
+        _option(
+            "CAMERA",
+            "Street camera: f=900, the focal length in pixels, or MODEL,params in COLMAP order (PINHOLE,fx,fy,cx,cy). "
+            "EXIF or a guess without it, and a guess may be too far off.",
+        ),
+    ] = None
+    near: Annotated[
+        DisallowNone[str | None],
+        _option("X,Y,RADIUS", "The walk stays within this circle, metres in the coordinates of the aerial model."),
+    ] = None
+    within: Annotated[
+        DisallowNone[Path | None],
+        _option(
+            "AREA", "The walk stays in this area: GeoJSON, or lines of x,y in the coordinates of the aerial model."
+        ),
+    ] = None
+    preset: Annotated[
+        Choice,
+        _option(
+            "auto|cpu|gpu|paper",
+            "Settings to start from. gpu: full-size depth and long training on CUDA; cpu: smaller and shorter; auto, "
+            "the default: gpu where all of it is there, else cpu; paper: the paper's groups and lengths, for CUDA.",
+        ),
+    ] = "auto"
+    workers: Annotated[
+        int, _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits.")
+    ] = 0
+    redo: Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")] = False
+
+
+GROUPS = MappingProxyType(
+    {
+        "What you have": ("scaffold", "ground", "out", "images", "splats", "camera"),
+        "Where the walk was, if you know": ("near", "within"),
+        "How good, how fast": ("preset", "workers"),
+        "On a run folder that is there": ("redo",),
+    }
+)
+"""The everyday options by what a person wants to say."""
+
+EXAMPLES = (
+    "skyanchor {verb} --scaffold survey/aerial --ground walk.mp4 --out run --camera f=1450",
+    "skyanchor {verb} --scaffold survey/aerial --ground photos --out run --near 120,-35,60 --preset cpu",
+)

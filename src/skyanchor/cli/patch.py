@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 import tyro
 
 from skyanchor.cli.tables import print_table
+from skyanchor.errors import InputError
 
 Ply: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PLY")]
 PatchPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PATCH")]
@@ -23,6 +24,7 @@ def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
     """
     from skyanchor.update.patch import apply_patch, load_patch
 
+    _refuse_absent(base, patch_file)
     apply_patch(base, load_patch(patch_file), out)
     print(f"written to {out}")
 
@@ -37,6 +39,7 @@ def remove(updated: Ply, patch_file: PatchPath, /, out: Path) -> None:
     """
     from skyanchor.update.patch import load_patch, remove_patch
 
+    _refuse_absent(updated, patch_file)
     remove_patch(updated, load_patch(patch_file), out)
     print(f"written to {out}")
 
@@ -49,6 +52,7 @@ def list_patches(path: Ply, /) -> None:
     """
     from skyanchor.update.patch import applied_patches
 
+    _refuse_absent(path)
     rows = [[p.name, str(p.added), str(p.changed), str(p.hidden)] for p in applied_patches(path)]
     print_table(f"patches in {path.name}", ["name", "added", "moved", "hidden"], rows)
 
@@ -64,6 +68,16 @@ def export(path: Ply, /, out: Path) -> None:
     from skyanchor.gaussians.splats import select
     from skyanchor.update.patch import visible_rows
 
+    writers = {".ply": write_ply, ".splat": write_splat}
+    if out.suffix.lower() not in writers:
+        raise InputError(out, f"{out.suffix or 'no ending'} cannot be written", f"End it in {' or '.join(writers)}.")
+    _refuse_absent(path)
     seen = select(read_ply(path), visible_rows(path))
-    (write_splat if out.suffix == ".splat" else write_ply)(out, seen)
+    writers[out.suffix.lower()](out, seen)
     print(f"{len(seen)} Gaussians written to {out}")
+
+
+def _refuse_absent(*paths: Path) -> None:
+    for path in paths:
+        if not path.is_file():
+            raise InputError(path, "is no file", "Give a .ply of Gaussians, and the patch.npz of a run.")

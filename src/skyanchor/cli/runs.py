@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import tyro
 
+from skyanchor import pipeline
 from skyanchor.anchors.area_file import read_area
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.backends import weights
-from skyanchor.errors import InputError, SkyAnchorError
+from skyanchor.cli.options import Options
+from skyanchor.cli.stopping import accounted
+from skyanchor.errors import BackendError, InputError, NothingPlacedError, SkyAnchorError
 from skyanchor.events import Note
-from skyanchor.pipeline import Inputs, PipelineConfig, Preset
-from skyanchor.report.progress import display, every, log_file, spoken
+from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
+from skyanchor.pipeline import Inputs, PipelineConfig
+from skyanchor.report import outcome
+from skyanchor.report.progress import Standing, display, every, log_file, spoken
+from skyanchor.report.run_data import SETTINGS, finished, known, run_settings
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, executor_of
 from skyanchor.run.folder import STATE, RunFolder
@@ -27,58 +37,118 @@ if TYPE_CHECKING:
     from skyanchor.evaluation.ablate import AblationRecord
 
 Settings: TypeAlias = Annotated[PipelineConfig, tyro.conf.arg(name="")]
+Everyday: TypeAlias = Annotated[Options, tyro.conf.arg(name="")]
 Work: TypeAlias = Callable[[RunFolder, Inputs, PipelineConfig, Executor], object]
 """A function of the pipeline that runs the stages up to one."""
-SETTINGS = "settings.json"
-"""In .state/: the settings of the last time."""
+WORK: MappingProxyType[str, Work] = MappingProxyType(
+    {"anchors": pipeline.run_anchors, "trajectory": pipeline.run_trajectory, "update": pipeline.run_update}
+)
+"""What each verb runs."""
+NOTHING_PLACED = 3
+"""Exit code when the run ended well and no group of frames could be placed."""
 ABLATIONS = "ablations.md"
 
 
-def verb(work: Work, default: PipelineConfig) -> Callable[..., None]:
-    """A command that runs stages, with a preset's settings as defaults."""
+def parse_and_run(name: str, words: Sequence[str]) -> int:
+    """Run a verb with the arguments after it; the exit code."""
+    refuse_unknown(name, words)
+    preset = chosen_preset(asked_preset(words))
+    command = verb(reported(WORK[name]), preset)
+    return tyro.cli(command, prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,))
 
-    def command(
-        out: Path,
-        scaffold: Path | None = None,
-        ground: Path | None = None,
-        images: Path | None = None,
-        splats: Path | None = None,
-        camera: str | None = None,
-        near: str | None = None,
-        within: Path | None = None,
-        preset: Preset = "cpu",
-        workers: int = 0,
-        redo: bool = False,
-        settings: Settings = default,
-    ) -> None:
-        """Run the stages.
 
-        Args:
-            out: Run folder; what is there already and was made the same way is kept.
-            scaffold: Folder with sparse/ (or sparse/0) and images/, or the COLMAP model. Needed the first time.
-            ground: Folder of street photos, or a video. Needed the first time.
-            images: Folder of the aerial photos, where it is not found beside the model.
-            splats: Aerial Gaussian model, a .ply of the INRIA convention.
-            camera: Street camera: MODEL,params in COLMAP order (PINHOLE,fx,fy,cx,cy) or f=900, pixels.
-            near: The walk stays within this x,y,radius, metres in the coordinates of the aerial model.
-            within: The walk stays in this area: GeoJSON, or lines of x,y in the coordinates of the aerial model.
-            preset: Settings to start from.
-            workers: Worker processes; 1 works in this process, 0 takes one per core as memory allows.
-            redo: Replace stages that were made with other settings or inputs.
-            settings: Settings of the stages.
-        """
-        if camera is not None:
-            settings = replace(settings, sequence=replace(settings.sequence, camera=camera))
-        if near is not None or within is not None:
-            prior = replace(settings.anchors.prior, near=given_priors(near, within))
-            settings = replace(settings, anchors=replace(settings.anchors, prior=prior))
-        engine = executor_of(workers)
-        with opened(out, redo) as folder:
-            inputs = remembered(out, scaffold, ground, images, splats)
-            files.save(out / STATE / SETTINGS, settings)
-            work(folder, inputs, settings, engine)
+def refuse_unknown(name: str, words: Sequence[str]) -> None:
+    """SkyAnchorError for an everyday option that there is not, in one line instead of all settings of all stages."""
+    known = [f"--{field.name}" for field in fields(Options)]
+    for word in (word.partition("=")[0] for word in words if word.startswith("--")):
+        if "." not in word and word not in known:
+            near = difflib.get_close_matches(word, known, 1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            raise SkyAnchorError(f"there is no option {word}.{meant} `skyanchor {name} --help` names them.")
+
+
+def verb(work: Work, preset: ChosenPreset) -> Callable[..., int]:
+    """A command that runs stages, with a preset's settings as defaults; it returns the exit code."""
+
+    def command(options: Everyday, settings: Settings = preset.config) -> int:
+        """Run the stages."""
+        settings = with_options(settings, options)
+        engine = executor(options.workers)
+        with opened(options.out, options.redo) as folder:
+            inputs = remembered(options.out, options.scaffold, options.ground, options.images, options.splats)
+            files.save(options.out / STATE / SETTINGS, settings)
+            if preset.why:
+                folder.listen(Note("preset", preset.why))
+            with suppress(NothingPlacedError):
+                work(folder, inputs, settings, engine)
+        return said_of_the_groups(options.out)
 
     return command
+
+
+def with_options(settings: PipelineConfig, options: Options) -> PipelineConfig:
+    """The settings with what the everyday options say of camera and place."""
+    if options.camera is not None:
+        settings = replace(settings, sequence=replace(settings.sequence, camera=options.camera))
+    if options.near is not None or options.within is not None:
+        prior = replace(settings.anchors.prior, near=given_priors(options.near, options.within))
+        settings = replace(settings, anchors=replace(settings.anchors, prior=prior))
+    return settings
+
+
+def executor(workers: int) -> Executor:
+    """So many worker processes; SkyAnchorError for a number that makes no sense."""
+    if workers < 0:
+        raise SkyAnchorError(f"--workers {workers}: give the number of processes, or 0 for one per core that fits")
+    return executor_of(workers)
+
+
+def said_of_the_groups(run: Path) -> int:
+    """Print which groups of frames could not be placed, why, and what to try; the exit code."""
+    if not finished(run, records.ANCHORS):
+        return 0
+    record, said = records.load_anchors(run), known(run)
+    groups = record.anchors.groups
+    if not any(group.accepted for group in groups):
+        print(outcome.none_placed(groups, said))
+    elif any(not group.accepted for group in groups):
+        print(*outcome.refused(groups, record.names, said), sep="\n")
+    return 0 if any(group.accepted for group in groups) else NOTHING_PLACED
+
+
+# --- presets ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChosenPreset:
+    """Settings to start from."""
+
+    config: PipelineConfig
+    why: str = ""
+    """One line for people where nobody asked for it by name."""
+
+
+def asked_preset(words: Sequence[str]) -> str:
+    """What `--preset` says in the arguments, auto without it."""
+    split = [part for word in words for part in word.split("=", 1)]
+    return next((value for word, value in pairwise(split) if word == "--preset"), "auto")
+
+
+def chosen_preset(asked: str) -> ChosenPreset:
+    """The preset by name, or the one for this machine; BackendError for gpu where there is none."""
+    missing = missing_for_cuda() if asked in ("auto", "gpu") else None
+    if asked == "auto" and missing is None:
+        return ChosenPreset(pipeline.GPU, "gpu, because everything for CUDA is here; --preset cpu says otherwise")
+    if asked == "auto":
+        return ChosenPreset(pipeline.CPU, f"cpu, because {str(missing).partition(':')[0]}")
+    if asked == "gpu" and "torch sees none" in str(missing):
+        raise BackendError(
+            "--preset gpu needs an NVIDIA GPU and a CUDA build of torch, and torch sees none here. Use --preset cpu."
+        )
+    return ChosenPreset(next((config for name, config in pipeline.PRESETS.items() if name == asked), pipeline.CPU))
+
+
+# --- inputs -------------------------------------------------------------------------------------------------------
 
 
 def given_priors(near: str | None, within: Path | None) -> tuple[Prior, ...]:
@@ -94,28 +164,32 @@ def near_place(text: str) -> Near:
         x, y, radius = (float(part) for part in text.split(","))
     except ValueError as error:
         raise SkyAnchorError(f"--near {text}: give x,y,radius, three numbers with commas, e.g. 120,-35,60") from error
+    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(radius) and radius > 0.0):
+        raise SkyAnchorError(f"--near {text}: x and y must be finite and the radius above 0, metres, e.g. 120,-35,60")
     return Near(x, y, radius)
 
 
 @contextmanager
 def opened(root: Path, redo: bool) -> Iterator[RunFolder]:
-    """The run folder with progress on stderr and in log.txt."""
+    """The run folder with progress on stderr and in log.txt; an end before the end says where the work stands."""
+    standing = Standing()
     with (
         display(sys.stderr) as show,
         log_file(root) as log,
         spoken(weights.__name__, show),
-        RunFolder(root, redo, every(show, log)) as run,
+        accounted(root, standing),
+        RunFolder(root, redo, every(standing, show, log)) as run,
     ):
         yield run
 
 
 def remembered_settings(run: Path) -> PipelineConfig:
     """The settings of the last time."""
-    path = run / STATE / SETTINGS
-    if not path.is_file():
+    held = run_settings(run)
+    if held is None:
         advice = "Run its last verb once more with the same options: nothing is done again."
         raise InputError(run, "does not say with which settings it was made", advice)
-    return files.load(path, PipelineConfig)
+    return held
 
 
 def remembered(run: Path, aerial: Path | None, ground: Path | None, images: Path | None, splats: Path | None) -> Inputs:
@@ -150,7 +224,7 @@ def reported(work: Work) -> Work:
 def _report(run: RunFolder) -> None:
     """report.html of the run, once there are anchors."""
     from skyanchor.report.folder import write_report
-    from skyanchor.report.run_data import finished, run_scaffold
+    from skyanchor.report.run_data import run_scaffold
 
     if finished(run.root, records.ANCHORS):
         page = write_report(run.root, run_scaffold(run.root))
@@ -172,7 +246,7 @@ def ablated(
 
     variants = ablate.chosen_variants(root, *map(_words, chosen))
     config, lpips_weights = remembered_settings(root), perceptual.find_weights()
-    engine = executor_of(workers)
+    engine = executor(workers)
     with opened(root, False) as run:
         inputs = remembered(root, None, None, None, None)
         lpips = lpips_weights.load() if lpips_weights is not None else None

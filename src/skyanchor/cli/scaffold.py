@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from skyanchor.cli.options import RunPath
 from skyanchor.cli.tables import print_summary
 
 if TYPE_CHECKING:
@@ -51,9 +50,8 @@ def check(
 
 
 def train(
-    run: RunPath,
-    /,
-    aerial: Path,
+    scaffold: Annotated[Path, tyro.conf.arg(metavar="AERIAL")],
+    out: Annotated[Path, tyro.conf.arg(metavar="RUN")],
     images: Path | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     iterations: int | None = None,
@@ -62,8 +60,8 @@ def train(
     """Train Gaussians of an aerial model that has none; writes RUN/1-splats/splats.ply.
 
     Args:
-        run: Run folder.
-        aerial: Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself.
+        scaffold: Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself.
+        out: Run folder.
         images: Folder of the photos, where it is not found beside the model.
         device: auto is CUDA where everything for it is there, else the CPU.
         iterations: Steps; the device's preset without it.
@@ -78,8 +76,8 @@ def train(
     engine = load_engine(device)
     config = preset(engine.device)
     config = config if iterations is None else with_iterations(config, iterations)
-    with opened(run, redo) as folder:
-        stage = splats_stage(folder, load_scaffold(aerial, images), engine, config)
+    with opened(out, redo) as folder:
+        stage = splats_stage(folder, load_scaffold(scaffold, images), engine, config)
     print(f"written to {stage.folder}")
 
 

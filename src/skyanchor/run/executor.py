@@ -159,7 +159,9 @@ class _Worker:
 
     def __init__(self, number: int, environment: Mapping[str, str], messages: queue.Queue[_Message]) -> None:
         command = [sys.executable, "-c", "from skyanchor.run.executor import serve; serve()"]
-        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
+        )  # a group of its own: Ctrl-C is for the parent, which decides when to stop
         self.job: int | None = None
         self._reader = threading.Thread(target=self._read, args=(number, messages), daemon=True)
         self._reader.start()

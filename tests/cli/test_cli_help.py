@@ -1,0 +1,94 @@
+"""The help of verbs that run stages: short, true to the parser, and all of it for those who ask."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import tyro
+
+from skyanchor import pipeline
+from skyanchor.cli import help as shown
+from skyanchor.cli import runs
+from skyanchor.cli.main import main
+from skyanchor.cli.options import EXAMPLES, GROUPS, STAGES, Options
+
+VALUES = {"X,Y,RADIUS": "1,2,3", "N": "1", "auto|cpu|gpu|paper": "cpu"}
+"""What stands for a metavar; any word for the others."""
+
+
+def _accepted(words: list[str], verb: str = "update") -> Options:
+    """The everyday options as the real parser reads them."""
+    read: list[Options] = []
+
+    def keep(options: runs.Everyday, settings: runs.Settings = pipeline.CPU) -> int:
+        read.append(options)
+        return 0
+
+    tyro.cli(keep, prog=verb, args=words, config=(tyro.conf.FlagCreatePairsOff,))
+    return read[0]
+
+
+def test_every_option_of_the_short_help_is_one_of_the_parser() -> None:
+    options = re.findall(r"^  --([a-z-]+)(?: (\S+))?", shown.everyday("update"), re.M)
+    own = [(name, metavar) for name, metavar in options if name not in ("help", "help-all", "traceback")]
+    assert {name for name, _ in own} == {field.name for field in fields(Options)}
+    words = [word for name, metavar in own for word in (f"--{name}", metavar and VALUES.get(metavar, "word")) if word]
+    read = _accepted(words)
+    assert read.near == "1,2,3" and read.redo and read.out == Path("word") and read.preset == "cpu"
+
+
+def test_every_everyday_option_stands_in_one_group() -> None:
+    listed = [name for names in GROUPS.values() for name in names]
+    assert sorted(listed) == sorted(field.name for field in fields(Options))
+
+
+def test_the_examples_are_accepted() -> None:
+    for verb in STAGES:
+        for line in EXAMPLES:
+            _accepted(line.format(verb=verb).split()[2:], verb)
+
+
+def test_every_group_of_settings_is_a_stages_own() -> None:
+    assert tuple(field.name for field in fields(pipeline.PipelineConfig)) == shown.SETTINGS
+    assert set(shown.BEYOND) == set(STAGES) == set(runs.WORK)
+    for name in shown.SETTINGS:
+        assert f"--{name}." in shown.settings("update", name)
+
+
+@pytest.mark.parametrize("verb", STAGES)
+def test_the_short_help_fits_on_a_screen(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out == shown.everyday(verb) and len(out.splitlines()) < 60
+    assert max(map(len, out.splitlines())) <= 120 and "None" not in out
+    assert out.count(f"  skyanchor {verb} --scaffold") == 2
+
+
+def test_help_all_shows_the_stages_that_a_verb_reaches(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {}
+    for verb in STAGES:
+        assert main([verb, "--help-all"]) == 0
+        texts[verb] = capsys.readouterr().out
+        assert "{None}" not in texts[verb] and "--redo" in texts[verb]
+    reached = {verb: {name for name in shown.SETTINGS if f"--{name}." in text} for verb, text in texts.items()}
+    assert reached["update"] == set(shown.SETTINGS)
+    assert reached["trajectory"] == set(shown.SETTINGS) - {"scene"}
+    assert reached["anchors"] == set(shown.SETTINGS) - {"scene", "trajectory"}
+
+
+def test_the_settings_of_a_part_and_of_a_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["update", "--help", "anchors.verdict"]) == 0
+    part = capsys.readouterr().out
+    assert "--anchors.verdict.least-support" in part and "--anchors.refine" not in part
+    for words in (["--help", "anchors.refine.matcher:light-glue"], ["anchors.refine.matcher:light-glue", "--help"]):
+        assert main(["update", *words]) == 0
+        assert "--anchors.refine.matcher.detector" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [("update", "nonsense"), ("anchors", "scene"), ("update", "anchors.nonsense")])
+def test_settings_that_there_are_not(words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([words[0], "--help", words[1]]) == 2
+    assert f"skyanchor: {words[0]} has no settings {words[1]!r}" in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""`skyanchor anchors` with a stage whose first jobs end at once and whose last ones do not, or that fails."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from skyanchor.cli import runs
+from skyanchor.cli.main import main
+from skyanchor.events import Listener
+from skyanchor.pipeline import Inputs, PipelineConfig
+from skyanchor.run import records
+from skyanchor.run.executor import Executor, Job
+from skyanchor.run.folder import RunFolder
+
+QUICK, SLOW = 3, 4
+
+
+def job(out: str, seconds: float, listen: Listener) -> None:
+    """Write the file after a while."""
+    time.sleep(seconds)
+    Path(out).write_text("there")
+
+
+def slow(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
+    """Stage 2 with jobs that sleep for a minute."""
+    stage = run.stage(records.ANCHORS, "sleep", {}, {})
+    seconds = [0.0] * QUICK + [60.0] * SLOW
+    jobs = {f"{k}.txt": Job("slow_stage:job", {"seconds": each}) for k, each in enumerate(seconds)}
+    stage.produce("sleep", jobs, executor)
+
+
+def failing(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
+    """A mistake of ours."""
+    raise ZeroDivisionError("a mistake\nthe last line of it")
+
+
+if __name__ == "__main__":
+    runs.WORK = {"anchors": {"slow": slow, "failing": failing}[sys.argv[1]]}
+    sys.exit(main(["anchors", *sys.argv[2:]]))
