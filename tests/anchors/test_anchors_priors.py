@@ -13,6 +13,7 @@ from skyanchor.anchors.priors import LON_LAT, Area, Near, allowed, gps_priors, l
 from skyanchor.bridges.ground import Ground
 from skyanchor.errors import InputError
 from skyanchor.events import Event, Note
+from skyanchor.geometry import crs
 from skyanchor.types import Camera, Frame, Georeference, Plane, Scaffold, Sequence, Tracks
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -20,6 +21,8 @@ SQUARE = ((0.0, 0.0), (40.0, 0.0), (40.0, 30.0), (0.0, 30.0))
 ORIGIN = (47.0, 8.0, 400.0)
 METRE_NORTH, METRE_EAST = 1.0 / 111_170.0, 1.0 / 76_050.0
 """Degrees per metre at 47 degrees north, about."""
+LAMBERT = "EPSG:3416"
+"""ETRS89 / Austria Lambert."""
 
 
 def scaffold(georef: Georeference | None = None) -> Scaffold:
@@ -142,6 +145,14 @@ def test_longitude_and_latitude_land_in_the_local_frame(system: str) -> None:
         assert np.abs(found[0]).max() < 0.01
 
 
+def test_an_area_in_another_system_lands_in_the_models() -> None:
+    utm = Georeference(np.array([652_200.0, 5_207_100.0, 0.0]), "EPSG:25832")
+    on_earth = crs.to_wgs84(np.array([[x, y, 0.0] for x, y in SQUARE]) + utm.offset, "EPSG:25832")
+    corners = crs.from_wgs84(on_earth, LAMBERT)
+    (area,) = local_priors((Area((tuple((x, y) for x, y, _ in corners),), LAMBERT),), scaffold(utm))
+    assert isinstance(area, Area) and np.abs(np.array(area.rings[0]) - np.array(SQUARE)).max() < 1e-3
+
+
 def test_an_area_that_has_nothing_to_do_with_the_model_is_an_error() -> None:
     degrees = Area((tuple((x, y) for x, y in lon_lat(SQUARE)),), LON_LAT)
     with pytest.raises(InputError, match="does not say where on Earth it lies"):
@@ -150,8 +161,10 @@ def test_an_area_that_has_nothing_to_do_with_the_model_is_an_error() -> None:
         local_priors((degrees,), scaffold(Georeference(np.zeros(3), "EPSG:32655")))
     with pytest.raises(InputError, match=r"x 1000 to 1040, y 0 to 30\) holds nothing of .* \(x -50 to 50"):
         local_priors((Area((tuple((x + 1000.0, y) for x, y in SQUARE),)),), scaffold())
-    with pytest.raises(InputError, match="the area is in EPSG:25833, the aerial model in EPSG:32632"):
-        local_priors((Area((SQUARE,), "EPSG:25833"),), scaffold(Georeference(np.zeros(3), "EPSG:32632")))
+    with pytest.raises(InputError, match="the area is in EPSG:25835, but the aerial model lies in EPSG:32632, and not"):
+        local_priors((Area((SQUARE,), "EPSG:25835"),), scaffold(Georeference(np.zeros(3), "EPSG:32632")))
+    with pytest.raises(InputError, match="system cannot be used: EPSG:99999 is no coordinate system"):
+        local_priors((Area((SQUARE,), "EPSG:99999"),), scaffold(Georeference(np.zeros(3), "EPSG:32632")))
     swapped = Area((tuple((y, x) for x, y in lon_lat(SQUARE)),), LON_LAT)
     with pytest.raises(InputError, match="wrong way round"):
         local_priors((swapped,), scaffold(Georeference(np.zeros(3), None, ORIGIN)))

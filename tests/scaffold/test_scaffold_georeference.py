@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from survey_fixture import GROUND, PINHOLE, UP, make_survey, write_survey
 
 from skyanchor.errors import InputError
-from skyanchor.geometry import planes, rigid
-from skyanchor.scaffold import colmap_files, georeference, load_scaffold, write_back
+from skyanchor.geometry import crs, planes, rigid
+from skyanchor.scaffold import colmap_files, describe, georeference, load_scaffold, write_back
 from skyanchor.types import Georeference, Pose, Tracks, UpSource, View
 
 UTM = np.array([432_123.4567, 5_212_345.6789, 512.25])
@@ -163,6 +163,55 @@ def test_gps_lands_in_the_local_frame() -> None:
     assert georeference.local_from_gps(np.array([[47.1, 8.5, 400.0]]), georeference.nothing()) is None
     other_zone = Georeference(utm.offset, "EPSG:32633")
     assert georeference.local_from_gps(np.array([[47.1, 8.5, 400.0]]), other_zone) is None
+
+
+@pytest.mark.parametrize("name", ["EPSG:25832", "EPSG:31467", "EPSG:32632"])
+def test_local_points_and_places_on_earth_are_each_others_inverse(name: str) -> None:
+    places = np.array([[47.1, 8.5, 400.0], [47.101, 8.502, 410.0]])
+    nearby = georeference.local_from_gps(places, Georeference(np.zeros(3), name))
+    assert nearby is not None
+    georef = Georeference(np.round(nearby[0], -2), name)
+    local = georeference.local_from_gps(places, georef)
+    assert local is not None and np.abs(local).max() < 500.0
+    back = georeference.on_earth(local, georef)
+    assert back is not None and np.abs(back - places)[:, :2].max() < 1e-8
+    assert np.allclose(back[:, 2], places[:, 2], atol=1e-6)
+    assert georeference.on_earth(local, georeference.nothing()) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("EPSG:1", "PROJ knows"), ("EPSG:4326", "longitude and latitude"), ("EPSG:2263", "foot")]
+)
+def test_a_system_that_cannot_be_used_is_refused_at_once(tmp_path: Path, name: str, told: str) -> None:
+    (tmp_path / "georef.json").write_text(json.dumps({"crs": name}))
+    with pytest.raises(InputError, match=rf"georef\.json: has a crs that cannot be used: .*{told}.*EPSG:25832"):
+        georeference.read_georef(tmp_path / "georef.json")
+
+
+def test_heights_are_said_as_the_system_says_them() -> None:
+    assert "does not say" in georeference.heights(Georeference(UTM, "EPSG:25832"))
+    assert "DHHN2016" in georeference.heights(Georeference(UTM, "EPSG:25832+7837"))
+    assert "ellipsoid" in georeference.heights(Georeference(UTM, None, (47.0, 8.0, 400.0)))
+
+
+def test_a_map_without_a_name_says_what_to_write(tmp_path: Path) -> None:
+    scaffold = load_scaffold(write_survey(tmp_path, make_survey(offset=UTM)))
+    (warning,) = [text for text in describe(scaffold).warnings if "of which system" in text]
+    assert '{"crs": "EPSG:CODE"}' in warning and str(tmp_path / "sparse" / "georef.json") in warning
+    centres = rigid.centres_in_world([view.cam_from_world for view in scaffold.views]) + scaffold.georef.offset
+    gps = [tuple(place) for place in crs.to_wgs84(centres, "EPSG:25832")]
+    fitting = georeference.fitting_systems(scaffold, [None, *gps[1:]])
+    assert "EPSG:25832" in fitting and georeference.fitting_systems(scaffold, [None] * len(gps)) == ()
+    document = georeference.advice(scaffold, ("EPSG:25832",)).split("save ")[1].split(" as ")[0]
+    (tmp_path / "sparse" / "georef.json").write_text(document)
+    again = load_scaffold(tmp_path)
+    assert again.georef.crs == "EPSG:25832" and not georeference.unplaced(again)
+    assert np.array_equal(again.georef.offset, scaffold.georef.offset)
+    assert not [text for text in describe(again).warnings if "of which system" in text]
+
+
+def test_a_small_model_needs_no_system(tmp_path: Path) -> None:
+    assert not georeference.unplaced(load_scaffold(write_survey(tmp_path, make_survey())))
 
 
 def test_georef_document_is_readable_by_people(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_tum_gives_the_poses_back(found):
         assert rigid.angle_between(turned, pose.rotation.T) < 1e-6
 
 
-@pytest.mark.parametrize("crs", ["enu", "EPSG:32633", None])
+@pytest.mark.parametrize("crs", ["enu", "EPSG:32633", "EPSG:25833", None])
 def test_geojson_where_the_place_is_known(found, crs):
     sequence, trajectory = found
     georef = Georeference(np.zeros(3))
@@ -56,6 +56,7 @@ def test_geojson_where_the_place_is_known(found, crs):
         assert text is None
         return
     document = json.loads(text)
+    assert ("ellipsoid, if" if crs == "enu" else f"{crs} does not say") in document["heights"]
     path, *frames = document["features"]
     assert path["geometry"]["type"] == "LineString" and len(path["geometry"]["coordinates"]) == len(frames) == 13
     lon, lat, _ = frames[0]["geometry"]["coordinates"]

@@ -13,7 +13,7 @@ from skyanchor.bridges.surface import horizontal_axes
 from skyanchor.bridges.views import free_places
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Note, silent
-from skyanchor.geometry import polygons, rigid
+from skyanchor.geometry import crs, polygons, rigid
 from skyanchor.scaffold.georeference import local_from_gps, moved_by
 from skyanchor.types import Bools, Floats, Georeference, Scaffold, Sequence
 
@@ -83,12 +83,13 @@ def _local(prior: Prior, georef: Georeference, across: Floats) -> Prior:
     if isinstance(prior, Near):
         x, y = _shifted(np.array([[prior.x, prior.y]]), georef, across)[0]
         return replace(prior, x=float(x), y=float(y))
-    convert = _from_lon_lat if prior.crs == LON_LAT else _shifted
-    if prior.crs not in (None, LON_LAT, georef.crs) and georef.crs is not None:
-        raise InputError(
-            "--within", f"the area is in {prior.crs}, the aerial model in {georef.crs}", "Export it in that system."
-        )
-    rings = [convert(np.array(ring), georef, across) for ring in prior.rings]
+    elsewhere = prior.crs == LON_LAT or (georef.crs is not None and prior.crs not in (None, georef.crs))
+    rings = [
+        _from_earth(np.array(ring), prior.crs, georef, across)
+        if elsewhere and prior.crs is not None
+        else _shifted(np.array(ring), georef, across)
+        for ring in prior.rings
+    ]
     return replace(prior, rings=tuple(tuple((float(x), float(y)) for x, y in ring) for ring in rings), crs=None)
 
 
@@ -98,14 +99,22 @@ def _shifted(xy: Floats, georef: Georeference, across: Floats) -> Floats:
     return min(ways, key=lambda way: float(np.abs(way).max()))
 
 
-def _from_lon_lat(corners: Floats, georef: Georeference, across: Floats) -> Floats:
+def _from_earth(corners: Floats, system: str, georef: Georeference, across: Floats) -> Floats:
+    """(N, 2) of corners in longitude and latitude or in metres of another system than the model's."""
     height = georef.enu_origin[2] if georef.enu_origin is not None else 0.0
-    places = np.column_stack([corners[:, 1], corners[:, 0], np.full(len(corners), height)])
+    places = np.column_stack([corners, np.full(len(corners), height)])
+    try:
+        places = places[:, [1, 0, 2]] if system == LON_LAT else crs.to_wgs84(places, system)
+    except ValueError as error:
+        raise InputError(
+            "--within", f"the area's system cannot be used: {error}", "Export it in another one."
+        ) from error
     local = local_from_gps(places, georef)
     if local is None:
         known = f"lies in {georef.crs}, and not there" if georef.crs else "does not say where on Earth it lies"
+        told = "longitude and latitude" if system == LON_LAT else system
         advice = "Give the area as lines of x,y in the model's own coordinates, or a georef.json beside the model."
-        raise InputError("--within", f"the area is in longitude and latitude, but the aerial model {known}", advice)
+        raise InputError("--within", f"the area is in {told}, but the aerial model {known}", advice)
     return np.asarray(local @ across.T)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
+from skyanchor.geometry import crs, rigid
 from skyanchor.storage.files import write_bytes
-from skyanchor.types import Floats, Georeference, Pose
+from skyanchor.types import Floats, Georeference, Pose, Scaffold
 
 FILE_NAME = "georef.json"
 ROUNDING_M = 100.0
@@ -64,22 +65,70 @@ def moved_by(georef: Georeference) -> Floats:
     return georef.offset if georef.moved is None else georef.moved
 
 
+# --- the place on Earth -------------------------------------------------------------------------------------------
+
+
 def local_from_gps(places: Floats, georef: Georeference) -> Floats | None:
     """(N, 3), local metres of latitude, longitude (deg) and height (m); None when nothing says where the frame lies.
 
-    Heights of EXIF GPS may count from the geoid or the ellipsoid, tens of metres apart: trust x and y only.
+    None as well for places outside the area of the frame's system. Heights of EXIF GPS may count from the geoid or the
+    ellipsoid, tens of metres apart: trust x and y only.
     """
-    transform = pycolmap.GPSTransform()
     if georef.enu_origin is not None:
-        return np.asarray(transform.ellipsoid_to_enu(places, *georef.enu_origin), dtype=np.float64) - georef.offset
-    utm = re.fullmatch(r"EPSG:(326|327|258)(\d\d)", georef.crs or "")  # 258: ETRS89, within a metre of WGS84
-    if utm is None:
+        metres = pycolmap.GPSTransform().ellipsoid_to_enu(places, *georef.enu_origin)
+        return np.asarray(metres, dtype=np.float64) - georef.offset
+    if georef.crs is None or not crs.covers(places, georef.crs):
         return None
-    metres, zone = transform.ellipsoid_to_utm(places)
-    northern = bool(np.all(places[:, 0] >= 0))
-    if zone != int(utm[2]) or northern != (utm[1] != "327"):
-        return None
-    return np.asarray(metres, dtype=np.float64) - georef.offset
+    return _finite(crs.from_wgs84(places, georef.crs) - georef.offset)
+
+
+def on_earth(points: Floats, georef: Georeference) -> Floats | None:
+    """(N, 3), latitude and longitude in degrees and height in metres of local points; None when nothing says where.
+
+    `heights` says what the heights count from.
+    """
+    original = points + georef.offset
+    if georef.enu_origin is not None:
+        places = pycolmap.GPSTransform().enu_to_ellipsoid(original, *georef.enu_origin)
+        return np.asarray(places, dtype=np.float64)
+    return None if georef.crs is None else _finite(crs.to_wgs84(original, georef.crs))
+
+
+def heights(georef: Georeference) -> str:
+    """What the heights of `on_earth` count from, for people."""
+    if georef.enu_origin is not None:
+        return "above the ellipsoid, if that of enu_origin is"
+    return "as in the aerial model" if georef.crs is None else crs.heights(georef.crs)
+
+
+def _finite(values: Floats) -> Floats | None:
+    return values if bool(np.isfinite(values).all()) else None
+
+
+def unplaced(scaffold: Scaffold) -> bool:
+    """Whether the coordinates are those of some map, and nothing says of which."""
+    georef = scaffold.georef
+    return georef.crs is None and georef.enu_origin is None and bool(np.any(georef.offset[:2]))
+
+
+def fitting_systems(scaffold: Scaffold, gps: Sequence[tuple[float, float, float] | None]) -> tuple[str, ...]:
+    """Systems in which the aerial cameras lie where their photos' EXIF (one per view, degrees) says they were."""
+    known = [k for k, place in enumerate(gps) if place is not None]
+    if not known:
+        return ()
+    centres = rigid.centres_in_world([scaffold.views[k].cam_from_world for k in known]) + scaffold.georef.offset
+    return crs.that_fit(np.array([gps[k] for k in known], dtype=np.float64), centres)
+
+
+def advice(scaffold: Scaffold, fitting: tuple[str, ...] = ()) -> str:
+    """What to write so that the place on Earth is known: the georef.json and where it belongs.
+
+    With no system in `fitting` the file has EPSG:CODE in it, for the person who knows the code to put in.
+    """
+    told = fitting[0] if fitting else "EPSG:CODE"
+    code = f"one of {', '.join(fitting)} fits the photos' GPS" if fitting else f"CODE as in {crs.EXAMPLES}"
+    where = (scaffold.model_path or scaffold.root) / FILE_NAME
+    return f"save {json.dumps({'crs': told})} as {where}; {code}"
 
 
 # --- georef.json ------------------------------------------------------------------------------------------------
@@ -114,11 +163,20 @@ def read_georef(path: Path) -> GeoreferenceFile:
         raise InputError(
             path, f"cannot be understood ({error})", 'Expected {"offset": [x, y, z], "crs": "EPSG:32633"}.'
         ) from error
-    crs = document.get("crs")
     if up is not None:
         up = up / np.linalg.norm(up)
-    georef = Georeference(np.zeros(3) if offset is None else offset, None if crs is None else str(crs), origin)
+    georef = Georeference(np.zeros(3) if offset is None else offset, _known_system(path, document.get("crs")), origin)
     return GeoreferenceFile(georef, up)
+
+
+def _known_system(path: Path, name: Any) -> str | None:
+    if name is None:
+        return None
+    try:
+        crs.check(str(name))
+    except ValueError as error:
+        raise InputError(path, f"has a crs that cannot be used: {error}", f"Write e.g. {crs.EXAMPLES}.") from error
+    return str(name)
 
 
 def find_georef(*folders: Path) -> Path | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from skyanchor.geometry import cameras, planes, rigid
-from skyanchor.scaffold import colmap_files
+from skyanchor.scaffold import colmap_files, georeference
 from skyanchor.types import Camera, Floats, Scaffold
 
 SAMPLED = 200_000
@@ -169,6 +169,10 @@ def _warnings(scaffold: Scaffold, heights: Floats, error: float) -> tuple[str, .
         (
             error > LARGE_ERROR_PX,
             f"points miss their pixels by {error:.1f} px: poses, points or image sizes do not belong together",
+        ),
+        (
+            georeference.unplaced(scaffold),
+            f"the coordinates are a map's, but of which system? For GPS and GeoJSON {georeference.advice(scaffold)}",
         ),
         *[(True, text) for text in _other_models(scaffold.model_path)],
     ]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pycolmap
 
 from skyanchor.geometry import rigid
 from skyanchor.scaffold import georeference, write_back
-from skyanchor.types import Floats, Georeference, Scaffold, Sequence, Tracks, Trajectory, View
+from skyanchor.types import Georeference, Scaffold, Sequence, Tracks, Trajectory, View
 
 TUM_FILE = "trajectory.tum"
 GEOJSON_FILE = "trajectory.geojson"
@@ -52,7 +50,7 @@ def geojson_text(trajectory: Trajectory, sequence: Sequence, georef: Georeferenc
     """The path and every posed frame in longitude, latitude, height (RFC 7946); None when the place is not known."""
     posed = [f for f in trajectory.frames if f.cam_from_world is not None]
     centres = rigid.centres_in_world([f.cam_from_world for f in posed if f.cam_from_world is not None])
-    places = on_earth(centres, georef)
+    places = georeference.on_earth(centres, georef)
     if places is None:
         return None
     coordinates = [[round(lon, 9), round(lat, 9), round(height, 3)] for lat, lon, height in places.tolist()]
@@ -62,23 +60,12 @@ def geojson_text(trajectory: Trajectory, sequence: Sequence, georef: Georeferenc
     for frame, place in zip(posed, coordinates, strict=True):
         told = {"name": sequence.frames[frame.frame].name, "frame": frame.frame, "support": frame.support.value}
         features.append(_feature("Point", place, {**told, "sigma_m": round(frame.sigma_m, 4)}))
-    return json.dumps({"type": "FeatureCollection", "features": features}, indent=1) + "\n"
+    document = {"type": "FeatureCollection", "heights": georeference.heights(georef), "features": features}
+    return json.dumps(document, indent=1) + "\n"
 
 
 def _feature(kind: str, coordinates: list[Any], properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "Feature", "geometry": {"type": kind, "coordinates": coordinates}, "properties": properties}
-
-
-def on_earth(points: Floats, georef: Georeference) -> Floats | None:
-    """(N, 3), latitude and longitude in degrees and height in metres of local points; None when nothing says where."""
-    original = points + georef.offset
-    transform = pycolmap.GPSTransform()
-    if georef.enu_origin is not None:
-        return np.asarray(transform.enu_to_ellipsoid(original, *georef.enu_origin), dtype=np.float64)
-    utm = re.fullmatch(r"EPSG:32([67])(\d\d)", georef.crs or "")
-    if utm is None:
-        return None
-    return np.asarray(transform.utm_to_ellipsoid(original, int(utm[2]), utm[1] == "6"), dtype=np.float64)
 
 
 def posed_views(sequence: Sequence, trajectory: Trajectory) -> tuple[View, ...]:
