@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skyanchor.cli import main as cli
+from skyanchor.cli import scaffold as cli
 from skyanchor.errors import InputError
 from skyanchor.gaussians.ply import read_ply, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
