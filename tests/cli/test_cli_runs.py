@@ -166,9 +166,12 @@ def test_nothing_placed_is_said_with_an_exit_code_of_its_own(
 def test_a_refused_stretch_is_named_and_the_run_is_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _leave_anchors(tmp_path / "part", (True, False))
     assert commands.said_of_the_groups(tmp_path / "part") == 0
-    assert capsys.readouterr().out.startswith("Frames 2 to 3 (2.jpg to 3.jpg) were refused: no place of the aerial")
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "1 of 2 anchor groups were placed in the aerial model, 1 frames in all."
+    assert second.startswith("Frames 2 to 3 (2.jpg to 3.jpg) were refused: no place of the aerial model looks like")
     _leave_anchors(tmp_path / "all", (True, True))
-    assert commands.said_of_the_groups(tmp_path / "all") == 0 and capsys.readouterr().out == ""
+    assert commands.said_of_the_groups(tmp_path / "all") == 0
+    assert capsys.readouterr().out == "2 of 2 anchor groups were placed in the aerial model, 2 frames in all.\n"
 
 
 def test_the_command_line_runs_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

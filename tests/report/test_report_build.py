@@ -91,7 +91,7 @@ def test_refused_stretches_are_named_with_cause_and_remedy() -> None:
     assert line.startswith("Frames 2 to 3 (f2 to f3) were refused: a second place fits nearly as well (two places")
     named = replace(groups[1], refusal=Refusal(Reason.NO_PLACE, ""))
     (line,) = outcome.refused((groups[0], named), ("f0", "f1", "f2", "f3"), advice.Known(place=True))
-    assert "no place of the aerial model looks like these frames. Try whether the walk really was" in line
+    assert "no place of the aerial model looks like these frames. Try a larger radius or area, or none: was" in line
 
 
 def test_the_most_frequent_cause_is_named_when_nothing_is_placed() -> None:

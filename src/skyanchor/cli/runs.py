@@ -104,16 +104,17 @@ def executor(workers: int) -> Executor:
 
 
 def said_of_the_groups(run: Path) -> int:
-    """Print which groups of frames could not be placed, why, and what to try; the exit code."""
+    """Print what was placed, which stretches were not, why, and what to try; the exit code."""
     if not finished(run, records.ANCHORS):
         return 0
     record, said = records.load_anchors(run), known(run)
     groups = record.anchors.groups
     if not any(group.accepted for group in groups):
         print(outcome.none_placed(groups, said))
-    elif any(not group.accepted for group in groups):
-        print(*outcome.refused(groups, record.names, said), sep="\n")
-    return 0 if any(group.accepted for group in groups) else NOTHING_PLACED
+        return NOTHING_PLACED
+    frames = records.load_trajectory(run).frames if finished(run, records.TRAJECTORY) else ()
+    print(f"{outcome.placed(groups, frames)}.", *outcome.refused(groups, record.names, said), sep="\n")
+    return 0
 
 
 # --- presets ------------------------------------------------------------------------------------------------------
@@ -228,7 +229,7 @@ def _report(run: RunFolder) -> None:
 
     if finished(run.root, records.ANCHORS):
         page = write_report(run.root, run_scaffold(run.root))
-        run.listen(Note("report", f"written to {page}"))
+        run.listen(Note("report", f"written to {page}; `skyanchor view {run.root}` shows the scene"))
 
 
 def ablated(

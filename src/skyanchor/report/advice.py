@@ -42,9 +42,9 @@ _UNKNOWN = MappingProxyType(
 )
 _SAID = MappingProxyType(
     {
-        "place": "whether the walk really was where you said, with a larger radius or area, or without it",
+        "place": "a larger radius or area, or none: was the walk really where you said?",
         "narrow": "a smaller radius or area, if you know better where the walk was.",
-        "camera": "whether the camera that you gave is that of these photos, at their size in pixels",
+        "camera": "the camera again: is it that of these photos, at their size in pixels?",
     }
 )
 _UP = "`skyanchor scaffold check` and its up and ground; give them if they are wrong"

@@ -26,7 +26,7 @@ from skyanchor.report.content import (
     Scene3d,
     SubmapRow,
 )
-from skyanchor.report.outcome import none_placed
+from skyanchor.report.outcome import none_placed, placed
 from skyanchor.types import Anchors, Bytes, Floats, LocalisedGroup, Pose, PosedFrame, Scaffold, Support, View
 
 STREET_TABLE, AIR_TABLE = "render from the street", "render from the air"
@@ -101,17 +101,10 @@ def verdict(inputs: ReportInputs) -> tuple[str, str]:
     accepted = sum(group.accepted for group in groups)
     if not accepted:
         return none_placed(groups, inputs.known), "refused"
-    text = f"{accepted} of {len(groups)} anchor groups were placed in the aerial model"
-    if inputs.left_out:
-        text += f", {len(inputs.left_out)} of them left out because the walk contradicts them"
+    text = placed(groups, inputs.frames, len(inputs.left_out))
     if not inputs.frames:
-        anchored = sum(len(group.poses) for group in groups)
-        return f"{text}, {anchored} frames in all.", "good" if accepted == len(groups) else "partial"
+        return f"{text}.", "good" if accepted == len(groups) else "partial"
     posed = [frame for frame in inputs.frames if frame.cam_from_world is not None]
-    sigma = float(np.nanmedian([frame.sigma_m for frame in posed])) if posed else float("nan")
-    text += (
-        f"; {len(posed)} of {len(inputs.frames)} frames have a pose, with a median position sigma of {_metres(sigma)}"
-    )
     whole = accepted == len(groups) and not inputs.left_out and len(posed) == len(inputs.frames)
     whole = whole and aerial_loss_db(inputs.figures) <= MOST_AERIAL_LOSS_DB
     return f"{text}.{_rendered(inputs.figures)}", "good" if whole else "partial"
@@ -122,10 +115,6 @@ def warnings(inputs: ReportInputs) -> tuple[str, ...]:
     loss = aerial_loss_db(inputs.figures)
     lost = f"The update cost held-out aerial photos {loss:.1f} dB: the view from above got worse."
     return (*inputs.warnings, lost) if loss > MOST_AERIAL_LOSS_DB else inputs.warnings
-
-
-def _metres(value: float) -> str:
-    return f"{value:.2f} m" if value >= 0.1 else f"{value:.3f} m"
 
 
 def aerial_loss_db(figures: Mapping[str, Mapping[str, float]]) -> float:

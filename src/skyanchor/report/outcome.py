@@ -5,8 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from skyanchor.report.advice import Known, explained
-from skyanchor.types import LocalisedGroup
+from skyanchor.types import LocalisedGroup, PosedFrame
+
+
+def placed(groups: Sequence[LocalisedGroup], frames: Sequence[PosedFrame], left_out: int = 0) -> str:
+    """How many groups were placed and frames have a pose, and how sure they are; no full stop."""
+    text = f"{sum(group.accepted for group in groups)} of {len(groups)} anchor groups were placed in the aerial model"
+    if left_out:
+        text += f", {left_out} of them left out because the walk contradicts them"
+    if not frames:
+        return f"{text}, {sum(len(group.poses) for group in groups)} frames in all"
+    sigmas = [frame.sigma_m for frame in frames if frame.cam_from_world is not None]
+    sigma = float(np.nanmedian(sigmas)) if sigmas else float("nan")
+    sure = f", with a median position sigma of {_metres(sigma)}" if sigmas else ""
+    return f"{text}; {len(sigmas)} of {len(frames)} frames have a pose{sure}"
+
+
+def _metres(value: float) -> str:
+    return f"{value:.2f} m" if value >= 0.1 else f"{value:.3f} m"
 
 
 def none_placed(groups: Sequence[LocalisedGroup], known: Known) -> str:

@@ -33,7 +33,7 @@ def sentence(event: Event) -> str:
 
 
 def _listed(figures: Mapping[str, float]) -> str:
-    return "".join(f"  {name} {value:.4g}" for name, value in figures.items())
+    return "".join(f"  {name} {value:.4g}" for name, value in figures.items() if value == value)  # nan says nothing
 
 
 def every(*listeners: Listener) -> Listener:
