@@ -23,7 +23,7 @@ from skyanchor.events import Event, Note, Progress
 from skyanchor.gaussians.devices import Engine, load_engine
 from skyanchor.gaussians.ply import read_splats, write_ply
 from skyanchor.gaussians.splats import Splats
-from skyanchor.geometry import cameras
+from skyanchor.geometry import colmap
 from skyanchor.photos import PhotoCache
 from skyanchor.run import records
 from skyanchor.scaffold import load_scaffold, training
@@ -78,12 +78,11 @@ def true_views(scene: Path, scaffold: Scaffold) -> tuple[View, ...]:
     model = pycolmap.Reconstruction(str(scene / "ground/truth"))
     views = []
     for k, image in enumerate(sorted(model.images.values(), key=lambda one: one.name)):
-        pose = image.cam_from_world()
-        rotation = np.array(pose.rotation.matrix())
-        translation = np.array(pose.translation) + rotation @ scaffold.georef.offset
-        camera = cameras.from_colmap(model.cameras[image.camera_id])
+        found = colmap.from_rigid3d(image.cam_from_world())
+        pose = Pose(found.rotation, found.translation + found.rotation @ scaffold.georef.offset)
+        camera = colmap.from_camera(model.cameras[image.camera_id])
         path = scene / "ground/images" / image.name
-        views.append(View(image.name, path, camera, Pose(rotation, translation), image_id=k))
+        views.append(View(image.name, path, camera, pose, image_id=k))
     return tuple(views)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pycolmap
 
 from skyanchor.evaluation.poses import PoseMetrics, pose_metrics
-from skyanchor.geometry import rigid
+from skyanchor.geometry import colmap, rigid
 from skyanchor.matching import Features, Sift
 from skyanchor.matching.sift import SiftMatcher
 from skyanchor.run import records
@@ -169,8 +169,8 @@ def mapper_baseline(sequence: Sequence, anchors: Anchors, results: list[SubmapRe
 
 
 def _fill(database, model, sequence, keyframes, posed, camera, results, source):  # type: ignore[no-untyped-def]
-    fields = {"model": camera.model, "width": camera.width, "height": camera.height, "params": list(camera.params)}
-    one = pycolmap.Camera(**fields, camera_id=1, has_prior_focal_length=True)
+    one = colmap.to_camera(camera, 1)
+    one.has_prior_focal_length = True
     database.write_camera(one, use_camera_id=True)
     database.write_rig(_rig(), use_rig_id=True)
     model.add_camera_with_trivial_rig(one)
@@ -183,10 +183,8 @@ def _fill(database, model, sequence, keyframes, posed, camera, results, source):
         database.write_frame(still, use_frame_id=True)
         database.write_keypoints(image_id, xy.astype(np.float32))
         if frame in posed:
-            wxyz = rigid.quaternion_from_rotation(posed[frame].rotation)
-            pose = pycolmap.Rigid3d(pycolmap.Rotation3d(np.roll(wxyz, -1)), posed[frame].translation)
             image = pycolmap.Image(name=name, keypoints=xy, camera_id=1, image_id=image_id)
-            model.add_image_with_trivial_frame(image, pose)
+            model.add_image_with_trivial_frame(image, colmap.to_rigid3d(posed[frame]))
     for pair in {(p.i, p.j): p for r in results for p in r.pairs}.values():
         if len(pair.keypoints):
             geometry = pycolmap.TwoViewGeometry()

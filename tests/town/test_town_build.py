@@ -13,7 +13,7 @@ from PIL import Image
 
 from skyanchor.errors import InputError
 from skyanchor.events import Event, Progress
-from skyanchor.geometry import cameras
+from skyanchor.geometry import cameras, colmap
 from skyanchor.photos import read_pixels
 from skyanchor.town import PRESETS, Epoch, Town, TownPreset, build_town, render_depth
 from skyanchor.town.build import DEPTH_UNIT, half_camera
@@ -69,7 +69,7 @@ def test_depth_files_are_the_renderers(tiny_scene: Path, tiny_town: Town) -> Non
     by_name = {image.name: image for image in model.images.values()}
     files = sorted((tiny_scene / "truth_aerial_depth").iterdir())
     assert len(files) == 3
-    camera = half_camera(cameras.from_colmap(model.cameras[1]))
+    camera = half_camera(colmap.from_camera(model.cameras[1]))
     stored = np.asarray(Image.open(files[0])).astype(np.float64) * DEPTH_UNIT
     depth = render_depth(tiny_town, camera, pose_of(by_name[files[0].stem + ".jpg"]), Epoch.AERIAL)
     shown = depth < 131.0
@@ -81,7 +81,7 @@ def test_depth_files_are_the_renderers(tiny_scene: Path, tiny_town: Town) -> Non
 def test_points_lie_on_surfaces_and_tracks_are_real(tiny_scene: Path, tiny_town: Town) -> None:
     model = pycolmap.Reconstruction(tiny_scene / "aerial" / "sparse")
     assert model.num_points3D() > 200
-    camera = cameras.from_colmap(model.cameras[1])
+    camera = colmap.from_camera(model.cameras[1])
     depths = {k: render_depth(tiny_town, camera, pose_of(im), Epoch.AERIAL) for k, im in list(model.images.items())[:4]}
     gaps, errors = [], []
     for point in model.points3D.values():

@@ -15,6 +15,7 @@ from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import render_depth
 from skyanchor.bridges.views import AerialAtlas, free_places
 from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import inside, lift, sampled, under
 from skyanchor.matching import Features, Matcher, TwoView, VerifyConfig, verify
 from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor, described
 from skyanchor.matching.retrieval import ranked
@@ -83,7 +84,7 @@ def _looks_at(view: View, points: Floats) -> bool:
     in_cam = view.cam_from_world(points)
     before = in_cam[in_cam[:, 2] > 0.0]
     xy = cameras.project(cameras.undistorted(view.camera), before)
-    return bool(((xy > 0) & (xy < np.array([view.camera.width, view.camera.height]))).all(axis=1).any())
+    return bool(inside(view.camera, xy).any())
 
 
 def support_set(seeds: list[int | None], graph: VisibilityGraph, near: int, use_graph: bool) -> Ints:
@@ -104,11 +105,8 @@ def _lifted(atlas: AerialAtlas, view: int, xy: Floats) -> tuple[Floats, Floats]:
     camera = cameras.scaled(full, min(800, full.width))
     pose = atlas.views[view].cam_from_world
     depth, normal = render_depth(atlas.surface, camera, pose, 1.0, 1e4)
-    small = np.floor(xy * camera.width / full.width).astype(np.int64)
-    column, row = np.clip(small, 0, [camera.width - 1, camera.height - 1]).T
-    z = depth[row, column].astype(np.float64)
-    rays = cameras.unproject(full, xy) * np.where(z > 0, z, np.nan)[:, None]
-    return pose.inverse(rays), normal[row, column].astype(np.float64) @ pose.rotation
+    small = xy * camera.width / full.width
+    return lift(full, pose, xy, sampled(depth, small)), under(normal, small).astype(np.float64) @ pose.rotation
 
 
 def match_support(

@@ -9,6 +9,7 @@ import numpy as np
 from skyanchor.anchors.solve import Sightings
 from skyanchor.bridges.views import Bridge, lift
 from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import under
 from skyanchor.matching import Features, Matcher
 from skyanchor.types import Bools, Camera, Floats, Ints
 
@@ -72,9 +73,7 @@ def match_bridge(
     """What one ground frame and one bridge have in common; bridge pixels without surface are left out."""
     found = matcher.match_extracted(ground, seen)
     points, source = lift(bridge, found.xy_b)
-    last = np.array([bridge.camera.width - 1, bridge.camera.height - 1])
-    column, row = np.clip(np.floor(found.xy_b).astype(np.int64), 0, last).T
-    normals = bridge.normal[row, column].astype(np.float64) @ bridge.cam_from_world.rotation
+    normals = under(bridge.normal, found.xy_b).astype(np.float64) @ bridge.cam_from_world.rotation
     good = np.isfinite(points[:, 0]) & (source >= 0)
     count = int(good.sum())
     # one pixel of the coarser of the two images, in ground pixels

@@ -11,6 +11,7 @@ from skyanchor.bridges import carry_kernels as kernels
 from skyanchor.bridges.surface import intrinsics
 from skyanchor.bridges.views import AerialAtlas
 from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import inside, under
 from skyanchor.types import Floats, Floats32, Ints
 
 
@@ -53,15 +54,12 @@ def _views_that_see(atlas: AerialAtlas, points: Floats, normals: Floats, config:
         camera = atlas.front_camera(j)
         in_cam = view.cam_from_world(points)
         xy = np.nan_to_num(cameras.project(camera, in_cam), nan=-1.0)
-        size = np.array([camera.width, camera.height])
-        inside = (xy > 0).all(axis=1) & (xy < size).all(axis=1)
         length = np.maximum(np.linalg.norm(in_cam, axis=1), 1e-9)
         facing = -(in_cam * (normals @ view.cam_from_world.rotation.T)).sum(axis=1) / length
-        possible = inside & (facing > config.least_facing)
+        possible = inside(camera, xy) & (facing > config.least_facing)
         if not possible.any():
             continue
-        column, row = np.clip(np.floor(xy).astype(np.int64), 0, size - 1).T
-        front = atlas.front(j)[row, column]
+        front = under(atlas.front(j), xy)
         seen = possible & (front > 0) & (in_cam[:, 2] - front < atlas.config.tolerance)
         gains[j] = np.where(seen, facing / length, 0.0)
     used = np.flatnonzero(gains.max(axis=1, initial=0.0) > 0)

@@ -16,6 +16,7 @@ from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface, intrinsics, render_depth, render_front
 from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import depth as depths
 from skyanchor.photos import load_photo
 from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints, Photo, Pose, View
 
@@ -134,10 +135,9 @@ def _sources(atlas: AerialAtlas, points: Floats, normals: Floats, count: int) ->
         camera = atlas.front_camera(j)
         in_cam = view.cam_from_world(points)
         xy = cameras.project(camera, in_cam)
-        inside = (xy > 0).all(axis=1) & (xy < np.array([camera.width, camera.height])).all(axis=1)
         length = np.linalg.norm(in_cam, axis=1)
         facing = -(in_cam * (normals @ view.cam_from_world.rotation.T)).sum(axis=1) / np.maximum(length, 1e-9)
-        gains[j] = np.where(inside & (facing > 0.08), facing / length, 0.0).sum()
+        gains[j] = np.where(depths.inside(camera, xy) & (facing > 0.08), facing / length, 0.0).sum()
     order = np.argsort(-gains, kind="stable")[:count]
     return order[gains[order] > 0]
 
@@ -148,8 +148,7 @@ def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, norma
     rows, columns = rows.ravel(), columns.ravel()
     seen = depth[rows, columns] > 0
     rows, columns = rows[seen], columns[seen]
-    rays = cameras.unproject(camera, np.stack([columns + 0.5, rows + 0.5], axis=1))
-    points = cam_from_world.inverse(rays * depth[rows, columns, None])
+    points = depths.lift(camera, cam_from_world, depths.pixel_centres(rows, columns), depth[rows, columns])
     return points, normal[rows, columns].astype(np.float64) @ cam_from_world.rotation
 
 
@@ -205,11 +204,8 @@ def _calm(pixels: Bytes, painted: Bools) -> Bytes:
 
 def lift(bridge: Bridge, xy: Floats) -> tuple[Floats, Ints]:
     """((N, 3) world points under bridge pixels (N, 2), nan where there is no depth; (N,) their aerial view or -1)."""
-    last = np.array([bridge.camera.width - 1, bridge.camera.height - 1])
-    column, row = np.clip(np.floor(xy).astype(np.int64), 0, last).T
-    z = bridge.depth[row, column].astype(np.float64)
-    points = cameras.unproject(bridge.camera, xy) * np.where(z > 0, z, np.nan)[:, None]
-    return bridge.cam_from_world.inverse(points), bridge.source[row, column]
+    points = depths.lift(bridge.camera, bridge.cam_from_world, xy, depths.sampled(bridge.depth, xy))
+    return points, depths.under(bridge.source, xy)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
+from skyanchor.geometry.colmap import from_rigid3d
 from skyanchor.types import Floats, Pose
 
 PLACES = (".", "sparse", "sparse/0", "0")
@@ -33,8 +33,8 @@ def _holds_model(folder: Path) -> bool:
 
 def _local(cam_from_original: pycolmap.Rigid3d, offset: Floats) -> Pose:
     """t_local = t + R offset."""
-    rotation = np.asarray(cam_from_original.rotation.matrix(), dtype=np.float64)
-    return Pose(rotation, np.asarray(cam_from_original.translation) + rotation @ offset)
+    found = from_rigid3d(cam_from_original)
+    return Pose(found.rotation, found.translation + found.rotation @ offset)
 
 
 def matched(true: Mapping[str, Pose], names: Sequence[str]) -> dict[str, Pose]:

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from functools import lru_cache
 from typing import Any
 
 import cv2
 import numpy as np
-import pycolmap
 
+from skyanchor.geometry import colmap
 from skyanchor.types import Bytes, Camera, Floats
 
 PINHOLE_MODELS = ("PINHOLE", "SIMPLE_PINHOLE")
-
-
-@lru_cache(maxsize=256)
-def colmap_camera(camera: Camera) -> Any:
-    """The same camera as a pycolmap.Camera."""
-    return pycolmap.Camera(model=camera.model, width=camera.width, height=camera.height, params=list(camera.params))
-
-
-def from_colmap(camera: Any) -> Camera:
-    """A Camera with the values of a pycolmap.Camera."""
-    return Camera(camera.model.name, int(camera.width), int(camera.height), tuple(float(p) for p in camera.params))
 
 
 def pinhole(width: int, height: int, focal: float, centre: tuple[float, float] | None = None) -> Camera:
@@ -39,7 +27,7 @@ def is_pinhole(camera: Camera) -> bool:
 
 def calibration(camera: Camera) -> Floats:
     """K, (3, 3): focal lengths and principal point, distortion left out."""
-    return np.asarray(colmap_camera(camera).calibration_matrix(), dtype=np.float64)
+    return np.asarray(colmap.shared_camera(camera).calibration_matrix(), dtype=np.float64)
 
 
 def focal_px(camera: Camera) -> float:
@@ -58,7 +46,9 @@ def project(camera: Camera, points_in_cam: Floats) -> Floats:
     pixels = np.full((len(points), 2), np.nan)
     front = np.flatnonzero(points[:, 2] > 1e-9)
     if len(front):
-        pixels[front] = np.array(colmap_camera(camera).img_from_cam(points[front]), dtype=np.float64).reshape(-1, 2)
+        pixels[front] = np.array(colmap.shared_camera(camera).img_from_cam(points[front]), dtype=np.float64).reshape(
+            -1, 2
+        )
     return pixels
 
 
@@ -69,7 +59,7 @@ def unproject(camera: Camera, pixels: Floats) -> Floats:
         k = calibration(camera)
         xy = (pixels - k[:2, 2]) / np.diag(k)[:2]
     else:
-        xy = np.asarray(colmap_camera(camera).cam_from_img(pixels), dtype=np.float64).reshape(-1, 2)
+        xy = np.asarray(colmap.shared_camera(camera).cam_from_img(pixels), dtype=np.float64).reshape(-1, 2)
     return np.concatenate([xy, np.ones((len(xy), 1))], axis=1)
 
 
@@ -77,9 +67,9 @@ def scaled(camera: Camera, width: int) -> Camera:
     """The same camera for the image resized to `width` pixels, aspect kept."""
     if width == camera.width:
         return camera
-    other = copy.copy(colmap_camera(camera))
+    other = colmap.to_camera(camera)
     other.rescale(width, max(1, round(camera.height * width / camera.width)))
-    return from_colmap(other)
+    return colmap.from_camera(other)
 
 
 def undistorted(camera: Camera) -> Camera:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import poselib
 
-from skyanchor.geometry import cameras
+from skyanchor.geometry import cameras, colmap
 from skyanchor.types import Bools, Camera, Floats, Pose, Reason, Refusal
 
 
@@ -73,5 +73,5 @@ def undistorted_pixels(camera: Camera, xy: Floats) -> Floats:
 
 def posed(camera: Camera) -> dict[str, Any]:
     """The camera as poselib takes it."""
-    cameras.colmap_camera(camera)  # raises early for an unknown model
+    colmap.shared_camera(camera)  # raises early for an unknown model
     return {"model": camera.model, "width": camera.width, "height": camera.height, "params": list(camera.params)}

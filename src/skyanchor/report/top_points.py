@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.photos import load_photo
 from skyanchor.report.run_data import finished
 from skyanchor.run import records
@@ -36,8 +36,6 @@ def view_points(view: View, held: DepthMap, most: int) -> tuple[Floats, Bytes]:
     rows, columns = np.nonzero((held.depth > 0) & (held.confidence >= LEAST_CONFIDENCE))
     step = -(-len(rows) // most) or 1
     rows, columns = rows[::step], columns[::step]
-    pixels = np.stack([columns, rows], axis=1).astype(np.float64) + 0.5
-    rays = cameras.unproject(held.camera, pixels)
-    points = held.cam_from_world.inverse(rays * held.depth[rows, columns, None])
+    points = lift(held.camera, held.cam_from_world, pixel_centres(rows, columns), held.depth[rows, columns])
     photo, _ = load_photo(view.name, view.path, view.camera, held.camera.width)
     return points, photo.pixels[rows, columns]

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.spatial import Delaunay, QhullError
 
 from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry.depth import lift
 from skyanchor.photos import load_photo
 from skyanchor.types import Cloud, Floats, Floats32, Ints, Photo, Plane, Scaffold, View
 
@@ -73,10 +74,9 @@ def _view_cloud(scaffold: Scaffold, index: int, config: SeedConfig) -> Cloud:
     beyond = (mesh.find_simplex(pixels) < 0) & (plane_depth < config.farthest * float(np.median(in_cam[:, 2])))
     depth[beyond], normals[beyond] = plane_depth[beyond], down
     there = np.isfinite(depth)
-    world_from_cam = view.cam_from_world.inverse
     return Cloud(
-        world_from_cam(rays[there] * depth[there, None]).astype(np.float32),
-        (normals[there] @ world_from_cam.rotation.T).astype(np.float32),
+        lift(camera, view.cam_from_world, pixels[there], depth[there]).astype(np.float32),
+        (normals[there] @ view.cam_from_world.rotation).astype(np.float32),
         photo.pixels[pixels[there, 1].astype(int), pixels[there, 0].astype(int)],
         (step * depth[there] / cameras.focal_px(camera)).astype(np.float32),
     )

@@ -10,6 +10,7 @@ import pycolmap
 from PIL import ExifTags, Image
 
 from skyanchor.errors import InputError
+from skyanchor.geometry import colmap
 from skyanchor.types import Camera
 
 GUESSED_FOCAL = 0.78
@@ -110,9 +111,9 @@ def _resized(text: str, camera: Camera, width: int, height: int) -> Camera:
         return camera
     if abs(camera.height * width / camera.width - height) > 1.0:
         raise _refused(text, f"{camera.width}x{camera.height} has another aspect than the frames' {width}x{height}")
-    other = pycolmap.Camera(model=camera.model, width=camera.width, height=camera.height, params=list(camera.params))
+    other = colmap.to_camera(camera)
     other.rescale(width, height)
-    return Camera(camera.model, width, height, tuple(float(p) for p in other.params))
+    return colmap.from_camera(other)
 
 
 # --- EXIF and guess ---------------------------------------------------------------------------------------------

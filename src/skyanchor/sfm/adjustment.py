@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pycolmap
 
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import colmap
 from skyanchor.sfm.tracks import TrackTable
 from skyanchor.types import Camera, Floats, Pose
 
@@ -70,7 +70,7 @@ def adjust(problem: Problem, solver: Solver) -> Solution:
         if frame in held and model.exists_image(frame + 1):
             _assert_unmoved(pose, _pose(model, frame), frame)
     points = np.array([model.point3D(p + 1).xyz for p in range(len(problem.points))]).reshape(-1, 3)
-    camera = cameras.from_colmap(model.camera(1)) if solver.refine_focal else problem.camera
+    camera = colmap.from_camera(model.camera(1)) if solver.refine_focal else problem.camera
     model.update_point_3d_errors()
     error = float(model.compute_mean_reprojection_error()) if len(points) else 0.0
     return Solution(camera, poses, points, error, built - started, solved - built)
@@ -79,8 +79,7 @@ def adjust(problem: Problem, solver: Solver) -> Solution:
 def _model(problem: Problem) -> Any:
     """The problem as a pycolmap.Reconstruction; image id = frame + 1, point id = point + 1."""
     model = pycolmap.Reconstruction()
-    camera = pycolmap.Camera(**_camera_fields(problem.camera))
-    model.add_camera_with_trivial_rig(camera)
+    model.add_camera_with_trivial_rig(colmap.to_camera(problem.camera, 1))
     order = np.argsort(problem.table.frame, kind="stable")
     frames, starts = np.unique(problem.table.frame[order], return_index=True)
     index = np.empty(len(order), dtype=np.int64)
@@ -98,22 +97,15 @@ def _model(problem: Problem) -> Any:
     return model
 
 
-def _camera_fields(camera: Camera) -> dict[str, Any]:
-    fields = {"model": camera.model, "width": camera.width, "height": camera.height, "params": list(camera.params)}
-    return {**fields, "camera_id": 1}
-
-
 def _rigid3d(pose: Pose) -> Any:
-    """The pose as a pycolmap.Rigid3d with a normalised quaternion (xyzw)."""
-    wxyz = rigid.quaternion_from_rotation(pose.rotation)
-    rotation = pycolmap.Rotation3d(np.roll(wxyz, -1))
-    rotation.normalize()
-    return pycolmap.Rigid3d(rotation, pose.translation)
+    """The pose as the solver starts from it: it asks for a quaternion of unit length by its own arithmetic."""
+    cam_from_world = colmap.to_rigid3d(pose)
+    cam_from_world.rotation.normalize()
+    return cam_from_world
 
 
 def _pose(model: Any, frame: int) -> Pose:
-    cam_from_world = model.image(frame + 1).cam_from_world()
-    return Pose(np.array(cam_from_world.rotation.matrix()), np.array(cam_from_world.translation))
+    return colmap.from_rigid3d(model.image(frame + 1).cam_from_world())
 
 
 def _assert_unmoved(before: Pose, after: Pose, frame: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry.depth import inside
 from skyanchor.types import Bools, Camera, Floats, Pose
 
 SAMPLE = 200
@@ -64,8 +65,7 @@ def _sample(xyz: Floats) -> Floats:
 def _sees(pose: Pose, centre: Floats, points: Floats, home: Floats, near: Floats, camera: Camera) -> Bools:
     """(N,), which points fall into the frame, within 40 degrees and a factor two of how their own frame sees them."""
     pixels = cameras.project(cameras.undistorted(camera), pose(points))
-    inside = (pixels >= 0).all(axis=1) & (pixels[:, 0] < camera.width) & (pixels[:, 1] < camera.height)
     away = points - centre
     far = np.linalg.norm(away, axis=1)
     turned = np.einsum("ki,ki->k", away, home) > np.cos(np.radians(40.0)) * far * near
-    return np.asarray(inside & turned & (far < 2.0 * near) & (near < 2.0 * far))
+    return np.asarray(inside(camera, pixels) & turned & (far < 2.0 * near) & (near < 2.0 * far))

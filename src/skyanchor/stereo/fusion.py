@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import lift
 from skyanchor.stereo.planes import pixel_grid
 from skyanchor.types import Bytes, Cloud, DepthMap, Floats, Ints
 
@@ -61,8 +62,8 @@ def fuse(maps: Iterable[tuple[DepthMap, Bytes]], config: FusionConfig | None = N
 def points_of(depth_map: DepthMap) -> Floats:
     """World points (H, W, 3) of all pixels; pixels without depth give the camera centre."""
     x, y = pixel_grid(depth_map.camera)
-    rays = cameras.unproject(depth_map.camera, np.stack([x.ravel(), y.ravel()], axis=1))
-    points = depth_map.cam_from_world.inverse(rays * depth_map.depth.reshape(-1, 1))
+    pixels = np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float64)
+    points = lift(depth_map.camera, depth_map.cam_from_world, pixels, depth_map.depth.ravel())
     return points.reshape(*depth_map.depth.shape, 3)
 
 

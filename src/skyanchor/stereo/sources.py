@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry.depth import inside, lift
 from skyanchor.types import Bools, Floats, Ints, Plane, Tracks, View
 
 
@@ -103,9 +104,7 @@ def _observations(views: tuple[View, ...], points: Floats, tracks: Tracks, confi
 def in_frame(view: View, points: Floats) -> Bools:
     """(N,), whether each world point projects into the photo; occlusion is not considered."""
     pixels = cameras.project(view.camera, view.cam_from_world(points))
-    size = np.array([view.camera.width, view.camera.height])
-    with np.errstate(invalid="ignore"):
-        return np.asarray(((pixels >= 0) & (pixels < size)).all(axis=1))
+    return inside(view.camera, pixels)
 
 
 def _pair_scores(index: int, points: Floats, other: Ints, centres: Floats, config: SourceConfig) -> Floats:
@@ -121,7 +120,8 @@ def _grid(view: View, points: Floats, ground: Plane | None) -> Floats:
     """(G, 3), a grid of pixels laid on the ground plane, or at the median depth where there is none below."""
     w, h = view.camera.width, view.camera.height
     x, y = np.meshgrid((np.arange(12) + 0.5) * w / 12, (np.arange(9) + 0.5) * h / 9)
-    rays = cameras.unproject(view.camera, np.stack([x.ravel(), y.ravel()], axis=1))
+    pixels = np.stack([x.ravel(), y.ravel()], axis=1)
+    rays = cameras.unproject(view.camera, pixels)
     along = view.cam_from_world(points)[:, 2] if len(points) else np.ones(1)
     depth = np.full(len(rays), float(np.median(along)))
     if ground is not None:
@@ -129,7 +129,7 @@ def _grid(view: View, points: Floats, ground: Plane | None) -> Floats:
         height = float(ground.normal @ rigid.centre_in_world(view.cam_from_world)) - ground.offset
         reach = height / np.where(down > 1e-3, down, np.nan)
         depth = np.where((reach > 0) & (reach < 3.0 * along.max()), reach, depth)
-    return view.cam_from_world.inverse(rays * depth[:, None])
+    return lift(view.camera, view.cam_from_world, pixels, depth)
 
 
 def _angle_quality(centre: Floats, points: Floats, others: Floats, config: SourceConfig) -> Floats:

@@ -10,7 +10,8 @@ import numpy as np
 import pycolmap
 
 from skyanchor.events import Listener, Progress
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras, colmap, rigid
+from skyanchor.geometry.depth import inside
 from skyanchor.matching.choices import Sift
 from skyanchor.matching.features import Features
 from skyanchor.matching.sift import SiftMatcher
@@ -65,20 +66,12 @@ def triangulated(
 def empty_model(camera: Camera, shots: list[Shot], xy: list[Floats] | None = None) -> pycolmap.Reconstruction:
     """A COLMAP model of cameras and poses, with keypoints where given."""
     model = pycolmap.Reconstruction()
-    colmap = pycolmap.Camera(
-        model=camera.model, width=camera.width, height=camera.height, params=list(camera.params), camera_id=1
-    )
-    model.add_camera_with_trivial_rig(colmap)
+    model.add_camera_with_trivial_rig(colmap.to_camera(camera, 1))
     for k, shot in enumerate(shots):
         points = np.zeros((0, 2)) if xy is None else xy[k]
         image = pycolmap.Image(name=shot.name, keypoints=points, camera_id=1, image_id=k + 1)
-        model.add_image_with_trivial_frame(image, _colmap_pose(shot.cam_from_world))
+        model.add_image_with_trivial_frame(image, colmap.to_rigid3d(shot.cam_from_world))
     return model
-
-
-def _colmap_pose(pose: Pose) -> Any:
-    wxyz = rigid.quaternion_from_rotation(pose.rotation)
-    return pycolmap.Rigid3d(pycolmap.Rotation3d(wxyz[[1, 2, 3, 0]]), pose.translation)
 
 
 def _pairs(camera: Camera, shots: list[Shot], neighbours: int) -> list[tuple[int, int]]:
@@ -103,9 +96,7 @@ def _footprints(camera: Camera, shots: list[Shot]) -> np.ndarray[Any, Any]:
     seen = []
     for shot in shots:
         uv = cameras.project(camera, shot.cam_from_world(cells))
-        with np.errstate(invalid="ignore"):
-            inside = (uv[:, 0] > 0) & (uv[:, 0] < camera.width) & (uv[:, 1] > 0) & (uv[:, 1] < camera.height)
-        seen.append(inside)
+        seen.append(inside(camera, uv))
     return np.array(seen)
 
 

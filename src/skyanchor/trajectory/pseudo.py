@@ -17,6 +17,7 @@ import numpy as np
 
 from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames
 from skyanchor.geometry import cameras
+from skyanchor.geometry import depth as depths
 from skyanchor.matching import Features
 from skyanchor.sfm.tracks import Pairs
 from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints
@@ -208,9 +209,7 @@ def to_photo(uv: Floats, shape: tuple[int, ...], camera: Camera) -> Floats:
 
 def lift(one: FreeFrame, uv: Floats, camera: Camera) -> Floats:
     """(N, 3), points of the free frame at pixel centres uv (N, 2) of a depth map."""
-    column, row = np.floor(uv).astype(np.int64).T
-    rays = cameras.unproject(camera, to_photo(uv, one.depth.shape, camera))
-    return one.cam_from_free.inverse(rays * one.depth[row, column, None].astype(np.float64))
+    return depths.lift(camera, one.cam_from_free, to_photo(uv, one.depth.shape, camera), depths.under(one.depth, uv))
 
 
 def carried(
@@ -258,5 +257,4 @@ class PseudoSource:
         pixels = self.palette.get(frame)
         if pixels is None:
             return np.full((len(xy), 3), 128, np.uint8)
-        column, row = np.clip(np.floor(xy).astype(np.int64), 0, np.array(pixels.shape[1::-1]) - 1).T
-        return np.asarray(pixels[row, column], dtype=np.uint8)
+        return depths.under(pixels, xy)

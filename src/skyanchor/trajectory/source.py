@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-
 from skyanchor import photos
+from skyanchor.geometry.depth import under
 from skyanchor.matching import AnySparse, FeatureCache, Features, SparseMatcher
 from skyanchor.types import Bytes, Floats, Sequence
 
@@ -49,9 +48,7 @@ class PhotoFeatures:
     def colors(self, frame: int, xy: Floats) -> Bytes:
         """Nearest pixels of the frame's photo."""
         pixels = photos.read_pixels(self.sequence.frames[frame].path)
-        last = np.array([pixels.shape[1] - 1, pixels.shape[0] - 1])
-        column, row = np.clip(np.floor(xy).astype(np.int64), 0, last).T
-        return np.asarray(pixels[row, column], dtype=np.uint8)
+        return under(pixels, xy)
 
     def _matcher(self) -> SparseMatcher:
         return self.choice.load(self.device)

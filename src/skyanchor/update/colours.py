@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry.depth import under
 from skyanchor.photos import PhotoCache
 from skyanchor.types import Bools, Bytes, Cloud, DepthMap, Floats, Ints, View
 from skyanchor.update.floaters import seen_surface
@@ -83,8 +84,7 @@ def paired_colours(cloud: Cloud, views: Sequence[View], depth: Sequence[DepthMap
     total, seen, footprint = np.zeros((len(cloud.points), 3)), np.zeros(len(cloud.points)), np.zeros(len(cloud.points))
     for view, one, sight in sights(cloud, views, depth, 1 << 20):
         photo, _ = photos.photo(view.name, view.path, view.camera, one.depth.shape[1], view.mask_path)
-        column, row = np.floor(sight.xy).astype(int).T
-        total[sight.rows] += photo.pixels[row, column] / 255.0
+        total[sight.rows] += under(photo.pixels, sight.xy) / 255.0
         footprint[sight.rows] += sight.footprint * view.camera.width / one.depth.shape[1]
         seen[sight.rows] += 1.0
     rows = np.flatnonzero(seen)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import inside
 from skyanchor.types import Bools, DepthMap, Floats32, Ints
 
 
@@ -55,9 +56,7 @@ def seen_surface(means: Floats32, view: DepthMap, least_confidence: float) -> tu
     """Rows of the means (N, 3) that fall on measured depth, their own depth, and the depth of the surface there."""
     in_cam = view.cam_from_world(means.astype(np.float64))
     xy = cameras.project(view.camera, in_cam)
-    height, width = view.depth.shape
-    inside = (in_cam[:, 2] > 0) & (xy >= 0).all(axis=1) & (xy[:, 0] < width) & (xy[:, 1] < height)
-    rows = np.flatnonzero(inside)
+    rows = np.flatnonzero((in_cam[:, 2] > 0) & inside(view.camera, xy))
     column, row = np.floor(xy[rows]).astype(int).T
     known = (view.depth > 0) & (view.confidence >= least_confidence) & ~view.completed
     rows, column, row = (values[known[row, column]] for values in (rows, column, row))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.photos import PhotoCache
 from skyanchor.stereo.consistency import ConsistencyConfig, make_consistent
 from skyanchor.stereo.estimate import StereoConfig, estimate_depth
@@ -117,8 +118,7 @@ def _points_of(one: DepthMap, view: View, centres: Floats, photos: PhotoCache, c
     if photo.mask is not None:
         good &= photo.mask[rows, columns]
     rows, columns, depth = rows[good], columns[good], depth[good].astype(np.float64)
-    rays = cameras.unproject(one.camera, np.stack([columns + 0.5, rows + 0.5], axis=1))
-    points = one.cam_from_world.inverse(rays * depth[:, None])
+    points = lift(one.camera, one.cam_from_world, pixel_centres(rows, columns), depth)
     wide = _seen_wide(points, rigid.centre_in_world(one.cam_from_world), centres, config.least_angle_deg)
     spacing = config.stride * depth / cameras.focal_px(one.camera)
     normals = one.normal[rows, columns]

@@ -10,6 +10,7 @@ import numpy as np
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry.depth import inside
 from skyanchor.photos import PhotoCache
 from skyanchor.types import Bools, Bytes, DepthMap, Floats, View
 
@@ -72,8 +73,7 @@ def _colors_in_sky(
 ) -> tuple[Bools, Floats]:
     """Which points fall on sky in a view, (N,), and the colours there."""
     xy = cameras.project(camera, view.cam_from_world(points))
-    inside = np.nan_to_num(xy, nan=-1.0)
-    good = (inside >= 0).all(axis=1) & (inside[:, 0] < camera.width) & (inside[:, 1] < camera.height)
-    column, row = np.where(good[:, None], inside, 0.0).astype(int).T
+    good = inside(camera, xy)
+    column, row = np.where(good[:, None], xy, 0.0).astype(int).T
     good &= sky[row, column]
     return good, pixels[row[good], column[good]].astype(np.float64)

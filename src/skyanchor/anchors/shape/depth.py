@@ -27,6 +27,7 @@ from skyanchor.anchors.shape.incremental import (
     worst_frame,
 )
 from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry.depth import sampled
 from skyanchor.matching import Features
 from skyanchor.sequence.depth_files import find_depth, read_depth
 from skyanchor.sfm import bundle as ba
@@ -58,11 +59,7 @@ def depth_in(maps: tuple[Floats32, ...], camera: Camera) -> DepthAt:
 
     def depth_at(frame: int, xy: Floats) -> Floats:
         seen = cameras.project(camera, cameras.unproject(cameras.undistorted(camera), xy))
-        shape = np.array(maps[frame].shape[::-1])
-        size = np.array([camera.width, camera.height])
-        column, row = np.clip(np.floor(seen * shape / size).astype(np.int64), 0, shape - 1).T
-        depth = maps[frame][row, column].astype(np.float64)
-        return np.where(depth > 0, depth, np.nan)
+        return sampled(maps[frame], seen * np.array(maps[frame].shape[::-1]) / np.array([camera.width, camera.height]))
 
     return depth_at
 
