@@ -14,7 +14,8 @@ ROOT = Path(skyanchor.__file__).parent
 
 LAYERS = (
     ("types", "errors", "events", "step_clock"),
-    ("storage", "geometry", "backends"),
+    ("storage", "geometry"),
+    ("backends",),
     ("photos",),
     ("matching", "stereo", "gaussians"),
     ("sfm", "bridges"),

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from skyanchor.errors import BackendError
+from skyanchor.storage import files
 
 VARIABLE = "SKYANCHOR_WEIGHTS"
 """Environment variable that names folders of weights, separated as in PATH."""
@@ -292,24 +293,21 @@ def fetch(weights: Weights, folder: Path | None = None) -> Path:
     """The downloaded and checked file; BackendError when it cannot be had."""
     name = download_name(weights)
     path = (folder or target_folder()) / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        _log.info("downloading %s, about %d MB", weights.url, weights.megabytes)
-        with urllib.request.urlopen(weights.url) as answer, part.open("wb") as file:
+
+    def download(draft: Path) -> None:
+        with urllib.request.urlopen(weights.url) as answer, draft.open("wb") as file:
             while chunk := answer.read(CHUNK):
                 file.write(chunk)
         if name == weights.files[0]:
-            check(weights, part)
+            check(weights, draft)
+
+    _log.info("downloading %s, about %d MB", weights.url, weights.megabytes)
+    try:
+        files.write_through(path, download)
     except (urllib.error.URLError, OSError) as error:
-        part.unlink(missing_ok=True)
         reason = getattr(error, "reason", error)
         advice = f"Get it with another program or machine, as {path}"
         raise BackendError(f"{weights.url} cannot be downloaded from here ({reason}). {advice}") from error
-    except BackendError:
-        part.unlink(missing_ok=True)
-        raise
-    part.replace(path)
     return path
 
 

@@ -34,12 +34,7 @@ def write_checkpoint(path: Path, state: TrainState, fingerprint: str) -> None:
     for name in ("maps", "first", "second", "visits"):
         arrays[f"exposure.{name}"] = _array(getattr(exposures, name))
     arrays |= {"growth.pull": _array(statistics.pull), "growth.seen": _array(statistics.seen)}
-    files.write_through(path, lambda draft: _save(draft, arrays))
-
-
-def _save(path: Path, arrays: Arrays) -> None:
-    with path.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    files.write_arrays(path, arrays)
 
 
 def read_checkpoint(path: Path, fingerprint: str, device: str) -> TrainState | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skyanchor import photos
+from skyanchor.geometry.depth import under
+from skyanchor.storage import files
 from skyanchor.types import Bools, Bytes, Floats, Floats32, Ints, Photo
 
 if TYPE_CHECKING:
@@ -57,9 +58,7 @@ def inside_mask(xy: Floats, mask: Bools | None) -> Bools:
     """(N,), True where the pixel under each of xy (N, 2) may be used."""
     if mask is None:
         return np.ones(len(xy), dtype=bool)
-    last = np.array([mask.shape[1] - 1, mask.shape[0] - 1])
-    column, row = np.clip(np.floor(xy).astype(np.int64), 0, last).T
-    return np.asarray(mask[row, column], dtype=bool)
+    return under(mask, xy)
 
 
 def one_per_place(xy: Floats) -> Ints:
@@ -80,18 +79,14 @@ def content_key(photo: Photo, settings: str) -> str:
 
 def save_features(features: Features, path: Path) -> None:
     """Write an .npz, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.stem}.{os.getpid()}.part.npz")
-    size = np.array([features.width, features.height, features.sigma_px], dtype=np.float64)
-    np.savez(
-        part,
-        xy=features.xy.astype(np.float32),
-        descriptors=features.descriptors.astype(np.float16),
-        scores=features.scores,
-        scales=features.scales,
-        size=size,
-    )
-    part.replace(path)
+    arrays: dict[str, Any] = {
+        "xy": features.xy.astype(np.float32),
+        "descriptors": features.descriptors.astype(np.float16),
+        "scores": features.scores,
+        "scales": features.scales,
+        "size": np.array([features.width, features.height, features.sigma_px], dtype=np.float64),
+    }
+    files.write_arrays(path, arrays)
 
 
 def load_features(path: Path) -> Features:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skyanchor.errors import InputError
+from skyanchor.storage import files
 from skyanchor.types import Bytes, Camera, DepthMap, Floats32, Pose
 
 FORMAT = 1
@@ -76,26 +77,22 @@ def _bytes_of(held: DepthMap) -> int:
 
 def save_depth(path: Path, depth_map: DepthMap) -> None:
     """Write the map to one file, atomically: a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     codes, near, far = _encode_depth(depth_map.depth)
-    partial = path.with_name(path.name + ".part")
-    with partial.open("wb") as file:
-        np.savez_compressed(
-            file,
-            format=np.array(FORMAT),
-            name=np.array(depth_map.name),
-            model=np.array(depth_map.camera.model),
-            size=np.array([depth_map.camera.width, depth_map.camera.height]),
-            params=np.array(depth_map.camera.params),
-            rotation=depth_map.cam_from_world.rotation,
-            translation=depth_map.cam_from_world.translation,
-            range=np.array([near, far]),
-            depth=codes,
-            confidence=np.round(np.clip(depth_map.confidence, 0.0, 1.0) * 255.0).astype(np.uint8),
-            completed=np.packbits(depth_map.completed),
-            normal=_encode_normal(depth_map.normal),
-        )
-    partial.replace(path)
+    arrays = {
+        "format": np.array(FORMAT),
+        "name": np.array(depth_map.name),
+        "model": np.array(depth_map.camera.model),
+        "size": np.array([depth_map.camera.width, depth_map.camera.height]),
+        "params": np.array(depth_map.camera.params),
+        "rotation": depth_map.cam_from_world.rotation,
+        "translation": depth_map.cam_from_world.translation,
+        "range": np.array([near, far]),
+        "depth": codes,
+        "confidence": np.round(np.clip(depth_map.confidence, 0.0, 1.0) * 255.0).astype(np.uint8),
+        "completed": np.packbits(depth_map.completed),
+        "normal": _encode_normal(depth_map.normal),
+    }
+    files.write_arrays(path, arrays, compressed=True)
 
 
 def load_depth(path: Path) -> DepthMap:

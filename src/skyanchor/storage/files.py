@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from skyanchor.errors import InputError
 from skyanchor.storage import codec
@@ -42,23 +45,37 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_through(path: Path, write: Callable[[Path], None]) -> None:
-    """As `write_bytes`, for a function that writes a file or a folder at the path it is given."""
+    """As `write_bytes`, for a function that writes a file or a folder at the path it is given.
+
+    Where the function raises, what it wrote goes and what was there stays.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = temporary(path)
     remove(draft)
-    write(draft)
-    sync_tree(draft)
+    try:
+        write(draft)
+        sync_tree(draft)
+    except BaseException:
+        remove(draft)
+        raise
     if draft.is_dir():
         remove(path)
     draft.replace(path)
     sync_folder(path.parent)
 
 
+def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], compressed: bool = False) -> None:
+    """As `write_bytes`, for an .npz of named arrays."""
+
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:
+            (np.savez_compressed if compressed else np.savez)(file, allow_pickle=False, **arrays)
+
+    write_through(path, write)
+
+
 def link(source: Path, target: Path) -> None:
     """The same file under a second name, or a copy where the disk knows no links; what is there already stays."""
-
-    def copy(draft: Path) -> None:
-        shutil.copyfile(source, draft)
 
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -66,7 +83,16 @@ def link(source: Path, target: Path) -> None:
     except FileExistsError:
         return
     except OSError:
-        write_through(target, copy)
+        copy(source, target)
+
+
+def copy(source: Path, target: Path) -> None:
+    """The file's contents under a second name; what was there is replaced."""
+
+    def write(draft: Path) -> None:
+        shutil.copyfile(source, draft)
+
+    write_through(target, write)
 
 
 def sync_tree(path: Path) -> None:

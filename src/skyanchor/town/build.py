@@ -41,10 +41,7 @@ def build_town(out: Path, preset: TownPreset, seed: int | None = None, listen: L
     start = time.monotonic()
     used = preset.seed if seed is None else seed
     listen(StageStarted("town", f"building the {preset.name} scene from seed {used}"))
-    try:
-        files.write_through(out, lambda draft: _write_scene(draft, preset, used, listen))
-    finally:
-        files.remove(files.temporary(out))  # only there when the build was broken off
+    files.write_through(out, lambda draft: _write_scene(draft, preset, used, listen))
     listen(StageFinished("town", time.monotonic() - start))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,8 +112,7 @@ def _kept(state: TrainState, checkpoint: Path | None) -> TrainState:
     """The state as it is now, to come back to: beside its checkpoint, which was just written, or in memory."""
     if checkpoint is None:
         return cloned(state)
-    shutil.copyfile(checkpoint, draft := _kept_path(checkpoint).with_suffix(".part"))
-    draft.replace(_kept_path(checkpoint))
+    files.copy(checkpoint, _kept_path(checkpoint))
     return state
 
 
