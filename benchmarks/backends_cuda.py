@@ -8,8 +8,8 @@ Ground pairs only. Bridge views against street frames, each network on CUDA wher
 run folder whose anchors are finished (true poses only score it); backends that are not here say so in their row:
 
     skyanchor ablate RUN --truth SCENE/ground/truth --workers 4 \\
-        --matchers sift,xfeat-star,lighterglue,lightglue-aliked,lightglue-disk,aerial-mast3r,mast3r,roma,romav2 \\
-        --descriptors scene-vlad,anyloc,anyloc-l,anyloc-b,anyloc-s,megaloc,salad
+        --matchers sift,x-feat-star,lighter-glue,light-glue-aliked,light-glue-disk,mast3r-aerial,roma-1,roma-2 \\
+        --descriptors scene-vlad,any-loc-g,any-loc-l,any-loc-b,any-loc-s,mega-loc,salad
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from skyanchor.matching import (
     XFeatStar,
     verify,
 )
-from skyanchor.matching.global_descriptors import MEGALOC, SALAD, AnyLoc, SceneVlad, described
+from skyanchor.matching.global_descriptors import AnyLoc, MegaLoc, Salad, SceneVlad, described
 from skyanchor.matching.retrieval import ranked
 from skyanchor.types import Photo
 
@@ -62,8 +62,8 @@ DESCRIPTORS = (
     AnyLoc("l"),
     AnyLoc("g"),
     AnyLoc("g", vocabulary="urban"),
-    MEGALOC,
-    SALAD,
+    MegaLoc(),
+    Salad(),
 )
 
 

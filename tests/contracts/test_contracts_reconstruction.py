@@ -23,7 +23,6 @@ from skyanchor.feedforward import (
     Incremental,
     LocalReconstruction,
     Vggt,
-    loaded,
 )
 from skyanchor.feedforward.vggt import VggtReconstruction
 from skyanchor.geometry import cameras, rigid, similarity
@@ -89,7 +88,7 @@ def vggt(monkeypatch: pytest.MonkeyPatch) -> VggtReconstruction:
 @pytest.fixture(params=["folder", "vggt"])
 def system(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalReconstruction:
     if request.param == "folder":
-        return loaded(folder(tmp_path), sequence(tmp_path))
+        return folder(tmp_path).load("auto", sequence(tmp_path))
     return vggt(monkeypatch)
 
 
@@ -156,4 +155,4 @@ def test_it_serves_a_submap(system: LocalReconstruction) -> None:
 def test_the_contract_covers_every_kind(tmp_path: Path) -> None:
     assert set(get_args(FeedForward)) == {Vggt, FreeFolder} == set(get_args(AnyLocal)) - {Incremental}
     with pytest.raises(BackendError, match="does not exist"):
-        loaded(Vggt(weights=tmp_path / "vggt.pt"), sequence(tmp_path))
+        Vggt(weights=tmp_path / "vggt.pt").load("auto", sequence(tmp_path))

@@ -14,17 +14,11 @@ from skyanchor.cli.main import main
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation import ablate as ab
 from skyanchor.evaluation.ablation_tables import HEADERS, markdown, tables
-from skyanchor.evaluation.ablations import (
-    all_variants,
-    descriptor_of,
-    descriptor_variant,
-    matcher_of,
-    matcher_variant,
-)
+from skyanchor.evaluation.ablations import all_variants, descriptor_variant, matcher_variant
 from skyanchor.evaluation.metrics import ImageMetrics
 from skyanchor.evaluation.poses import PoseMetrics
 from skyanchor.matching import Sift, Vismatch
-from skyanchor.matching.global_descriptors import MEGALOC, HubModel
+from skyanchor.matching.global_descriptors import HubModel, MegaLoc
 from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, InProcess
@@ -133,10 +127,10 @@ def test_matchers_that_are_not_here_are_told(scene: Path, tmp_path: Path, monkey
         monkeypatch.setenv(variable, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     work = FromTrueAnchors(trajectory=False)
-    variants = ab.chosen_variants(tmp_path, matchers=["mast3r", "sift"], descriptors=["anyloc-s"])
+    variants = ab.chosen_variants(tmp_path, matchers=["mast3r-original", "sift"], descriptors=["anyloc-s"])
     with RunFolder(tmp_path) as run:
         record = ab.ablate(subject(run, scene, work), variants)
-    names = ["matcher-mast3r", "matcher-sift", "full-matchers", "descriptor-anyloc-s", "full-descriptors"]
+    names = ["matcher-mast3r-original", "matcher-sift", "full-matchers", "descriptor-any-loc-s", "full-descriptors"]
     assert [row.name for row in record.rows] == names and "dinov2-s" in record.rows[3].problem
     assert "not on this machine" in record.rows[0].problem and record.rows[1].accepted == record.rows[1].groups == 2
     table, _ = tables(record)
@@ -190,7 +184,7 @@ def test_names_choose_and_wrong_ones_are_told(tmp_path: Path) -> None:
         ab.chosen_variants(tmp_path, ["trajectory"], only=["rear-only"])
     with pytest.raises(SkyAnchorError, match="--matchers surf: there are sift"):
         ab.chosen_variants(tmp_path, matchers=["surf"])
-    with pytest.raises(SkyAnchorError, match="--descriptors gist: there are scene-vlad, anyloc"):
+    with pytest.raises(SkyAnchorError, match="--descriptors gist: there are scene-vlad, any-loc-s"):
         ab.chosen_variants(tmp_path, descriptors=["gist"])
 
 
@@ -199,16 +193,18 @@ def test_matchers_keep_the_size_of_the_pictures() -> None:
     held, own = config.anchors.refine.matcher, pipeline.CPU.anchors.refine.matcher
     assert held.longest == own.longest and getattr(held, "detector", "") == "disk"
     assert replace(config.anchors, refine=pipeline.CPU.anchors.refine) == pipeline.CPU.anchors
-    assert matcher_of("vismatch:loftr") == Vismatch(name="loftr")
+    other = matcher_variant("vismatch:loftr")
+    assert isinstance(other.change(pipeline.CPU).anchors.refine.matcher, Vismatch)
+    assert (other.name, other.label) == ("matcher-vismatch-loftr", "vismatch:loftr")
 
 
 def test_descriptors_change_places_and_photos_alike() -> None:
     config = descriptor_variant("megaloc").change(pipeline.CPU)
-    assert config.anchors.places.descriptor == MEGALOC == config.anchors.paper.descriptor
+    assert config.anchors.places.descriptor == MegaLoc() == config.anchors.paper.descriptor
     assert descriptor_variant("scene-vlad").change(pipeline.CPU) == pipeline.CPU
-    netvlad = descriptor_of("hub:models/netvlad:vgg16")
-    assert netvlad == HubModel("models/netvlad", "vgg16", name="other")
-    assert descriptor_variant("hub:models/netvlad:vgg16").name == "descriptor-hub-models-netvlad-vgg16"
+    netvlad = descriptor_variant("hub-model:models/netvlad:vgg16")
+    assert netvlad.change(pipeline.CPU).anchors.places.descriptor == HubModel("models/netvlad", "vgg16")
+    assert netvlad.name == "descriptor-hub-model-models-netvlad-vgg16"
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import cv2
 import numpy as np
@@ -14,9 +14,9 @@ import torch
 
 from skyanchor.backends.checkpoints import read_state
 from skyanchor.errors import BackendError
-from skyanchor.matching import anyloc, hub_models
+from skyanchor.matching import anyloc
 from skyanchor.matching.dinov2 import Dinov2, block, hub_names, positions
-from skyanchor.matching.global_descriptors import SALAD, AnyLoc, HubModel, SceneVlad, described
+from skyanchor.matching.global_descriptors import AnyLoc, HubModel, MegaLoc, Salad, SceneVlad, described
 from skyanchor.matching.retrieval import ranked
 from skyanchor.types import Photo
 
@@ -222,9 +222,10 @@ def test_published_centres_belong_to_one_network(tmp_path: Path):
     path = tmp_path / "centres.pt"
     torch.save(torch.randn(32, 1536), path)
     good = AnyLoc("g", vocabulary="urban", centres_file=path)
-    assert anyloc.published_centres(good, 31).shape == (32, 1536)
+    giant = SimpleNamespace(layer=31, network=SimpleNamespace(width=1536))
+    assert anyloc.published_centres(good, giant).shape == (32, 1536)  # type: ignore[arg-type]
     with pytest.raises(BackendError, match="vocabulary of the scene"):
-        anyloc.published_centres(AnyLoc("b", vocabulary="urban", centres_file=path), 9)
+        anyloc.published_centres(AnyLoc("b", vocabulary="urban", centres_file=path), giant)  # type: ignore[arg-type]
 
 
 def test_other_networks_are_refused(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch):
@@ -279,20 +280,20 @@ def greedy():
 
 def test_a_hub_folder_is_used_and_downloads_nothing(tmp_path: Path):
     (tmp_path / "hubconf.py").write_text(HUBCONF)
-    descriptor = HubModel(str(tmp_path), "trained", 28, "other").load("cpu", ())
+    descriptor = HubModel(str(tmp_path), "trained", 28).load("cpu", ())
     found = descriptor.describe(picture(0))
     assert found.shape == (48,) and np.linalg.norm(found) == pytest.approx(1.0, abs=1e-5)
     with pytest.raises(BackendError, match="would be downloaded"):
-        HubModel(str(tmp_path), "greedy", 28, "other").load("cpu", ())
+        HubModel(str(tmp_path), "greedy", 28).load("cpu", ())
 
 
 def test_missing_hub_folders_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     with pytest.raises(BackendError, match=r"git clone https://github\.com/serizba/salad"):
-        SALAD.load("cpu", ())
+        Salad().load("cpu", ())
     (tmp_path / "hub" / "gmberton_MegaLoc_main").mkdir(parents=True)
     (tmp_path / "hub" / "gmberton_MegaLoc_main" / "hubconf.py").write_text(HUBCONF)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(BackendError, match="skyanchor weights megaloc --download"):
-        hub_models.load_network(HubModel(), "cpu")
+        MegaLoc().load("cpu", ())

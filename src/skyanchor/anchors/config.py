@@ -147,3 +147,8 @@ class AnchorConfig:
     focal: FocalConfig = field(default_factory=FocalConfig)
     paper: PaperSupportConfig = field(default_factory=PaperSupportConfig)
     ablation: Ablation = field(default_factory=Ablation)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Settings that play no part under the switches."""
+        return ("paper",) if self.ablation.bridges else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.feedforward import FreeFrames, Incremental, LocalReconstruction, loaded
+from skyanchor.feedforward import FreeFrames, Incremental, LocalReconstruction
 from skyanchor.geometry import cameras
 from skyanchor.matching import FeatureCache, Features
 from skyanchor.photos import PhotoCache, read_frame
@@ -47,7 +47,7 @@ class GroundFrames:
         if isinstance(choice, Incremental):
             return None
         if indices not in self._free:
-            self._system = self._system or loaded(choice, self.sequence)
+            self._system = self._system or choice.load("auto", self.sequence)
             while len(self._free) >= FREE_KEPT:
                 self._free.pop(next(iter(self._free)))
             photos = [read_frame(self.sequence, i) for i in indices]

@@ -6,6 +6,8 @@ import argparse
 import json
 import mmap
 import pickle
+import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import torch
 
+from skyanchor.backends.weights import Weights, resolve
 from skyanchor.errors import BackendError
 
 NESTED = ("model", "state_dict", "model_state_dict")
@@ -23,6 +26,17 @@ DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF1
 DTYPES |= {"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8}
 DTYPES |= {"U8": torch.uint8, "BOOL": torch.bool}
 """Number types of the safetensors format."""
+
+
+def checked(known: Weights, given: Path | None = None) -> Path:
+    """The file of the weights, opened and read through for what it holds; BackendError where that cannot be them.
+
+    Numbers stay on the disk where the format allows it, so that gigabytes take no longer than megabytes.
+    """
+    path = resolve(known, given)
+    if not any(name.startswith(known.part) for name in read_state(path)):
+        raise BackendError(f"{path} belongs to another network: it has no {known.part}*. Get it: {known.command}")
+    return path
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -45,15 +59,16 @@ def read_tensor(path: Path) -> Any:
 
 
 def _unpickled(path: Path) -> Any:
-    """What the file holds, through torch's unpickler for weights alone."""
+    """What the file holds, through torch's unpickler for weights alone; its advice to trust the file is kept back."""
     try:
-        with torch.serialization.safe_globals(list(HARMLESS)):
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
+        with torch.serialization.safe_globals(list(HARMLESS)), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    except pickle.UnpicklingError:
         reason = "it holds objects that are no weights, which could run code"
-        raise BackendError(f"{path} is refused: {reason}. Save its state_dict alone and give that") from error
-    except (RuntimeError, EOFError, ValueError) as error:
-        raise BackendError(f"{path} cannot be read as a checkpoint. Download it again") from error
+        raise BackendError(f"{path} is refused: {reason}. Save its state_dict alone and give that") from None
+    except (RuntimeError, EOFError, ValueError, LookupError, TypeError, AttributeError):
+        raise BackendError(f"{path} cannot be read as a checkpoint. Download it again") from None
 
 
 def read_safetensors(path: Path) -> dict[str, Any]:
@@ -72,13 +87,15 @@ def _safetensors(path: Path) -> dict[str, Any]:
         header = json.loads(file.read(length))
         whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     body = torch.frombuffer(whole, dtype=torch.uint8)[8 + length :]
-    tensors = {}
-    for name, entry in header.items():
-        if name != "__metadata__":
-            first, last = entry["data_offsets"]
-            # numbers may start at any byte, a tensor may not: copy
-            tensors[name] = body[first:last].clone().view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
-    return tensors
+    return {name: _tensor(body, entry) for name, entry in header.items() if name != "__metadata__"}
+
+
+def _tensor(body: Any, entry: Mapping[str, Any]) -> Any:
+    """One tensor of the file, in place; a copy where its numbers start at a byte at which no tensor may."""
+    first, last = entry["data_offsets"]
+    held, kind = body[first:last], DTYPES[entry["dtype"]]
+    held = held.clone() if held.storage_offset() % kind.itemsize else held
+    return held.view(kind).reshape(entry["shape"])
 
 
 def load_into(network: Any, state: Mapping[str, Any], path: Path, what: str) -> None:

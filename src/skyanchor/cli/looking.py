@@ -45,8 +45,8 @@ def ablate(
         run: Run folder; its finished stages are what the variants stand on.
         truth: COLMAP model with the true poses of the ground sequence; images are matched by name.
         stages: Which stages to vary, of anchors,trajectory,update; those that the run holds without it.
-        matchers: Also try these cross-view matchers for the anchors, e.g. sift,xfeat-star,lightglue-aliked.
-        descriptors: Also try these global descriptors for finding places, e.g. scene-vlad,anyloc,megaloc.
+        matchers: Also try these cross-view matchers for the anchors, e.g. sift,x-feat-star,light-glue-aliked.
+        descriptors: Also try these global descriptors for finding places, e.g. scene-vlad,any-loc-b,mega-loc.
         only: Variants to run, by the names of their folders, e.g. front-only,group-size-2; all without it.
         workers: Worker processes; 1 works in this process, 0 takes one per core as memory allows.
         redo: Replace variants that were made with other settings or inputs.

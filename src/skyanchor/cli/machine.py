@@ -13,8 +13,9 @@ from skyanchor.cli.tables import print_table
 
 def doctor() -> None:
     """Say which backends, weights and devices are usable here, and how to get the others."""
-    from skyanchor.cli.doctor import diagnose
+    from skyanchor.cli.doctor import diagnose, verdict
 
+    print(verdict())
     findings = diagnose()
     rows = [[f.part, "yes" if f.usable else "no", f.detail, f.advice] for f in findings]
     print_table("skyanchor on this machine", ["part", "usable", "found", "to get it"], rows)

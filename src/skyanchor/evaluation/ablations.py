@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from skyanchor.errors import SkyAnchorError
-from skyanchor.matching import AnyMatcher, LighterGlue, LightGlue, Mast3r, Roma, Sift, Vismatch, XFeat, XFeatStar
-from skyanchor.matching.global_descriptors import MEGALOC, SALAD, AnyDescriptor, AnyLoc, HubModel
-from skyanchor.matching.needs import check_descriptor, check_matcher
+from skyanchor.backends.names import choice_named, name_of
+from skyanchor.matching import AnyMatcher
+from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.run import records
 from skyanchor.stages.scene import resolved_update
@@ -132,36 +131,12 @@ def _update_changed(changed: Callable[[UpdateConfig], UpdateConfig]) -> Change:
     return change
 
 
-# --- matchers -----------------------------------------------------------------------------------------------------
-
-MATCHERS: dict[str, AnyMatcher] = {
-    "sift": Sift(),
-    "xfeat": XFeat(),
-    "xfeat-star": XFeatStar(),
-    "lighterglue": LighterGlue(),
-    "lightglue-aliked": LightGlue(),
-    "lightglue-disk": LightGlue(detector="disk"),
-    "aerial-mast3r": Mast3r(),
-    "mast3r": Mast3r(variant="original"),
-    "roma": Roma(),
-    "romav2": Roma(version=2),
-}
-"""Matchers as the command line names them; vismatch:NAME is any of that package."""
-VISMATCH = "vismatch:"
-
-
-def matcher_of(name: str) -> AnyMatcher:
-    """The matcher that a name of the command line means."""
-    if name.startswith(VISMATCH):
-        return Vismatch(name=name.removeprefix(VISMATCH))
-    if name not in MATCHERS:
-        raise SkyAnchorError(f"--matchers {name}: there are {', '.join(MATCHERS)} and {VISMATCH}NAME")
-    return MATCHERS[name]
+# --- backends -----------------------------------------------------------------------------------------------------
 
 
 def matcher_variant(name: str) -> Variant:
     """The method with another cross-view matcher, on pictures of the size that the method matches."""
-    chosen = matcher_of(name)
+    chosen: AnyMatcher = choice_named(AnyMatcher, name, "--matchers")
 
     def change(config: PipelineConfig) -> PipelineConfig:
         refine = config.anchors.refine
@@ -169,50 +144,21 @@ def matcher_variant(name: str) -> Variant:
         matcher = replace(chosen, keypoints=most, longest=refine.matcher.longest)
         return replace(config, anchors=replace(config.anchors, refine=replace(refine, matcher=matcher)))
 
-    return Variant("matchers", f"matcher-{_folder(name)}", name, change, lambda: check_matcher(chosen))
-
-
-# --- descriptors --------------------------------------------------------------------------------------------------
-
-DESCRIPTORS: dict[str, AnyDescriptor | None] = {
-    "scene-vlad": None,
-    "anyloc": AnyLoc(),
-    "anyloc-l": AnyLoc("l"),
-    "anyloc-b": AnyLoc("b"),
-    "anyloc-s": AnyLoc("s"),
-    "megaloc": MEGALOC,
-    "salad": SALAD,
-}
-"""Global descriptors as the command line names them; hub:FOLDER:ENTRY is any other torch.hub folder, e.g. NetVLAD's."""
-HUB = "hub:"
-
-
-def descriptor_of(name: str) -> AnyDescriptor | None:
-    """The descriptor that a name of the command line means; None is the method's own."""
-    if name.startswith(HUB) and name.count(":") >= 2:
-        folder, _, entry = name.removeprefix(HUB).rpartition(":")
-        return HubModel(folder, entry, name="other")
-    if name not in DESCRIPTORS:
-        raise SkyAnchorError(f"--descriptors {name}: there are {', '.join(DESCRIPTORS)} and {HUB}FOLDER:ENTRY")
-    return DESCRIPTORS[name]
+    return Variant("matchers", f"matcher-{_folder(chosen)}", name_of(chosen), change, chosen.check)
 
 
 def descriptor_variant(name: str) -> Variant:
     """The method with another global descriptor, for the shortlist of places and for aerial photos."""
-    chosen = descriptor_of(name)
+    chosen: AnyDescriptor = choice_named(AnyDescriptor, name, "--descriptors")
+    of_places = None if chosen == SceneVlad() else chosen  # places sum up the local features they are matched with
 
     def change(config: PipelineConfig) -> PipelineConfig:
         anchors = config.anchors
-        places, paper = replace(anchors.places, descriptor=chosen), anchors.paper
-        paper = paper if chosen is None else replace(paper, descriptor=chosen)
+        places, paper = replace(anchors.places, descriptor=of_places), replace(anchors.paper, descriptor=chosen)
         return replace(config, anchors=replace(anchors, places=places, paper=paper))
 
-    def check() -> None:
-        if chosen is not None:
-            check_descriptor(chosen)
-
-    return Variant("descriptors", f"descriptor-{_folder(name)}", name, change, check)
+    return Variant("descriptors", f"descriptor-{_folder(chosen)}", name_of(chosen), change, chosen.check)
 
 
-def _folder(name: str) -> str:
-    return name.replace(":", "-").replace("/", "-")
+def _folder(choice: AnyMatcher | AnyDescriptor) -> str:
+    return name_of(choice).replace(":", "-").replace("/", "-")

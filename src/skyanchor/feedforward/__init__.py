@@ -1,6 +1,6 @@
 """Poses and depth of a few photos from a feed-forward network or a folder made elsewhere, behind one protocol."""
 
-from skyanchor.feedforward.choices import AnyLocal, FeedForward, FreeFolder, Incremental, Vggt, loaded
+from skyanchor.feedforward.choices import AnyLocal, FeedForward, FreeFolder, Incremental, Vggt
 from skyanchor.feedforward.free_frames import (
     FolderReconstruction,
     FreeFrame,
@@ -20,7 +20,6 @@ __all__ = [
     "Incremental",
     "LocalReconstruction",
     "Vggt",
-    "loaded",
     "read_free_frames",
     "write_free_frames",
 ]

@@ -5,25 +5,32 @@ A choice and its settings each, light to import; the heavy imports happen in `lo
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from skyanchor.backends import weights
+from skyanchor.backends.choices import Need
 from skyanchor.backends.devices import resolved
-from skyanchor.errors import BackendError, InputError
+from skyanchor.backends.packages import Package
+from skyanchor.errors import InputError
 
 if TYPE_CHECKING:
     from skyanchor.feedforward.free_frames import LocalReconstruction
     from skyanchor.types import Sequence
 
-VGGT_ADVICE = "pip install --no-deps git+https://github.com/facebookresearch/vggt && pip install einops huggingface_hub"
+VGGT = Package(
+    "vggt",
+    "vggt.models.vggt",
+    "pip install --no-deps git+https://github.com/facebookresearch/vggt && pip install einops huggingface_hub",
+)
 
 
 @dataclass(frozen=True)
 class Incremental:
-    """Keypoints matched frame by frame, the default: no weights."""
+    """Keypoints matched frame by frame, the default: nothing to load, the matcher's keypoints are all it takes."""
+
+    needs: ClassVar[tuple[Need, ...]] = ()
 
     def check(self) -> None:
         """Nothing is needed."""
@@ -33,6 +40,7 @@ class Incremental:
 class Vggt:
     """VGGT-1B with the user's package and weights, which are for non-commercial use only."""
 
+    needs: ClassVar[tuple[Need, ...]] = (weights.VGGT, VGGT)
     side: int = 518
     """Width that photos are resized to, pixels, a multiple of 14."""
     weights: Path | None = None
@@ -42,13 +50,13 @@ class Vggt:
     An anchor group is always one pass."""
 
     def check(self) -> None:
-        """BackendError that says how to get what is missing."""
-        weights.resolve(weights.VGGT, self.weights)
-        if importlib.util.find_spec("vggt") is None:
-            raise BackendError(f"VGGT needs the package vggt. Install it: {VGGT_ADVICE}")
+        """BackendError that says what is missing; all but the network itself is loaded for that."""
+        from skyanchor.feedforward.vggt import check
 
-    def load(self, device: str = "auto") -> LocalReconstruction:
-        """The reconstruction, ready to run; the network is loaded once per process."""
+        check(self)
+
+    def load(self, device: str = "auto", sequence: Sequence | None = None) -> LocalReconstruction:
+        """The reconstruction, ready to run; the network is loaded once per process, `sequence` plays no part."""
         from skyanchor.feedforward.vggt import VggtReconstruction, load_network
 
         found, there = weights.resolve(weights.VGGT, self.weights), resolved(device)
@@ -59,6 +67,8 @@ class Vggt:
 class FreeFolder:
     """Poses and depth that VGGT-SLAM, MASt3R-SLAM or their like, run elsewhere, have left in a folder."""
 
+    needs: ClassVar[tuple[Need, ...]] = ()
+    named_by: ClassVar[tuple[str, ...]] = ("folder",)
     folder: Path
     """Holds trajectory.tum and depth/, see docs/backends.md."""
 
@@ -67,16 +77,13 @@ class FreeFolder:
         if not (self.folder / "trajectory.tum").is_file():
             raise InputError(self.folder, "has no trajectory.tum", "Give the folder with trajectory.tum and depth/.")
 
+    def load(self, device: str, sequence: Sequence) -> LocalReconstruction:
+        """What the folder says of the sequence's frames; nothing is computed, so `device` plays no part."""
+        from skyanchor.feedforward.free_frames import FolderReconstruction
+
+        return FolderReconstruction(self.folder, sequence)
+
 
 AnyLocal: TypeAlias = Incremental | Vggt | FreeFolder
 FeedForward: TypeAlias = Vggt | FreeFolder
 """Those that give poses and depth in a frame of their own."""
-
-
-def loaded(choice: FeedForward, sequence: Sequence, device: str = "auto") -> LocalReconstruction:
-    """What reconstructs frames of the sequence, whichever the choice."""
-    if isinstance(choice, FreeFolder):
-        from skyanchor.feedforward.free_frames import FolderReconstruction
-
-        return FolderReconstruction(choice.folder, sequence)
-    return choice.load(device)

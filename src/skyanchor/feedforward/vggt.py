@@ -14,23 +14,26 @@ import cv2
 import numpy as np
 import torch
 
-from skyanchor.backends.checkpoints import load_into, read_state
-from skyanchor.errors import BackendError
-from skyanchor.feedforward.choices import VGGT_ADVICE, Vggt
+from skyanchor.backends import weights
+from skyanchor.backends.checkpoints import checked, load_into, read_state
+from skyanchor.backends.packages import imported
+from skyanchor.feedforward.choices import VGGT, Vggt
 from skyanchor.feedforward.free_frames import FreeFrame, FreeFrames, photo_camera
 from skyanchor.types import Bytes, Camera, Photo, Pose
 
 MULTIPLE = 14
 
 
+def check(choice: Vggt) -> None:
+    """BackendError where the network could not be made: its weights are read, its package imported."""
+    checked(weights.VGGT, choice.weights)
+    imported(VGGT)
+
+
 @lru_cache(maxsize=1)
 def load_network(path: Path, device: str) -> Any:
     """The network with its weights on a device."""
-    try:
-        from vggt.models import vggt as code
-    except ImportError as missing:
-        raise BackendError(f"VGGT needs the package vggt ({missing}). Install it: {VGGT_ADVICE}") from missing
-    network = code.VGGT()
+    network = imported(VGGT).VGGT()
     load_into(network, read_state(path), path, "VGGT-1B")
     return network.eval().to(device)
 

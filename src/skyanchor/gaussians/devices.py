@@ -27,9 +27,12 @@ def chosen_device(device: Device = "auto") -> Literal["cpu", "cuda"]:
     return "cpu" if missing_for_cuda() is not None else "cuda"
 
 
+def rasteriser_of(device: Device = "auto") -> AnyRasteriser:
+    """The device's own: gsplat on CUDA, Numba on the CPU."""
+    return Gsplat() if chosen_device(device) == "cuda" else CpuRasteriser()
+
+
 def load_engine(device: Device = "auto", rasteriser: AnyRasteriser | None = None) -> Engine:
-    """The given rasteriser ready to draw, or the device's own: gsplat on CUDA, Numba on the CPU."""
+    """The given rasteriser ready to draw, or the device's own."""
     place = chosen_device(device)
-    if rasteriser is None:
-        rasteriser = Gsplat() if place == "cuda" else CpuRasteriser()
-    return Engine(rasteriser.load(place), place)
+    return Engine((rasteriser or rasteriser_of(place)).load(place), place)

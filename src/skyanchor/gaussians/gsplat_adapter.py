@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from skyanchor.backends.choices import Need
+from skyanchor.backends.packages import Package, imported
 from skyanchor.errors import BackendError
 from skyanchor.gaussians.rasteriser import Rasteriser, Rendered, SplatTensors, intrinsics
 from skyanchor.types import Camera
@@ -13,17 +15,29 @@ from skyanchor.types import Camera
 if TYPE_CHECKING:
     from torch import Tensor
 
+GSPLAT = Package("gsplat", "gsplat.cuda._backend", "pip install 'skyanchor[cuda]'")
+"""The module is the one that compiles and loads the kernels."""
+
 
 @dataclass(frozen=True)
 class Gsplat:
     """The CUDA rasteriser of the gsplat package; its kernels are compiled on first use (about a minute)."""
 
+    needs: ClassVar[tuple[Need, ...]] = (GSPLAT,)
     near: float = 0.01
     """Gaussians whose centre is nearer than this are not drawn, metres."""
     far: float = 1e10
     """Gaussians whose centre is farther than this are not drawn, metres."""
     blur: float = 0.3
     """Added to both variances of the projected Gaussian, pixels²."""
+
+    def check(self) -> None:
+        """BackendError that says what is missing; the kernels are compiled for that where nobody has."""
+        reason = missing_for_cuda()
+        if reason is not None:
+            raise BackendError(reason)
+        if imported(GSPLAT)._C is None:
+            raise BackendError("gsplat could not compile its kernels here: install the CUDA toolkit of torch's version")
 
     def load(self, device: str = "cuda") -> Rasteriser:
         """The rasteriser, ready to draw; the heavy imports happen here."""
@@ -44,7 +58,7 @@ def missing_for_cuda() -> str | None:
     if not torch.cuda.is_available():
         return "gsplat needs an NVIDIA GPU and a CUDA build of torch, and torch sees none: choose the device `cpu`"
     if importlib.util.find_spec("gsplat") is None:
-        return "gsplat is not installed: pip install 'skyanchor[cuda]', or choose the device `cpu`"
+        return f"gsplat is not installed: {GSPLAT.command}, or choose the device `cpu`"
     from torch.utils.cpp_extension import CUDA_HOME
 
     if CUDA_HOME is None and shutil.which("nvcc") is None:

@@ -222,8 +222,9 @@ def read_gsplat_checkpoint(path: Path, offset: Floats | None = None) -> Splats:
         sh = np.concatenate([parts["sh0"], parts["shN"]], axis=1)
         opacities = parts["opacities"]
     except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError, AttributeError, EOFError, ValueError) as error:
-        first_line = str(error).split("\n")[0]
-        raise InputError(path, f"is not a gsplat checkpoint ({first_line})", TRAIN_ADVICE) from error
+        unsafe = isinstance(error, pickle.UnpicklingError)  # torch's own text ends in the advice to trust the file
+        reason = "it holds more than tensors" if unsafe else str(error).split("\n")[0]
+        raise InputError(path, f"is not a gsplat checkpoint ({reason})", TRAIN_ADVICE) from None
     if offset is not None:
         means = means.astype(np.float64) - offset
     return Splats(

@@ -7,8 +7,9 @@ at +0.5, quaternions wxyz normalised inside, colour = max(SH + 0.5, 0), expected
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from skyanchor.backends.choices import Need
 from skyanchor.errors import BackendError
 from skyanchor.geometry.cameras import calibration, is_pinhole
 from skyanchor.types import Camera
@@ -90,6 +91,7 @@ class Rasteriser(Protocol):
 class CpuRasteriser:
     """The Numba rasteriser: any CPU, the same bits for any number of threads."""
 
+    needs: ClassVar[tuple[Need, ...]] = ()
     near: float = 0.01
     """Gaussians whose centre is nearer than this are not drawn, metres."""
     far: float = 1e10
@@ -98,6 +100,9 @@ class CpuRasteriser:
     """Added to both variances of the projected Gaussian, pixels²."""
     alpha_cap: float = 0.999
     """Largest alpha of one Gaussian at one pixel (gsplat 1.5: 0.999, from 1.6: 0.99)."""
+
+    def check(self) -> None:
+        """Nothing is needed beyond the core."""
 
     def load(self, device: str = "cpu") -> Rasteriser:
         """The rasteriser, ready to draw; the heavy imports happen here."""

@@ -16,7 +16,6 @@ from skyanchor.errors import BackendError
 from skyanchor.matching.dinov2 import MEAN, PATCH, STD, Dinov2, hub_names
 from skyanchor.matching.features import shrunk
 from skyanchor.matching.global_descriptors import AnyLoc
-from skyanchor.matching.needs import CENTRES, DINOV2
 from skyanchor.matching.retrieval import fit_vocabulary
 from skyanchor.types import Floats32, Photo
 
@@ -25,18 +24,25 @@ PUBLISHED_LAYER, PUBLISHED_DEPTH = 31, 40
 
 def load(choice: AnyLoc, device: str, scene: Sequence[Photo]) -> AnyLocDescriptor:
     """The descriptor of a choice."""
-    network = load_network(weights.resolve(DINOV2[choice.size], choice.weights), device)
-    patches = PatchFacets(network, choice, device)
-    if choice.vocabulary == "scene":
-        if not len(scene):
-            raise BackendError("AnyLoc cannot fit a vocabulary without photos. Give the scene's, or a published one")
-        centres = fit_vocabulary(np.concatenate([patches.describe(photo) for photo in scene]), choice.centres).centres
-    else:
-        centres = published_centres(choice, patches.layer)
-        if centres.shape[1:] != (network.width,):
-            width = network.width
-            raise BackendError(f"DINOv2 has {width} channels here, the centres {centres.shape}. Give ViT-G's weights")
-    return AnyLocDescriptor(patches, centres)
+    patches = facets(choice, device)
+    if choice.published is not None:
+        return AnyLocDescriptor(patches, published_centres(choice, patches))
+    if not len(scene):
+        raise BackendError("AnyLoc cannot fit a vocabulary without photos. Give the scene's, or a published one")
+    found = np.concatenate([patches.describe(photo) for photo in scene])
+    return AnyLocDescriptor(patches, fit_vocabulary(found, choice.centres).centres)
+
+
+def check(choice: AnyLoc) -> None:
+    """BackendError where weights or centres are missing, or do not belong together."""
+    patches = facets(choice, "cpu")
+    if choice.published is not None:
+        published_centres(choice, patches)
+
+
+def facets(choice: AnyLoc, device: str) -> PatchFacets:
+    """What describes patches."""
+    return PatchFacets(load_network(weights.resolve(choice.checkpoint, choice.weights), device), choice, device)
 
 
 @lru_cache(maxsize=1)
@@ -50,12 +56,15 @@ def load_network(path: Path, device: str) -> Dinov2:
     return Dinov2({name: tensor.to(device) for name, tensor in state.items()})
 
 
-def published_centres(choice: AnyLoc, layer: int) -> Floats32:
+def published_centres(choice: AnyLoc, patches: PatchFacets) -> Floats32:
     """(32, 1536), the centres that AnyLoc's authors publish for ViT-G, layer 31, value."""
-    if (choice.size, layer, choice.facet) != ("g", PUBLISHED_LAYER, "value"):
+    if choice.published is None or (choice.size, patches.layer, choice.facet) != ("g", PUBLISHED_LAYER, "value"):
         raise BackendError("AnyLoc's centres are published for ViT-G, layer 31, value. Use a vocabulary of the scene")
-    path = weights.resolve(CENTRES[choice.vocabulary], choice.centres_file)
-    return np.asarray(read_tensor(path).float().numpy(), dtype=np.float32)
+    centres = read_tensor(weights.resolve(choice.published, choice.centres_file))
+    if centres.shape[1:] != (patches.network.width,):
+        width, shape = patches.network.width, tuple(centres.shape)
+        raise BackendError(f"DINOv2 has {width} channels here, the centres {shape}. Give ViT-G's weights")
+    return np.asarray(centres.float().numpy(), dtype=np.float32)
 
 
 class PatchFacets:

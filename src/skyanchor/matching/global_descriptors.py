@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from skyanchor.backends import weights
+from skyanchor.backends.choices import Need
 from skyanchor.backends.devices import resolved
+from skyanchor.backends.hub import HubFolder
+from skyanchor.backends.weights import Weights
 from skyanchor.matching.choices import AnySparse, XFeat
 from skyanchor.matching.protocol import SparseMatcher
 from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, vlad
@@ -41,6 +45,15 @@ class SceneVlad:
     centres: int = 64
     """Words of the vocabulary."""
 
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Those of the features."""
+        return self.features.needs
+
+    def check(self) -> None:
+        """BackendError that says what the features lack."""
+        self.features.check()
+
     def load(self, device: str, scene: Sequence[Photo]) -> GlobalDescriptor:
         """The descriptor with a vocabulary fitted to the scene's photos."""
         matcher = self.features.load("cpu" if device == "auto" else device)
@@ -52,6 +65,7 @@ class SceneVlad:
 class AnyLoc:
     """DINOv2 patches summed up by VLAD (AnyLoc); published centres for ViT-G, fitted to the scene for the others."""
 
+    named_by: ClassVar[tuple[str, ...]] = ("size",)
     size: Literal["s", "b", "l", "g"] = "g"
     """Which DINOv2, ViT-S/14 to ViT-G/14."""
     layer: int | None = None
@@ -69,6 +83,29 @@ class AnyLoc:
     centres_file: Path | None = None
     """File of the published centres; looked for in the usual places without it."""
 
+    @property
+    def checkpoint(self) -> Weights:
+        """The weights of DINOv2."""
+        sizes = {"s": weights.DINOV2_S, "b": weights.DINOV2_B, "l": weights.DINOV2_L, "g": weights.DINOV2_G}
+        return sizes[self.size]
+
+    @property
+    def published(self) -> Weights | None:
+        """The published centres, where they are asked for."""
+        domains = {"scene": None, "urban": weights.ANYLOC_URBAN, "aerial": weights.ANYLOC_AERIAL}
+        return domains[self.vocabulary]
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """DINOv2, and the centres where they are not the scene's."""
+        return (self.checkpoint,) if self.published is None else (self.checkpoint, self.published)
+
+    def check(self) -> None:
+        """BackendError that says what is missing or does not fit; it is loaded for that."""
+        from skyanchor.matching.anyloc import check
+
+        check(self)
+
     def load(self, device: str, scene: Sequence[Photo]) -> GlobalDescriptor:
         """The descriptor; `scene` matters only for a fitted vocabulary."""
         from skyanchor.matching.anyloc import load
@@ -77,17 +114,75 @@ class AnyLoc:
 
 
 @dataclass(frozen=True)
-class HubModel:
-    """A retrieval network from a torch.hub folder that the user has."""
+class MegaLoc:
+    """MegaLoc, from its torch.hub folder and weights that the user has."""
 
     repository: str = "gmberton_MegaLoc_main"
     """Name of the folder in torch's hub cache, or a path to it."""
-    entry: str = "get_trained_model"
+    side: int = 322
+    """Both sides that images are resized to, pixels."""
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Its code and weights."""
+        return (HubFolder(self.repository), weights.MEGALOC)
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu", ())
+
+    def load(self, device: str, scene: Sequence[Photo]) -> GlobalDescriptor:
+        """The descriptor; `scene` plays no part."""
+        from skyanchor.matching.hub_models import load
+
+        return load(HubModel(self.repository, "get_trained_model", self.side), resolved(device), weights.MEGALOC)
+
+
+@dataclass(frozen=True)
+class Salad:
+    """DINOv2 SALAD, from its torch.hub folder and weights that the user has; its code is GPL-3.0."""
+
+    repository: str = "serizba_salad_main"
+    """Name of the folder in torch's hub cache, or a path to it."""
+    side: int = 322
+    """Both sides that images are resized to, pixels."""
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """Its code and weights."""
+        return (HubFolder(self.repository), weights.SALAD)
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu", ())
+
+    def load(self, device: str, scene: Sequence[Photo]) -> GlobalDescriptor:
+        """The descriptor; `scene` plays no part."""
+        from skyanchor.matching.hub_models import load
+
+        return load(HubModel(self.repository, "dinov2_salad", self.side), resolved(device), weights.SALAD)
+
+
+@dataclass(frozen=True)
+class HubModel:
+    """Any other retrieval network from a torch.hub folder that the user has, NetVLAD for instance."""
+
+    named_by: ClassVar[tuple[str, ...]] = ("repository", "entry")
+    repository: str
+    """Name of the folder in torch's hub cache, or a path to it."""
+    entry: str
     """Function of its hubconf.py that gives the network."""
     side: int = 322
     """Both sides that images are resized to, pixels."""
-    name: Literal["megaloc", "salad", "other"] = "megaloc"
-    """Whose weights are checked for before the folder's code runs, so that it downloads nothing."""
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The folder; its weights are its own affair."""
+        return (HubFolder(self.repository),)
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu", ())
 
     def load(self, device: str, scene: Sequence[Photo]) -> GlobalDescriptor:
         """The descriptor; `scene` plays no part."""
@@ -96,10 +191,7 @@ class HubModel:
         return load(self, resolved(device))
 
 
-MEGALOC = HubModel()
-SALAD = HubModel("serizba_salad_main", "dinov2_salad", 322, "salad")
-
-AnyDescriptor: TypeAlias = SceneVlad | AnyLoc | HubModel
+AnyDescriptor: TypeAlias = SceneVlad | AnyLoc | MegaLoc | Salad | HubModel
 
 
 @dataclass(frozen=True, eq=False)

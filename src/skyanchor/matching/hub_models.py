@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -10,26 +11,32 @@ import numpy as np
 import torch
 
 from skyanchor.backends import weights
-from skyanchor.backends.checkpoints import without_downloads
+from skyanchor.backends.checkpoints import checked, without_downloads
+from skyanchor.backends.hub import HubFolder
+from skyanchor.errors import BackendError
 from skyanchor.matching.anyloc import normalised
 from skyanchor.matching.global_descriptors import HubModel
-from skyanchor.matching.needs import HUB, hub_folder
 from skyanchor.types import Floats32, Photo
 
 
-def load(choice: HubModel, device: str) -> HubDescriptor:
-    """The descriptor of a choice."""
-    return HubDescriptor(load_network(choice, device), choice, device)
+def load(choice: HubModel, device: str, *known: weights.Weights) -> HubDescriptor:
+    """The descriptor of a choice, whose code will ask for the known weights."""
+    folder = HubFolder(choice.repository).found()
+    network = load_network(folder, choice.entry, device, *((one.files[0], checked(one)) for one in known))
+    return HubDescriptor(network, choice, device)
 
 
 @lru_cache(maxsize=1)
-def load_network(choice: HubModel, device: str) -> Any:
+def load_network(folder: Path, entry: str, device: str, *local: tuple[str, Path]) -> Any:
     """The network, by the folder's own code; whatever it would download comes from files or is refused."""
-    folder = hub_folder(choice.repository)
-    local = {known.files[0]: weights.resolve(known) for known in HUB[choice.name]}
-    local |= {known.files[0]: found for known in weights.KNOWN if (found := weights.find(known)) is not None}
-    with without_downloads(local):
-        network = torch.hub.load(str(folder), choice.entry, source="local")
+    others = {known.files[0]: found for known in weights.KNOWN if (found := weights.find(known)) is not None}
+    try:
+        with without_downloads(others | dict(local)):
+            network = torch.hub.load(str(folder), entry, source="local")
+    except (ImportError, RuntimeError, AttributeError) as error:
+        reason = str(error).partition("\n")[0]
+        advice = f"Try it: torch.hub.load({str(folder)!r}, {entry!r}, source='local')"
+        raise BackendError(f"{folder / 'hubconf.py'} gives no {entry} ({reason}). {advice}") from error
     return network.eval().to(device)
 
 

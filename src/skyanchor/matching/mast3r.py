@@ -23,10 +23,10 @@ import torch
 
 from skyanchor.backends import weights
 from skyanchor.backends.checkpoints import load_into, read_state
+from skyanchor.backends.packages import Package, imported
 from skyanchor.errors import BackendError
-from skyanchor.matching.choices import Mast3r
+from skyanchor.matching.choices import MAST3R_CODE, Mast3r
 from skyanchor.matching.dense import SIGMA, Crops, DenseMatcher
-from skyanchor.matching.needs import MAST3R_ADVICE
 from skyanchor.types import Bytes, Matches
 
 GENERIC = ("models", "utils")
@@ -54,8 +54,7 @@ LARGE = Architecture()
 
 def load(choice: Mast3r, device: str) -> DenseMatcher:
     """The matcher of a choice."""
-    known = weights.AERIAL_MAST3R if choice.variant == "aerial" else weights.MAST3R
-    path = weights.resolve(known, choice.weights)
+    path = weights.resolve(choice.checkpoint, choice.weights)
     network = load_network(path, choice.code, device, LARGE)
     pair = Mast3rNetwork(network, device, choice.stride, choice.side)
     return DenseMatcher(pair, f"mast3r {choice.variant}", choice.keypoints, choice.longest, Crops(choice.crops))
@@ -74,7 +73,7 @@ def code_folder(given: Path | None = None) -> Path:
     for place in (spec.submodule_search_locations or ()) if spec is not None else ():
         if (Path(place) / "third_party" / "mast3r" / "mast3r" / "model.py").is_file():
             return Path(place) / "third_party" / "mast3r"
-    advice = f"{MAST3R_ADVICE}, or give a clone of MASt3R"
+    advice = f"{MAST3R_CODE.command}, or give a clone of MASt3R"
     raise BackendError(f"MASt3R's code is not here (CC BY-NC-SA 4.0, no commercial use). Get it: {advice}")
 
 
@@ -99,14 +98,10 @@ def _importing(folder: Path) -> Iterator[None]:
 def build(architecture: Architecture, code: Path | None = None) -> Any:
     """The network with random weights."""
     folder = code_folder(code)
-    try:
-        with _importing(folder):
-            from mast3r.model import AsymmetricMASt3R
-    except ImportError as error:
-        advice = "Install what it needs: pip install einops huggingface_hub"
-        raise BackendError(f"MASt3R's code needs a package that is not here ({error}). {advice}") from error
+    with _importing(folder):
+        model = imported(Package("MASt3R's code", "mast3r.model", MAST3R_CODE.command))
     infinity = float("inf")
-    return AsymmetricMASt3R(
+    return model.AsymmetricMASt3R(
         pos_embed="RoPE100",
         patch_embed_cls="PatchEmbedDust3R",
         head_type="catmlp+dpt",
@@ -123,9 +118,10 @@ def build(architecture: Architecture, code: Path | None = None) -> Any:
 @lru_cache(maxsize=1)
 def load_network(path: Path, code: Path | None, device: str, architecture: Architecture) -> Any:
     """The network with the weights of a checkpoint, on a device."""
+    state = read_state(path)
     with torch.device("meta"):  # no time and memory for random weights
         network = build(architecture, code)
-    load_into(network, read_state(path), path, "MASt3R (ViT-L encoder, base decoder)")
+    load_into(network, state, path, "MASt3R (ViT-L encoder, base decoder)")
     return network.eval().to(device)
 
 

@@ -11,9 +11,10 @@ import torch
 from PIL import Image
 
 from skyanchor.backends import weights
-from skyanchor.backends.checkpoints import other_architecture, read_state, without_downloads
+from skyanchor.backends.checkpoints import checked, other_architecture, read_state, without_downloads
+from skyanchor.backends.packages import imported
 from skyanchor.errors import BackendError
-from skyanchor.matching.choices import Roma
+from skyanchor.matching.choices import ROMATCH, ROMAV2, Roma
 from skyanchor.matching.dense import SIGMA, Crops, DenseMatcher
 from skyanchor.types import Bytes, Floats, Matches
 
@@ -21,6 +22,17 @@ SIDE = 864
 """Resolution of RoMa's last refinement, pixels."""
 SIDE_V2 = 1280
 """Resolution of RoMa v2's last refinement ("precise"), pixels."""
+
+
+def check(choice: Roma) -> None:
+    """BackendError where the network could not be made: its weights are read, its package imported."""
+    if choice.version == 2:
+        checked(weights.ROMA_V2, choice.weights)
+        imported(ROMAV2)
+    else:
+        checked(weights.ROMA, choice.weights)
+        checked(weights.DINOV2_L, choice.encoder)
+        imported(ROMATCH)
 
 
 def load(choice: Roma, device: str) -> DenseMatcher:
@@ -38,15 +50,12 @@ def load(choice: Roma, device: str) -> DenseMatcher:
 @lru_cache(maxsize=1)
 def load_v1(path: Path, encoder: Path, device: str) -> Any:
     """RoMa's network."""
-    try:
-        from romatch import roma_outdoor
-    except ImportError as missing:
-        raise BackendError(f"RoMa needs romatch ({missing}). Install it: pip install romatch==0.1.2") from missing
+    start = imported(ROMATCH).roma_outdoor
     half = torch.float16 if device.startswith("cuda") else torch.float32
     states = {"weights": read_state(path), "dinov2_weights": read_state(encoder)}
     try:
         with without_downloads({}):
-            network = roma_outdoor(device=device, amp_dtype=half, upsample_res=SIDE, use_custom_corr=False, **states)
+            network = start(device=device, amp_dtype=half, upsample_res=SIDE, use_custom_corr=False, **states)
     except RuntimeError as error:
         raise BackendError(other_architecture(path, f"RoMa, or {encoder.name} than DINOv2 ViT-L", error)) from error
     return network.eval()
@@ -55,13 +64,10 @@ def load_v1(path: Path, encoder: Path, device: str) -> Any:
 @lru_cache(maxsize=1)
 def load_v2(path: Path, device: str) -> Any:
     """RoMa v2's network."""
-    try:
-        import romav2
-    except ImportError as missing:
-        raise BackendError(f"RoMa v2 needs romav2 ({missing}). Install it: pip install romav2==2.0.1") from missing
+    start = imported(ROMAV2).RoMaV2
     try:
         with without_downloads({weights.ROMA_V2.files[0]: path}):
-            network = romav2.RoMaV2()
+            network = start()
     except RuntimeError as error:
         raise BackendError(other_architecture(path, "RoMa v2", error)) from error
     return network.eval().to(device)

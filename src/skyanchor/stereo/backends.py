@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
-import numpy as np
-
-from skyanchor.errors import BackendError
-from skyanchor.stereo.planes import GreyStack, PlaneField, pixel_step
+from skyanchor.backends.choices import Need
+from skyanchor.backends.devices import TorchDevice
+from skyanchor.stereo.planes import GreyStack, PlaneField
 from skyanchor.types import Floats32
 
 
@@ -82,103 +81,37 @@ class StereoBackend(Protocol):
 class NumbaStereo:
     """Numba kernels on the CPU; as many threads as NUMBA_NUM_THREADS says."""
 
-    def sweep(
-        self, stack: GreyStack, tilt: Floats32, planes: Floats32, photometry: Photometry, config: SweepConfig
-    ) -> Floats32:
-        """Inverse distance u (H, W) of the semi-global surface."""
-        from skyanchor.stereo import sweep_kernels as kernels
+    needs: ClassVar[tuple[Need, ...]] = ()
 
-        volume = kernels.sweep_costs(
-            *(stack.reference, stack.sources, stack.sizes, stack.M, stack.m),
-            *(tilt, planes, config.radius, photometry.noise, photometry.best_sources),
-        )
-        total = kernels.aggregate(volume, stack.reference, config.small_step, config.jump, config.contrast)
-        return np.asarray(kernels.best_planes(total, planes), dtype=np.float32)
+    def check(self) -> None:
+        """Nothing is needed beyond the core."""
 
-    def refine(
-        self,
-        stack: GreyStack,
-        start: PlaneField,
-        tilt: Floats32,
-        w_range: tuple[float, float],
-        photometry: Photometry,
-        config: RefineConfig,
-    ) -> tuple[PlaneField, Floats32]:
-        """The refined planes and their photometric cost."""
-        from skyanchor.stereo import patchmatch_kernels as kernels
+    def load(self, device: str = "cpu") -> StereoBackend:
+        """The backend, ready to run; the kernels are compiled on first use."""
+        from skyanchor.stereo.numba_backend import NumbaBackend
 
-        count, height, width = stack.sources.shape
-        layout = np.array([[s * height * width, width, height] for s in range(count)], np.int64)
-        images = (stack.reference, stack.sources.reshape(-1), stack.sizes, layout, stack.M, stack.m)
-        window = (config.radius, config.stride, photometry.best_sources, config.sigma_grey)
-        settings = (*window, photometry.noise, config.tried_sources)
-        w, a, b = start.w.copy(), start.a.copy(), start.b.copy()
-        search = (np.array(stack.camera.params, np.float32), start.w, np.float32(config.pull))
-        limits = (np.float32(pixel_step(stack)), tilt, np.float32(w_range[0]), np.float32(w_range[1]))
-        cost = kernels.score(*images, w, a, b, settings)
-        for round_ in range(config.rounds):
-            for colour in (0, 1):
-                kernels.improve(*images, w, a, b, cost, *search, *limits, colour, round_, settings)
-        return PlaneField(w, a, b), kernels.score(*images, w, a, b, settings)
+        return NumbaBackend()
 
 
 @dataclass(frozen=True)
 class TorchStereo:
     """Torch tensor operations; meant for CUDA, runs anywhere."""
 
+    needs: ClassVar[tuple[Need, ...]] = ()
     device: str = "cuda"
     """Torch device."""
 
-    def sweep(
-        self, stack: GreyStack, tilt: Floats32, planes: Floats32, photometry: Photometry, config: SweepConfig
-    ) -> Floats32:
-        """Inverse distance u (H, W) of the semi-global surface."""
-        from skyanchor.stereo import torch_kernels as kernels
+    def check(self) -> None:
+        """BackendError where torch cannot use the device."""
+        TorchDevice(self.device).check()
 
-        images = kernels.upload(stack.reference, stack.sources, stack.sizes, stack.M, stack.m, self._checked_device())
-        volume = kernels.sweep(images, tilt, planes, config.radius, photometry.noise, photometry.best_sources)
-        total = kernels.aggregate(volume, images.reference, config.small_step, config.jump, config.contrast)
-        return np.asarray(kernels.best_planes(total, planes).cpu().numpy(), dtype=np.float32)
+    def load(self, device: str = "auto") -> StereoBackend:
+        """The backend, ready to run, on its own device where none is given."""
+        from skyanchor.stereo.torch_backend import TorchBackend
 
-    def refine(
-        self,
-        stack: GreyStack,
-        start: PlaneField,
-        tilt: Floats32,
-        w_range: tuple[float, float],
-        photometry: Photometry,
-        config: RefineConfig,
-    ) -> tuple[PlaneField, Floats32]:
-        """The refined planes and their photometric cost."""
-        import torch
-
-        from skyanchor.stereo import torch_kernels as kernels
-
-        device = self._checked_device()
-        first = torch.as_tensor(np.stack([start.w, start.a, start.b]), device=device)
-        search = kernels.Search(
-            images=kernels.upload(stack.reference, stack.sources, stack.sizes, stack.M, stack.m, device),
-            K=np.array(stack.camera.params, np.float32),
-            tilt=tilt,
-            prior=first[0].clone(),
-            pull=config.pull,
-            scale=pixel_step(stack),
-            low=w_range[0],
-            high=w_range[1],
-            noise=photometry.noise,
-            keep=photometry.best_sources,
-            tried=config.tried_sources,
-        )
-        planes, cost = kernels.refine(search, first, config.rounds, (config.radius, config.stride, config.sigma_grey))
-        w, a, b = planes.cpu().numpy()
-        return PlaneField(w, a, b), np.asarray(cost.cpu().numpy(), dtype=np.float32)
-
-    def _checked_device(self) -> str:
-        import torch
-
-        if self.device.startswith("cuda") and not torch.cuda.is_available():
-            raise BackendError("No CUDA device for dense stereo. Use NumbaStereo (the default) on this machine.")
-        return self.device
+        place = self.device if device == "auto" else device
+        TorchDevice(place).check()
+        return TorchBackend(place)
 
 
 AnyStereo: TypeAlias = NumbaStereo | TorchStereo

@@ -51,7 +51,7 @@ def estimate_depth(
     distances = distance_range(reference.cam_from_world, normal, hints, ground)
     start = upsampled(swept(coarse, normal, distances, config), fine.camera, coarse.camera)
     tilt = tilt_of(fine.camera, normal)
-    planes, cost = config.backend.refine(fine, start, tilt, w_range, config.photometry, config.refine)
+    planes, cost = config.backend.load().refine(fine, start, tilt, w_range, config.photometry, config.refine)
     return as_depth_map(reference, fine.camera, planes, cost)
 
 
@@ -59,7 +59,7 @@ def swept(stack: GreyStack, normal: Floats, distances: tuple[float, float], conf
     """The semi-global surface over the planes {x : normal . x = distance}."""
     tilt = tilt_of(stack.camera, normal)
     u_planes = sweep_planes(stack, tilt, distances, config.sweep.step_px, config.sweep.most_planes)
-    u = config.backend.sweep(stack, tilt, u_planes, config.photometry, config.sweep)
+    u = config.backend.load().sweep(stack, tilt, u_planes, config.photometry, config.sweep)
     x, y = pixel_grid(stack.camera)
     return PlaneField(u * (tilt[0] * x + tilt[1] * y + tilt[2]), u * tilt[0], u * tilt[1])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from skyanchor.backends.devices import TorchDevice
 from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnySparse, Sift, VerifyConfig
 
@@ -170,3 +171,8 @@ class TrajectoryConfig:
     ablation: Ablation = field(default_factory=Ablation)
     device: str = "cpu"
     """Where descriptors are compared: cpu or cuda."""
+
+    @property
+    def implied(self) -> tuple[TorchDevice, ...]:
+        """Where descriptors are compared must be there."""
+        return (TorchDevice(self.device),)

@@ -1,0 +1,49 @@
+"""The stereo arithmetic in Numba kernels, on the CPU; as many threads as NUMBA_NUM_THREADS says."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyanchor.stereo import patchmatch_kernels, sweep_kernels
+from skyanchor.stereo.backends import Photometry, RefineConfig, SweepConfig
+from skyanchor.stereo.planes import GreyStack, PlaneField, pixel_step
+from skyanchor.types import Floats32
+
+
+class NumbaBackend:
+    """Stereo backend of `NumbaStereo`."""
+
+    def sweep(
+        self, stack: GreyStack, tilt: Floats32, planes: Floats32, photometry: Photometry, config: SweepConfig
+    ) -> Floats32:
+        """Inverse distance u (H, W) of the semi-global surface."""
+        volume = sweep_kernels.sweep_costs(
+            *(stack.reference, stack.sources, stack.sizes, stack.M, stack.m),
+            *(tilt, planes, config.radius, photometry.noise, photometry.best_sources),
+        )
+        total = sweep_kernels.aggregate(volume, stack.reference, config.small_step, config.jump, config.contrast)
+        return np.asarray(sweep_kernels.best_planes(total, planes), dtype=np.float32)
+
+    def refine(
+        self,
+        stack: GreyStack,
+        start: PlaneField,
+        tilt: Floats32,
+        w_range: tuple[float, float],
+        photometry: Photometry,
+        config: RefineConfig,
+    ) -> tuple[PlaneField, Floats32]:
+        """The refined planes and their photometric cost."""
+        count, height, width = stack.sources.shape
+        layout = np.array([[s * height * width, width, height] for s in range(count)], np.int64)
+        images = (stack.reference, stack.sources.reshape(-1), stack.sizes, layout, stack.M, stack.m)
+        window = (config.radius, config.stride, photometry.best_sources, config.sigma_grey)
+        settings = (*window, photometry.noise, config.tried_sources)
+        w, a, b = start.w.copy(), start.a.copy(), start.b.copy()
+        search = (np.array(stack.camera.params, np.float32), start.w, np.float32(config.pull))
+        limits = (np.float32(pixel_step(stack)), tilt, np.float32(w_range[0]), np.float32(w_range[1]))
+        cost = patchmatch_kernels.score(*images, w, a, b, settings)
+        for round_ in range(config.rounds):
+            for colour in (0, 1):
+                patchmatch_kernels.improve(*images, w, a, b, cost, *search, *limits, colour, round_, settings)
+        return PlaneField(w, a, b), patchmatch_kernels.score(*images, w, a, b, settings)
