@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,8 @@ def test_a_file_that_is_not_there_is_one_line(
 def test_the_ending_says_what_is_written(ply: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["patch", "export", str(ply), "--out", str(tmp_path / "b.ply")]) == 0
     assert main(["patch", "export", str(ply), "--out", str(tmp_path / "b.splat")]) == 0
+    assert main(["patch", "export", str(ply), "--out", str(tmp_path / "b.spz")]) == 0
+    assert gzip.decompress((tmp_path / "b.spz").read_bytes())[:4] == b"NGSP"
     assert (tmp_path / "b.ply").read_bytes()[:3] == b"ply" and (tmp_path / "b.splat").stat().st_size == 20 * 32
     capsys.readouterr()
     for ending in ("b.ksplat", "b"):

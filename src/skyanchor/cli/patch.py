@@ -58,19 +58,20 @@ def list_patches(path: Ply, /) -> None:
 
 
 def export(path: Ply, /, out: Path) -> None:
-    """Write a .ply without the Gaussians that patches hide, or a .splat for web viewers.
+    """Write a .ply without the Gaussians that patches hide, or a .splat or .spz for web and phone.
 
     Args:
         path: A .ply, patched or not.
-        out: File to write; its ending, .ply or .splat, says which.
+        out: File to write; its ending, .ply, .splat or .spz, says which.
     """
     from skyanchor.gaussians.ply import read_ply, write_ply, write_splat
     from skyanchor.gaussians.splats import select
+    from skyanchor.gaussians.spz import write_spz
     from skyanchor.update.patch import visible_rows
 
-    writers = {".ply": write_ply, ".splat": write_splat}
+    writers = {".ply": write_ply, ".splat": write_splat, ".spz": write_spz}
     if out.suffix.lower() not in writers:
-        raise InputError(out, f"{out.suffix or 'no ending'} cannot be written", f"End it in {' or '.join(writers)}.")
+        raise InputError(out, f"{out.suffix or 'no ending'} cannot be written", f"End it in {', '.join(writers)}.")
     _refuse_absent(path)
     seen = select(read_ply(path), visible_rows(path))
     writers[out.suffix.lower()](out, seen)
