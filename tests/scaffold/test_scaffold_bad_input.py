@@ -132,6 +132,12 @@ def with_image(model: ColmapModel, **fields: object) -> ColmapModel:
         (lambda m: with_image(m, quaternion=np.array([np.inf, 0, 0, 1])), "pose that is not a number"),
         (lambda m: with_image(m, camera_id=99), r"image s3_l\.jpg has camera 99, which is missing"),
         (lambda m: with_image(m, name="s0_n.jpg"), r"image s0_n\.jpg is there twice"),
+        (lambda m: with_image(m, name="../s3_l.jpg"), r"image '\.\./s3_l\.jpg' has a name that leads out of"),
+        (lambda m: with_image(m, name="a/../../s3_l.jpg"), "leads out of the image folder"),
+        (lambda m: with_image(m, name="/etc/passwd.jpg"), "leads out of the image folder"),
+        (lambda m: with_image(m, name="C:\\s3_l.jpg"), "leads out of the image folder"),
+        (lambda m: with_image(m, name="..\\s3_l.jpg"), "leads out of the image folder"),
+        (lambda m: with_image(m, name=""), "leads out of the image folder"),
     ],
 )
 def test_models_that_say_nonsense(survey: Path, change: Callable[[ColmapModel], ColmapModel], match: str) -> None:

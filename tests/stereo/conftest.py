@@ -28,6 +28,14 @@ class SmallScene:
     points: Floats
     tracks: Tracks
 
+    def points_of(self, index: int) -> Floats:
+        """(H, W, 3), what every pixel of a view truly shows."""
+        view = self.views[index]
+        x, y = np.meshgrid(np.arange(view.camera.width) + 0.5, np.arange(view.camera.height) + 0.5)
+        rays = cameras.unproject(view.camera, np.stack([x.ravel(), y.ravel()], 1))
+        shape = (view.camera.height, view.camera.width, 3)
+        return view.cam_from_world.inverse(rays * self.depths[index].reshape(-1, 1)).reshape(shape)
+
 
 def texture() -> np.ndarray:
     noise = np.random.default_rng(5).uniform(0, 255, (512, 512)).astype(np.float32)

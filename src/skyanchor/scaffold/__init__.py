@@ -3,4 +3,4 @@
 from skyanchor.scaffold.loading import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold.orientation import OrientationConfig
 from skyanchor.scaffold.summary import CameraSummary, ScaffoldSummary, describe
-from skyanchor.scaffold.visibility import VisibilityConfig, nearest_views, visibility_graph
+from skyanchor.scaffold.visibility import VisibilityConfig, visibility_graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
 
@@ -91,13 +91,19 @@ def _scaffold(
 
 
 def check_model(folder: Path, model: ColmapModel) -> None:
-    """InputError for an empty model, poses that are no numbers, images without a camera, one name twice."""
+    """InputError for an empty model, poses that are no numbers, images without a camera, bad names, one name twice."""
     suffix = colmap_files.suffix_of_model(folder) or ""
     path = folder / f"images{suffix}"
     if not model.images:
         raise InputError(path, "holds no image: the model is empty", "Give a model with posed aerial photos.")
     names: set[str] = set()
     for image in model.images:
+        if leads_outside(image.name):
+            raise InputError(
+                path,
+                f"image {image.name!r} has a name that leads out of the image folder",
+                "Rename it in the model: names are relative to the image folder and have no '..'.",
+            )
         pose = np.concatenate([image.quaternion, image.translation])
         if not np.all(np.isfinite(pose)) or np.linalg.norm(image.quaternion) < 1e-6:
             raise InputError(
@@ -110,6 +116,12 @@ def check_model(folder: Path, model: ColmapModel) -> None:
         if image.name in names:
             raise InputError(path, f"image {image.name} is there twice", colmap_files.COPY_ADVICE)
         names.add(image.name)
+
+
+def leads_outside(name: str) -> bool:
+    """Whether a photo's name, as a path beneath a folder, would be one that is not beneath it; on any system."""
+    ways = (PurePosixPath(name), PureWindowsPath(name))
+    return not name or any(way.is_absolute() or way.drive or way.root or ".." in way.parts for way in ways)
 
 
 def find_splats(path: Path, model: Path, given: Path | None) -> Path | None:

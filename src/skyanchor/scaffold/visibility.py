@@ -76,11 +76,6 @@ def overlap_graph(drawn: Footprints, n_vis: int) -> VisibilityGraph:
     return VisibilityGraph(neighbours, tuple(overlap[k, : found[k]].copy() for k in range(len(ids))))
 
 
-def nearest_views(graph: VisibilityGraph, seed: int, count: int = 3) -> Ints:
-    """Up to `count` (N_near) graph neighbours of a seed view, best first."""
-    return graph.neighbours[seed][:count]
-
-
 # --- footprints -------------------------------------------------------------------------------------------------
 
 

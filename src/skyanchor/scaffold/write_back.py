@@ -26,14 +26,6 @@ def moved_model(model: ColmapModel, by: Floats) -> ColmapModel:
     return ColmapModel(model.cameras, images, replace(model.points, xyz=model.points.xyz + by))
 
 
-def read_in_original_frame(path: Path) -> ColmapModel:
-    """A model that lies beside a georef.json, in the original coordinates that file speaks of."""
-    folder = colmap_files.find_model(path)
-    model = colmap_files.read_model(folder)
-    file = georeference.find_georef(folder, path, folder.parent)
-    return model if file is None else moved_model(model, georeference.read_georef(file).georef.offset)
-
-
 def combined_model(
     scaffold: Scaffold,
     added: Sequence[View],

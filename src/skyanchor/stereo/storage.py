@@ -8,8 +8,8 @@ confidence as one byte.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -26,9 +26,20 @@ FORMAT = 1
 LEVELS = 65534
 
 
+def depth_files(names: Sequence[str]) -> tuple[str, ...]:
+    """Where to write the depth of every photo, relative to a folder: the name with its suffix replaced by .npz.
+
+    Photos that would share a file, a.jpg and a.png, keep their suffix: a.jpg.npz and a.png.npz.
+    """
+    short = [Path(name).with_suffix(".npz").as_posix() for name in names]
+    taken = Counter([*short, *(f"{name}.npz" for name in names)])
+    return tuple(f"{name}.npz" if taken[file] > 1 else file for name, file in zip(names, short, strict=True))
+
+
 def depth_path(folder: Path, name: str) -> Path:
-    """Where the depth of photo `name` lies in a folder: the name with its suffix replaced by .npz."""
-    return folder / Path(name).with_suffix(".npz")
+    """Where the depth of photo `name` lies in a folder that was written to the places of `depth_files`."""
+    own = folder / f"{name}.npz"
+    return own if own.is_file() else folder / Path(name).with_suffix(".npz")
 
 
 @dataclass
@@ -53,7 +64,10 @@ class DepthFolder:
             if name in self._held:
                 self._held.move_to_end(name)
                 return self._held[name]
-        loaded = load_depth(depth_path(self.folder, name))
+        path = depth_path(self.folder, name)
+        loaded = load_depth(path)
+        if loaded.name != name:
+            raise InputError(path, f"is the depth of {loaded.name}, not of {name}", "Remove it; it will be made again.")
         with self._lock:
             self._keep(name, loaded)
         return loaded

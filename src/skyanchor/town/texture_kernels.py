@@ -13,7 +13,6 @@ from skyanchor.types import Floats
 FINISH, WINDOW_W, WINDOW_H, SILL, BAY, BAYS, BAY_0, FLOOR_H, FLOORS, GROUND_H = 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 GROUND_KIND, DOOR_BAY, RECESS, SHUTTERS, WIDTH, FRAME = 17, 18, 19, 20, 21, 22
 NO_OPENING, WINDOW, DOOR, SHOP = 0, 1, 2, 3
-REVEAL = 4
 
 
 @njit(cache=True, fastmath=True)
