@@ -25,7 +25,7 @@ from skyanchor.gaussians.ply import read_splats, write_ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import colmap
 from skyanchor.photos import PhotoCache
-from skyanchor.run import records
+from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold, training
 from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.stereo.backends import NumbaStereo, TorchStereo
@@ -88,7 +88,7 @@ def true_views(scene: Path, scaffold: Scaffold) -> tuple[View, ...]:
 
 def recovered_views(scene: Path, run: Path) -> tuple[View, ...]:
     """The street frames at the poses of a run."""
-    found = records.load_trajectory(run)
+    found = open_run(run).trajectory_record
     posed = [frame for frame in found.frames if frame.cam_from_world is not None]
     names = found.names
     return tuple(

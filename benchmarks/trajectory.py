@@ -22,7 +22,7 @@ from skyanchor.evaluation.poses import PoseMetrics, pose_metrics
 from skyanchor.geometry import colmap, rigid
 from skyanchor.matching import Features, Sift
 from skyanchor.matching.sift import SiftMatcher
-from skyanchor.run import records
+from skyanchor.run.results import open_run
 from skyanchor.scaffold import colmap_files, load_scaffold
 from skyanchor.scaffold.loading import pose_of
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
@@ -226,7 +226,7 @@ def main() -> None:
     if args.anchors == "truth":
         anchors = perfect_anchors(sequence, truth, camera, args.noise, args.inner, args.seed)
     else:
-        anchors = records.load_anchors(Path(args.anchors)).anchors
+        anchors = open_run(args.anchors).anchors
     recorder = Recorder(source)
     started = perf_counter()
     trajectory, report = recover(scaffold, sequence, anchors, config, source=source, run=recorder)

@@ -28,6 +28,7 @@ LAYERS = (
     ("stages",),
     ("pipeline",),
     ("evaluation", "town"),
+    ("api",),
     ("report",),
     ("cli",),
 )

@@ -1,8 +1,10 @@
 """SkyAnchor: put an unposed street video into a fixed aerial reconstruction and add the street to its splats.
 
-with RunFolder(Path("run")) as run:
-    run_trajectory(run, Inputs(Path("aerial"), Path("ground")), CPU, InProcess())
-print(evaluate_run(Path("run"), Path("truth")).trajectory.ate_m)
+import skyanchor
+
+skyanchor.prepare("aerial", "scaffold")                  # once per flight
+run = skyanchor.recover("scaffold", "walk", "run")       # once per walk
+print(run.poses["frame_0001.jpg"], skyanchor.evaluate(run, "truth").trajectory.ate_m)
 """
 
 from __future__ import annotations
@@ -11,15 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from skyanchor.errors import BackendError, InputError, RecipeError, SkyAnchorError
-from skyanchor.run.executor import InProcess, Processes
-from skyanchor.run.folder import RunFolder
 from skyanchor.types import Anchors, Camera, Pose, Refusal, Scaffold, Sequence, Trajectory
 
 if TYPE_CHECKING:
-    from skyanchor.evaluation.metrics import evaluate_run
-    from skyanchor.pipeline import CPU, GPU, PAPER, Inputs, PipelineConfig, run_anchors, run_trajectory
-    from skyanchor.scaffold import load_scaffold
-    from skyanchor.sequence import load_sequence
+    from skyanchor.api import evaluate, localise, prepare, recover, update
+    from skyanchor.pipeline import CPU, GPU, PAPER, PipelineConfig
+    from skyanchor.run.metrics import Metrics
+    from skyanchor.run.prepared import Prepared
+    from skyanchor.run.results import Run, open_run
 
 __version__ = "0.1.0"
 
@@ -30,27 +31,33 @@ __all__ = [
     "Anchors",
     "BackendError",
     "Camera",
-    "InProcess",
     "InputError",
-    "Inputs",
+    "Metrics",
     "PipelineConfig",
     "Pose",
-    "Processes",
+    "Prepared",
     "RecipeError",
     "Refusal",
-    "RunFolder",
+    "Run",
     "Scaffold",
     "Sequence",
     "SkyAnchorError",
     "Trajectory",
-    "evaluate_run",
-    "load_scaffold",
-    "load_sequence",
-    "run_anchors",
-    "run_trajectory",
+    "evaluate",
+    "localise",
+    "open_run",
+    "prepare",
+    "recover",
+    "update",
 ]
 
-_HEAVY = ("skyanchor.pipeline", "skyanchor.scaffold", "skyanchor.sequence", "skyanchor.evaluation.metrics")
+_HEAVY = (
+    "skyanchor.api",
+    "skyanchor.pipeline",
+    "skyanchor.run.results",
+    "skyanchor.run.prepared",
+    "skyanchor.run.metrics",
+)
 """Where the names live that are imported when first used, so that `import skyanchor` stays light."""
 
 

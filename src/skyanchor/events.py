@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+SCAFFOLD, ANCHORS, TRAJECTORY, SCENE = "1-scaffold", "2-anchors", "3-trajectory", "4-scene"
+"""The stages, as every event, folder and text calls them."""
+
 
 @dataclass(frozen=True)
 class StageStarted:

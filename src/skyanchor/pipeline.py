@@ -1,10 +1,13 @@
-"""The whole method on one screen: scaffold + sequence -> dense aerial geometry -> anchors -> trajectory -> scene.
+"""The whole method on one screen: scaffold -> anchors -> trajectory -> scene.
 
-Stages take and return values; `stages` keeps what they return in the run folder, here they are composed.
+Methods take and return values; `stages` keep what they return in the run folder, here they stand in order. A scaffold
+is prepared once, here or in a folder of its own, and any number of walks stand on it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -12,36 +15,29 @@ from typing import Literal, TypeAlias
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.priors import local_priors
 from skyanchor.backends.choices import check_all
-from skyanchor.run import records
+from skyanchor.errors import RecipeError
+from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, silent
+from skyanchor.gaussians.devices import load_engine
+from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
-from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.run.folder import STATE, Made, RunFolder
+from skyanchor.run.inputs import Inputs
+from skyanchor.run.prepared import Prepared, find_prepared
+from skyanchor.run.recipe import settings_of
+from skyanchor.run.records import SEQUENCE_FILE
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold import training as scaffold_training
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
-from skyanchor.stages.anchors import anchors_stage
-from skyanchor.stages.scaffold import GeometryConfig, geometry_stage
-from skyanchor.stages.scene import SceneConfig, scene_stage
-from skyanchor.stages.survey import Survey
-from skyanchor.stages.trajectory import trajectory_stage
+from skyanchor.stages import anchors, places, scaffold, scene, splats, trajectory
+from skyanchor.stages.scaffold import GeometryConfig
+from skyanchor.stages.scene import SceneConfig
+from skyanchor.stages.survey import Site, Work
 from skyanchor.stereo import StereoConfig, TorchStereo
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
+from skyanchor.types import Camera
 from skyanchor.update import scene as scene_update
 from skyanchor.update.ground_points import GroundPointConfig
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What the user brings."""
-
-    aerial: Path
-    """Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself."""
-    ground: Path
-    """Folder of street photos, or a video."""
-    images: Path | None = None
-    """Folder of the aerial photos, where it is not found beside the model."""
-    splats: Path | None = None
-    """Aerial Gaussian model, a .ply of the INRIA convention."""
 
 
 @dataclass(frozen=True)
@@ -71,47 +67,143 @@ PAPER = PipelineConfig(
 PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}
 
 
-def read_survey(run: RunFolder, inputs: Inputs, config: PipelineConfig) -> Survey:
-    """The aerial model and the street frames; frames of a video are written to RUN/frames.
+SETTINGS_FILE = "settings.json"
+"""In .state/: the settings that a run was last started with."""
+
+
+def read_settings(run: Path) -> PipelineConfig | None:
+    """The settings that a run was last started with, where it says so."""
+    path = run / STATE / SETTINGS_FILE
+    return files.load(path, PipelineConfig) if path.is_file() else None
+
+
+# --- the method ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage of the method."""
+
+    name: str
+    """Of its folder, its events and its recipe."""
+    verb: str
+    """The command that ends with it."""
+    what: str
+    """What that command does."""
+    settings: Callable[[PipelineConfig], object]
+    """Its part of the settings."""
+    run: Callable[[Work, PipelineConfig, Made | None], Made]
+    """The finished stage, from the one before it."""
+
+
+def _needed(above: Made | None) -> Made:
+    assert above is not None, "a stage after the first stands on the one before it"
+    return above
+
+
+STAGES = (
+    Step(
+        SCAFFOLD,
+        "prepare",
+        "Prepare an aerial model once for all walks: depth, surface, places, splats (stage 1).",
+        lambda config: config.geometry,
+        lambda work, config, above: scaffold.run(work.site, config.geometry, config.scaffold),
+    ),
+    Step(
+        ANCHORS,
+        "anchors",
+        "Localise groups of street frames in the aerial model (stages 1 and 2).",
+        lambda config: config.anchors,
+        lambda work, config, above: anchors.run(work, config.anchors, _needed(above)),
+    ),
+    Step(
+        TRAJECTORY,
+        "trajectory",
+        "Recover the pose of every street frame (stages 1 to 3).",
+        lambda config: config.trajectory,
+        lambda work, config, above: trajectory.run(work, config.trajectory, _needed(above)),
+    ),
+    Step(
+        SCENE,
+        "update",
+        "Do the whole job: anchors, trajectory, and the street added to the splats, with a report.",
+        lambda config: config.scene,
+        lambda work, config, above: scene.run(work, config.scene, _needed(above)),
+    ),
+)
+
+
+def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor, upto: str = SCENE) -> Made:
+    """The stages in order up to one, each skipped where the folder holds it."""
+    wanted = STAGES[: [step.name for step in STAGES].index(upto) + 1]
+    check_backends(config, wanted)
+    work = read_work(folder, inputs, config, executor)
+    above: Made | None = None
+    with work.site.prepared.reading() if work.site.given else nullcontext():
+        for step in wanted:
+            above = step.run(work, config, above)
+    return _needed(above)
+
+
+def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Work:
+    """The user's data, read and checked; frames of a video are written to RUN/frames.
 
     InputError when the area that the walk is said to stay in has nothing to do with the model.
     """
-    scaffold = load_scaffold(inputs.aerial, inputs.images, inputs.splats, config.scaffold)
-    local_priors(config.anchors.prior.near, scaffold)
-    return Survey(scaffold, load_sequence(inputs.ground, config.sequence, run.root / "frames"))
+    site = read_site(folder, inputs, config, executor)
+    local_priors(config.anchors.prior.near, site.scaffold)
+    sequence = load_sequence(inputs.ground, config.sequence, folder.root / "frames")
+    files.save(folder.root / STATE / SEQUENCE_FILE, sequence)
+    return Work(folder, site, sequence, executor)
 
 
-def check_backends(config: PipelineConfig) -> None:
-    """BackendError before any work begins when a choice of stages 1 and 2, or the street's matcher, is not here."""
-    check_all(config.geometry, config.anchors, config.trajectory.matcher)
+def read_site(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Site:
+    """The scaffold that the walk stands on: one that was prepared before, or one in the run folder."""
+    prepared = find_prepared(inputs.aerial)
+    if prepared is None:
+        held = load_scaffold(inputs.aerial, inputs.images, inputs.splats, config.scaffold)
+        return Site(held, Prepared(folder.root / SCAFFOLD), executor, folder.listen, folder.redo)
+    check_prepared_as_asked(prepared, config.geometry)
+    held = prepared.scaffold(inputs.images, inputs.splats, config.scaffold.check_photos)
+    scaffold.check_photos_are_those(folder, prepared, held)
+    return Site(held, prepared, executor, folder.listen, given=True)
 
 
-def run_anchors(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
-    """Stages 1 and 2: groups of frames localised in the aerial model, or refused with a reason."""
-    check_backends(config)
-    survey = read_survey(run, inputs, config)
-    geometry = geometry_stage(run, survey, config.geometry, executor)
-    return anchors_stage(run, survey, geometry, config.anchors, executor)[0]
+def check_prepared_as_asked(prepared: Prepared, config: GeometryConfig) -> None:
+    """RecipeError when depth settings were asked for that are neither a preset's nor those of the scaffold."""
+    held = prepared.needed(parts.DEPTH).recipe.settings
+    changed = [name for name, value in settings_of(config).items() if name in held and held[name] != value]
+    if changed and config not in [preset.geometry for preset in PRESETS.values()]:
+        names = ", ".join(f"--geometry.{name}" for name in changed)
+        raise RecipeError(f"{prepared.root} was prepared with another {names}. Leave it out, or prepare anew.")
 
 
-def run_trajectory(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
-    """Stages 1 to 3: a pose in the aerial frame, or a reason, for every street frame."""
-    check_backends(config)
-    check_all(config.trajectory)
-    survey = read_survey(run, inputs, config)
-    geometry = geometry_stage(run, survey, config.geometry, executor)
-    localised, anchors = anchors_stage(run, survey, geometry, config.anchors, executor)
-    return trajectory_stage(run, survey, localised, anchors, config.trajectory, executor)
+def prepare(
+    aerial: Path,
+    out: Path,
+    config: PipelineConfig,
+    executor: Executor,
+    images: Path | None = None,
+    given_splats: Path | None = None,
+    camera: Camera | None = None,
+    redo: bool = False,
+    listen: Listener = silent,
+) -> Prepared:
+    """A prepared scaffold in the folder `out`: everything that depends on the flight alone.
+
+    Places are described for `camera`, the street camera that walks will be taken with, a phone's without it.
+    """
+    check_all(config.geometry, config.anchors.places, config.scene.aerial)
+    held = load_scaffold(aerial, images, given_splats, config.scaffold)
+    site = Site(held, Prepared(out), executor, listen, redo)
+    surface = scaffold.run(site, config.geometry, config.scaffold)
+    places.places_part(site, surface, camera or places.PHONE, config.anchors.places)
+    if held.splats_path is None:
+        engine = load_engine(config.scene.device)
+        splats.splats_part(site, engine, config.scene.aerial or scaffold_training.preset(engine.device))
+    return site.prepared
 
 
-def run_update(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Stage:
-    """All stages: the street added to the aerial splats, as one .ply and as a patch that can be taken off again."""
-    check_backends(config)
-    check_all(config.trajectory, config.scene)
-    survey = read_survey(run, inputs, config)
-    geometry = geometry_stage(run, survey, config.geometry, executor)
-    localised, anchors = anchors_stage(run, survey, geometry, config.anchors, executor)
-    posed = trajectory_stage(run, survey, localised, anchors, config.trajectory, executor)
-    points = files.load(posed.path(records.POINTS_FILE), records.PointsRecord)
-    trajectory = records.joined(records.load_trajectory(run.root), points)
-    return scene_stage(run, survey, posed, trajectory, config.scene, executor)
+def check_backends(config: PipelineConfig, steps: tuple[Step, ...]) -> None:
+    """BackendError before any work begins when a choice of the wanted stages is not here."""
+    check_all(*(step.settings(config) for step in steps))

@@ -48,7 +48,7 @@ def test_a_known_error_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytes
     assert main(["evaluate", str(tmp_path), "--truth", str(tmp_path)]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("\n") == 1
-    assert captured.err.startswith(f"skyanchor: {tmp_path}: holds neither anchors nor a trajectory.")
+    assert captured.err.startswith(f"skyanchor: {tmp_path}: is no run folder.")
 
 
 def test_wrong_arguments_exit_with_2() -> None:

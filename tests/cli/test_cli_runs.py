@@ -16,12 +16,13 @@ from skyanchor.cli import runs as commands
 from skyanchor.cli.main import main
 from skyanchor.cli.runs import ChosenPreset
 from skyanchor.errors import SkyAnchorError
+from skyanchor.events import ANCHORS
 from skyanchor.geometry import cameras
-from skyanchor.pipeline import Inputs, PipelineConfig
-from skyanchor.report.run_data import SETTINGS
+from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, InProcess, Processes, executor_of
 from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.run.inputs import Inputs
 from skyanchor.storage import codec, files
 from skyanchor.types import AnchorGroup, AnchorPose, Anchors, Georeference, LocalisedGroup, Pose, Reason, Refusal
 
@@ -145,7 +146,7 @@ def _leave_anchors(root: Path, accepted: tuple[bool, ...]) -> None:
     names = tuple(f"{k}.jpg" for k in range(2 * len(accepted)))
     record = records.AnchorsRecord(names, Georeference(np.zeros(3)), Anchors(groups, cameras.pinhole(64, 48, 60.0)))
     with RunFolder(root) as run:
-        stage = run.stage(records.ANCHORS, "groups", {}, {})
+        stage = run.stage(ANCHORS, "groups", {}, {})
         stage.save(records.ANCHORS_FILE, record)
         stage.finish()
 
@@ -158,7 +159,7 @@ def test_nothing_placed_is_said_with_an_exit_code_of_its_own(
     out = capsys.readouterr().out
     assert out.startswith("None of the 2 anchor groups could be placed") and "Try --near" in out
     near = replace(pipeline.CPU.anchors, prior=replace(pipeline.CPU.anchors.prior, near=(Near(0.0, 0.0, 9.0),)))
-    files.save(tmp_path / "none" / STATE / SETTINGS, replace(pipeline.CPU, anchors=near))
+    files.save(tmp_path / "none" / STATE / SETTINGS_FILE, replace(pipeline.CPU, anchors=near))
     assert commands.said_of_the_groups(tmp_path / "none") == 3
     assert "--near" not in capsys.readouterr().out
 

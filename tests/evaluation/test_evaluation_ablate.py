@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import paper_street
 import pytest
+from given_run import given_anchors
 
 from skyanchor import pipeline
 from skyanchor.cli.main import main
@@ -15,20 +15,19 @@ from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation import ablate as ab
 from skyanchor.evaluation.ablation_tables import HEADERS, markdown, tables
 from skyanchor.evaluation.ablations import all_variants, descriptor_variant, matcher_variant
-from skyanchor.evaluation.metrics import ImageMetrics
-from skyanchor.evaluation.poses import PoseMetrics
+from skyanchor.events import TRAJECTORY
 from skyanchor.matching import Sift, Vismatch
 from skyanchor.matching.global_descriptors import HubModel, MegaLoc
-from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
-from skyanchor.run import records
+from skyanchor.pipeline import PipelineConfig, read_work
 from skyanchor.run.executor import Executor, InProcess
 from skyanchor.run.folder import RunFolder
+from skyanchor.run.inputs import Inputs
+from skyanchor.run.metrics import ImageMetrics, PoseMetrics
 from skyanchor.sequence import SequenceConfig
-from skyanchor.stages.trajectory import trajectory_stage
+from skyanchor.stages import trajectory
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig
-from skyanchor.types import AnchorPose, Anchors, LocalisedGroup
 
 FRAMES = 16
 CONFIG = PipelineConfig(
@@ -47,22 +46,15 @@ class FromTrueAnchors:
         self.trajectory = trajectory
         self.runs: list[Path] = []
 
-    def __call__(self, run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
-        survey = read_survey(run, inputs, config)
-        true = paper_street.walk(FRAMES)
-        groups = tuple(
-            LocalisedGroup(group, tuple(AnchorPose(f, true[f], np.eye(6) * 1e-6) for f in group.frames), None)
-            for group in survey.sequence.groups
-        )
-        anchors = Anchors(groups, survey.sequence.camera)
-        stage = run.stage(records.ANCHORS, "given", {}, {})
-        if not stage.done:
-            stage.save(records.ANCHORS_FILE, records.AnchorsRecord(survey.names, survey.scaffold.georef, anchors))
-            stage.finish()
-        if self.trajectory and not (run.root / records.TRAJECTORY / "recipe.json").is_file():
-            self.runs.append(run.root)
+    def __call__(
+        self, folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor, upto: str
+    ) -> None:
+        work = read_work(folder, inputs, config, executor)
+        stage = given_anchors(work, paper_street.walk(FRAMES))
+        if self.trajectory and not (folder.root / TRAJECTORY / "recipe.json").is_file():
+            self.runs.append(folder.root)
         if self.trajectory:
-            trajectory_stage(run, survey, stage, anchors, config.trajectory, executor)
+            trajectory.run(work, config.trajectory, stage)
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +66,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def subject(run: RunFolder, scene: Path, work: ab.Work, config: PipelineConfig = CONFIG) -> ab.Subject:
     inputs = Inputs(scene / "aerial", scene / "ground")
-    every = dict.fromkeys(ab.WORK, work)
-    return ab.Subject(run, inputs, config, InProcess(), scene / "ground/truth", work=every)
+    files.save(run.root / ".state/inputs.json", inputs)
+    return ab.Subject(run, inputs, config, InProcess(), scene / "ground/truth", work=work)
 
 
 def test_a_trajectory_ablation_of_a_real_run(scene: Path, tmp_path: Path) -> None:
@@ -109,10 +101,10 @@ def test_a_trajectory_ablation_of_a_real_run(scene: Path, tmp_path: Path) -> Non
 def test_a_variant_that_fails_says_why_and_the_others_go_on(scene: Path, tmp_path: Path) -> None:
     good = FromTrueAnchors(trajectory=False)
 
-    def work(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
+    def work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor, upto: str) -> None:
         if config.anchors.ablation.single_frame:
             raise SkyAnchorError("no frame has a pose")
-        good(run, inputs, config, executor)
+        good(folder, inputs, config, executor, upto)
 
     names = ["no-bridges", "single-frame"]
     with RunFolder(tmp_path) as run:
@@ -140,7 +132,7 @@ def test_matchers_that_are_not_here_are_told(scene: Path, tmp_path: Path, monkey
 def test_the_command_line_prints_and_writes_the_tables(
     scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(ab.WORK, records.ANCHORS, FromTrueAnchors(trajectory=False))
+    monkeypatch.setattr(pipeline, "run", FromTrueAnchors(trajectory=False))
     run, truth = tmp_path / "run", str(scene / "ground/truth")
     asked = ["ablate", str(run), "--truth", truth, "--stages", "anchors", "--only", "single-frame"]
     assert main(asked) == 2
@@ -175,7 +167,7 @@ def test_the_papers_variants_are_all_there() -> None:
 def test_names_choose_and_wrong_ones_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no finished anchors"):
         ab.chosen_variants(tmp_path)
-    files.save(tmp_path / records.TRAJECTORY / "recipe.json", {})
+    files.save(tmp_path / TRAJECTORY / "recipe.json", {})
     assert {v.table for v in ab.chosen_variants(tmp_path)} == {"trajectory"}
     assert [v.table for v in ab.chosen_variants(tmp_path, matchers=["sift"])] == ["matchers"]
     with pytest.raises(SkyAnchorError, match="--stages scene: there are anchors, trajectory, update"):

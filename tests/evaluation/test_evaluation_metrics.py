@@ -13,10 +13,12 @@ import pytest
 
 from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import evaluate_run, write_metrics
+from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.geometry import cameras, rigid
-from skyanchor.run import records
-from skyanchor.run.folder import Recipe
+from skyanchor.run.inputs import Inputs
+from skyanchor.run.recipe import Recipe
 from skyanchor.run.records import AnchorsRecord, TrajectoryRecord
+from skyanchor.run.results import Run, open_run
 from skyanchor.storage import files
 from skyanchor.types import (
     AnchorGroup,
@@ -59,7 +61,7 @@ def _write_truth(folder: Path, offset: np.ndarray, prefix: str = "") -> Path:
     return folder
 
 
-def _write_run(root: Path, shift: np.ndarray, scale: float = 1.0) -> Path:
+def _write_run(root: Path, shift: np.ndarray, scale: float = 1.0) -> Run:
     """Frame 7 has no pose; the second anchor group was refused."""
     frames = tuple(
         PosedFrame(k, Support.KEYFRAME, _moved(_true(k), shift, scale), 100, 0.05)
@@ -74,10 +76,11 @@ def _write_run(root: Path, shift: np.ndarray, scale: float = 1.0) -> Path:
         root / "2-anchors/anchors.json", AnchorsRecord(NAMES, Georeference(OFFSET), Anchors((good, bad), CAMERA))
     )
     files.save(root / "3-trajectory/trajectory.json", TrajectoryRecord(NAMES, Georeference(OFFSET), CAMERA, frames))
-    for stage in (records.ANCHORS, records.TRAJECTORY):
+    for stage in (ANCHORS, TRAJECTORY):
         files.save(root / stage / "recipe.json", Recipe(stage, {}, {}, (), {}))
     files.write_bytes(root / "timings.json", b'{"2-anchors": 1.5}')
-    return root
+    files.save(root / ".state/inputs.json", Inputs(root / "aerial", root / "ground"))
+    return open_run(root)
 
 
 @pytest.fixture
@@ -122,9 +125,12 @@ def test_renders_are_scored_apart(tmp_path: Path, truth: Path) -> None:
     photo = np.full((32, 32, 3), 100, np.uint8)
     for kind, offset in (("aerial", 5), ("ground", 51)):
         for role, image in (("photo", photo), ("render", photo + np.uint8(offset))):
-            folder = run / "4-scene/test" / kind / role
+            folder = run.root / "4-scene/test" / kind / role
             folder.mkdir(parents=True)
             assert cv2.imwrite(str(folder / "a.png"), image)
+    unfinished = evaluate_run(run, truth).render
+    assert unfinished.aerial.psnr is None and unfinished.ground.psnr is None
+    files.save(run.root / SCENE / "recipe.json", Recipe(SCENE, {}, {}, (), {}))
     render = evaluate_run(run, truth, perceptual=lambda a, b: 0.25).render
     assert render.aerial.psnr == pytest.approx(20 * math.log10(255 / 5))
     assert render.ground.psnr == pytest.approx(20 * math.log10(5.0))
@@ -135,7 +141,7 @@ def test_renders_are_scored_apart(tmp_path: Path, truth: Path) -> None:
 def test_bad_arguments_are_one_line(tmp_path: Path, truth: Path) -> None:
     run = _write_run(tmp_path / "run", np.zeros(3))
     with pytest.raises(InputError, match="holds neither anchors nor a trajectory"):
-        evaluate_run(tmp_path / "nowhere", truth)
+        evaluate_run(Run(tmp_path / "nowhere"), truth)
     with pytest.raises(InputError, match="holds no COLMAP model"):
         evaluate_run(run, tmp_path)
     foreign = _write_truth(tmp_path / "foreign", OFFSET)

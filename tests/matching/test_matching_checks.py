@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from skyanchor import pipeline
 from skyanchor.backends import weights
 from skyanchor.backends.names import named
 from skyanchor.errors import BackendError
+from skyanchor.events import ANCHORS
 from skyanchor.feedforward import Vggt
 from skyanchor.matching import AnyMatcher, LighterGlue, Mast3r, Roma, Sift, Vismatch, XFeat, XFeatStar, hub_models
 from skyanchor.matching.global_descriptors import AnyDescriptor, AnyLoc, MegaLoc, Salad, SceneVlad
-from skyanchor.pipeline import Inputs, PipelineConfig, run_anchors, run_update
+from skyanchor.pipeline import PipelineConfig
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
+from skyanchor.run.inputs import Inputs
 
 
 @pytest.fixture(autouse=True)
@@ -178,11 +181,11 @@ def test_a_run_stops_before_it_reads_anything(tmp_path: Path) -> None:
     base = PipelineConfig()
     config = replace(base, anchors=replace(base.anchors, refine=replace(base.anchors.refine, matcher=Mast3r())))
     with RunFolder(tmp_path / "run") as run, pytest.raises(BackendError, match="aerial-mast3r"):
-        run_anchors(run, Inputs(tmp_path / "none", tmp_path / "none"), config, InProcess())
+        pipeline.run(run, Inputs(tmp_path / "none", tmp_path / "none"), config, InProcess(), ANCHORS)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 def test_an_update_checks_its_last_stage_before_the_first(tmp_path: Path) -> None:
     config = replace(PipelineConfig(), scene=replace(PipelineConfig().scene, device="cuda"))
     with RunFolder(tmp_path / "run") as run, pytest.raises(BackendError, match="NVIDIA GPU"):
-        run_update(run, Inputs(tmp_path / "none", tmp_path / "none"), config, InProcess())
+        pipeline.run(run, Inputs(tmp_path / "none", tmp_path / "none"), config, InProcess())

@@ -9,31 +9,32 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import paper_street
 import pycolmap
 import pytest
 from child_process import importing_what_pytest_does
+from given_run import given_anchors
 
+from skyanchor import pipeline
 from skyanchor.anchors.priors import LON_LAT, Area
 from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import evaluate_run, write_metrics
+from skyanchor.events import ANCHORS, SCAFFOLD, TRAJECTORY
 from skyanchor.matching import Sift
-from skyanchor.pipeline import Inputs, PipelineConfig, read_survey, run_anchors
+from skyanchor.pipeline import PipelineConfig, read_work
 from skyanchor.report.folder import write_report
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, InProcess, Processes
-from skyanchor.run.folder import RunFolder, Stage
-from skyanchor.scaffold import load_scaffold
+from skyanchor.run.folder import Finished, RunFolder
+from skyanchor.run.inputs import Inputs
+from skyanchor.run.recipe import Recipe
+from skyanchor.run.results import open_run
 from skyanchor.sequence import SequenceConfig
-from skyanchor.stages import anchors as stages
-from skyanchor.stages.scaffold import GeometryConfig, geometry_stage
-from skyanchor.stages.trajectory import trajectory_stage
-from skyanchor.stereo import SourceConfig, StereoConfig, depth_path, load_depth
-from skyanchor.storage import codec
+from skyanchor.stages import anchors, trajectory
+from skyanchor.storage import codec, files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig
-from skyanchor.types import AnchorPose, Anchors, LocalisedGroup
+from skyanchor.types import Anchors
 
 FRAMES = 16
 CONFIG = PipelineConfig(
@@ -54,23 +55,11 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recover(scene: Path, root: Path, executor: Executor) -> None:
     """Anchors from the truth, then the trajectory stage."""
+    inputs = Inputs(scene / "aerial", scene / "ground")
     with RunFolder(root) as run:
-        survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), CONFIG)
-        true = paper_street.walk(FRAMES)
-        groups = tuple(
-            LocalisedGroup(group, tuple(AnchorPose(f, true[f], np.eye(6) * 1e-6) for f in group.frames), None)
-            for group in survey.sequence.groups
-        )
-        anchors = Anchors(groups, survey.sequence.camera)
-        stage = run.stage(records.ANCHORS, "given", {}, {})
-        if not stage.done:
-            _write_anchors(stage, records.AnchorsRecord(survey.names, survey.scaffold.georef, anchors))
-        trajectory_stage(run, survey, stage, anchors, CONFIG.trajectory, executor)
-
-
-def _write_anchors(stage: Stage, record: records.AnchorsRecord) -> None:
-    stage.save(records.ANCHORS_FILE, record)
-    stage.finish()
+        files.save(root / ".state/inputs.json", inputs)
+        work = read_work(run, inputs, CONFIG, executor)
+        trajectory.run(work, CONFIG.trajectory, given_anchors(work, paper_street.walk(FRAMES)))
 
 
 def _results(root: Path) -> dict[str, bytes]:
@@ -86,7 +75,7 @@ def recovered(scene: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_trajectory_is_right_and_readable(scene: Path, recovered: Path) -> None:
-    metrics = evaluate_run(recovered, scene / "ground/truth")
+    metrics = evaluate_run(open_run(recovered), scene / "ground/truth")
     assert metrics.anchors.registered == 12 and metrics.trajectory.registered == FRAMES
     assert metrics.trajectory.ate_m is not None and 1e-6 < metrics.trajectory.ate_m < 0.05
     assert metrics.trajectory.rpe_r_deg is not None and metrics.trajectory.rpe_r_deg < 0.5
@@ -97,14 +86,14 @@ def test_the_trajectory_is_right_and_readable(scene: Path, recovered: Path) -> N
     assert not (recovered / "3-trajectory/progress").exists()
 
 
-def test_the_stored_trajectory_comes_back_whole(recovered: Path) -> None:
-    record = records.load_trajectory(recovered)
-    assert len(record.frames) == len(record.names) == FRAMES
-    points = recovered / records.TRAJECTORY / records.POINTS_FILE
-    whole = records.joined(record, records.files.load(points, records.PointsRecord))
-    again, again_points = records.split(record.names, record.georef, whole)
-    assert codec.to_json(again) == codec.to_json(record)
-    assert len(again_points.points) == len(whole.points) > 100
+def test_the_stored_trajectory_comes_back_whole(scene: Path, recovered: Path) -> None:
+    run = open_run(recovered)
+    whole = run.trajectory
+    assert run.names == tuple(f"g{k:03}.png" for k in range(FRAMES)) and len(whole.points) > 100
+    assert whole.tracks.point.max() == len(whole.points) - 1
+    record, points = records.split(run.names, run.trajectory_record.georef, whole)
+    assert codec.dumps(record) == codec.dumps(run.trajectory_record)
+    assert codec.pack(points) == (recovered / TRAJECTORY / records.POINTS_FILE).read_bytes()
 
 
 def test_workers_after_a_kill_give_the_same_bytes(scene: Path, recovered: Path, tmp_path: Path) -> None:
@@ -132,46 +121,34 @@ def test_an_area_elsewhere_is_told_before_any_work(scene: Path, tmp_path: Path) 
             prior = replace(CONFIG.anchors.prior, near=(area,))
             config = replace(CONFIG, anchors=replace(CONFIG.anchors, prior=prior))
             with pytest.raises(InputError, match=told):
-                run_anchors(run, inputs, config, InProcess())
-    assert not (tmp_path / records.SCAFFOLD).exists()
+                pipeline.run(run, inputs, config, InProcess(), ANCHORS)
+    assert not (tmp_path / SCAFFOLD).exists()
 
 
 def test_the_recipe_names_the_georeference_where_priors_rest_on_it(
     scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages, "_localised", lambda run, stage, survey, *_: Anchors((), survey.sequence.camera))
+    monkeypatch.setattr(anchors, "_localised", lambda stage, work, above, config: Anchors((), work.sequence.camera))
+    monkeypatch.setattr(anchors, "places_part", lambda site, surface, camera, config: surface)
     area = Area((((-5.0, -5.0), (40.0, -5.0), (40.0, 20.0), (-5.0, 20.0)),))
     recipes = []
     for k, (near, gps) in enumerate((((), ()), ((area,), ()), ((), ((47.0, 8.0, 0.0),) * FRAMES))):
         with RunFolder(tmp_path / str(k)) as run:
-            survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), CONFIG)
-            survey = replace(survey, sequence=replace(survey.sequence, gps=gps))
+            work = read_work(run, Inputs(scene / "aerial", scene / "ground"), CONFIG, InProcess())
+            work = replace(work, sequence=replace(work.sequence, gps=gps))
             config = replace(CONFIG.anchors, prior=replace(CONFIG.anchors.prior, near=near))
-            above = run.stage(records.SCAFFOLD, "given", {}, {})
-            recipes.append(stages.anchors_stage(run, survey, above, config, InProcess())[0].recipe.settings)
+            surface = Finished(tmp_path, Recipe("1-scaffold/surface", {}, {}, (), {}))
+            recipes.append(anchors.run(work, config, surface).recipe.settings)
     assert ["georef" in settings for settings in recipes] == [False, True, True]
     assert recipes[1]["anchors"]["prior"]["near"][0]["rings"] == [
         [[-5.0, -5.0], [40.0, -5.0], [40.0, 20.0], [-5.0, 20.0]]
     ]
 
 
-def test_the_geometry_stage_leaves_depth_near_the_truth(scene: Path, tmp_path: Path) -> None:
-    config = GeometryConfig(SourceConfig(count=4), StereoConfig(width=160, sweep_scale=1))
-    with RunFolder(tmp_path) as run:
-        survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), CONFIG)
-        stage = geometry_stage(run, survey, config, InProcess())
-        assert stage.done and not stage.path("progress").exists()
-    depth = load_depth(depth_path(stage.path("depth"), "a010.png"))
-    middle = depth.depth[50:70, 60:100]
-    assert (middle > 0).mean() > 0.8
-    assert abs(float(np.median(middle[middle > 0])) - 22.0) < 0.3
-
-
 def test_the_report_is_one_page(scene: Path, recovered: Path, tmp_path: Path) -> None:
-    run = tmp_path / "walk"
-    shutil.copytree(recovered, run)
+    root = tmp_path / "walk"
+    shutil.copytree(recovered, root)
+    run = open_run(root)
     write_metrics(run, evaluate_run(run, scene / "ground/truth"))
-    page = write_report(run, load_scaffold(scene / "aerial"), scene / "ground/truth").read_text()
+    page = write_report(run, scene / "ground/truth").read_text()
     assert "2 of 2 anchor groups were placed" in page and "g015.png" in page and "ate_m" in page
-    with pytest.raises(InputError, match="has no anchors yet"):
-        write_report(tmp_path, load_scaffold(scene / "aerial"))

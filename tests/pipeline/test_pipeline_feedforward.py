@@ -8,23 +8,26 @@ from pathlib import Path
 import numpy as np
 import paper_street
 import pytest
+from given_run import given_anchors
 
 from skyanchor import pipeline
 from skyanchor.anchors import AnchorConfig
 from skyanchor.errors import BackendError, InputError, RecipeError
 from skyanchor.evaluation.metrics import evaluate_run
+from skyanchor.events import ANCHORS, TRAJECTORY
 from skyanchor.feedforward import FreeFrame, FreeFrames, write_free_frames
 from skyanchor.geometry import cameras, rigid, similarity
-from skyanchor.pipeline import Inputs, PipelineConfig, read_survey
-from skyanchor.run import records
+from skyanchor.pipeline import PipelineConfig, read_work
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
+from skyanchor.run.inputs import Inputs
+from skyanchor.run.results import open_run
 from skyanchor.sequence import SequenceConfig
-from skyanchor.stages.anchors import anchor_settings
-from skyanchor.stages.trajectory import trajectory_stage
+from skyanchor.stages import trajectory
+from skyanchor.storage import files
 from skyanchor.trajectory import AnyLocal, FreeFolder, TrajectoryConfig, Vggt
 from skyanchor.trajectory.feedforward_run import passes
-from skyanchor.types import AnchorPose, Anchors, Floats, LocalisedGroup, Photo, Pose, Similarity
+from skyanchor.types import Floats, Photo, Pose, Similarity
 
 FRAMES = 16
 TRUE = paper_street.walk(FRAMES)
@@ -87,18 +90,11 @@ def recover(scene: Path, root: Path, local: AnyLocal) -> None:
     config = PipelineConfig(
         sequence=SequenceConfig(camera="PINHOLE,230,230,160,90"), trajectory=TrajectoryConfig(local=local)
     )
+    inputs = Inputs(scene / "aerial", scene / "ground")
     with RunFolder(root) as run:
-        survey = read_survey(run, Inputs(scene / "aerial", scene / "ground"), config)
-        groups = tuple(
-            LocalisedGroup(group, tuple(AnchorPose(f, TRUE[f], np.eye(6) * 1e-6) for f in group.frames), None)
-            for group in survey.sequence.groups
-        )
-        anchors = Anchors(groups, survey.sequence.camera)
-        stage = run.stage(records.ANCHORS, "given", {}, {})
-        if not stage.done:
-            stage.save(records.ANCHORS_FILE, records.AnchorsRecord(survey.names, survey.scaffold.georef, anchors))
-            stage.finish()
-        trajectory_stage(run, survey, stage, anchors, config.trajectory, InProcess())
+        files.save(root / ".state/inputs.json", inputs)
+        work = read_work(run, inputs, config, InProcess())
+        trajectory.run(work, config.trajectory, given_anchors(work, TRUE))
 
 
 def test_a_networks_passes_become_the_trajectory(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +102,7 @@ def test_a_networks_passes_become_the_trajectory(scene: Path, tmp_path: Path, mo
     monkeypatch.setattr(Vggt, "load", lambda self, device: network)
     recover(scene, tmp_path, Vggt(most_frames=14))
     assert network.shown == [(*range(6), 6, 8, *range(10, 16)), (*range(6), 7, 9, *range(10, 16))]
-    metrics = evaluate_run(tmp_path, scene / "ground/truth")
+    metrics = evaluate_run(open_run(tmp_path), scene / "ground/truth")
     assert metrics.trajectory.registered == FRAMES
     assert metrics.trajectory.ate_m is not None and 1e-6 < metrics.trajectory.ate_m < 0.05
     assert (tmp_path / "3-trajectory/model/points3D.bin").stat().st_size > 1000
@@ -118,7 +114,7 @@ def test_a_folder_made_elsewhere_becomes_the_trajectory(scene: Path, tmp_path: P
     folder = tmp_path / "vggt-slam"
     write_free_frames(folder, seen_freely(range(FRAMES)))
     recover(scene, tmp_path / "run", FreeFolder(folder))
-    metrics = evaluate_run(tmp_path / "run", scene / "ground/truth")
+    metrics = evaluate_run(open_run(tmp_path / "run"), scene / "ground/truth")
     assert metrics.trajectory.registered == FRAMES
     assert metrics.trajectory.ate_m is not None and 1e-6 < metrics.trajectory.ate_m < 0.05
     np.save(folder / "depth/3.npy", np.ones((180, 320), np.float32))
@@ -139,21 +135,13 @@ def test_what_is_missing_is_told_before_anything_is_done(tmp_path: Path, monkeyp
     with RunFolder(tmp_path / "run") as run:
         absent = PipelineConfig(trajectory=TrajectoryConfig(local=Vggt(weights=tmp_path / "vggt.pt")))
         with pytest.raises(BackendError, match=r"vggt\.pt does not exist"):
-            pipeline.run_trajectory(run, inputs, absent, InProcess())
+            pipeline.run(run, inputs, absent, InProcess(), TRAJECTORY)
         empty = PipelineConfig(trajectory=TrajectoryConfig(local=FreeFolder(tmp_path)))
         with pytest.raises(InputError, match=r"has no trajectory\.tum"):
-            pipeline.run_update(run, inputs, empty, InProcess())
+            pipeline.run(run, inputs, empty, InProcess())
         groups = PipelineConfig(anchors=AnchorConfig(shape=Vggt(weights=tmp_path / "vggt.pt")))
         with pytest.raises(BackendError, match=r"vggt\.pt does not exist"):
-            pipeline.run_anchors(run, inputs, groups, InProcess())
+            pipeline.run(run, inputs, groups, InProcess(), ANCHORS)
         with pytest.raises(InputError, match=r"has no trajectory\.tum"):
-            pipeline.run_anchors(
-                run, inputs, PipelineConfig(anchors=AnchorConfig(shape=FreeFolder(tmp_path))), InProcess()
-            )
-
-
-def test_the_recipe_of_anchors_names_the_shape_only_where_it_was_chosen() -> None:
-    """A run from before there was a choice is still the same run."""
-    default, chosen = anchor_settings(AnchorConfig()), anchor_settings(AnchorConfig(shape=Vggt(side=378)))
-    assert "shape" not in default and {**default, "shape": chosen["shape"]} == chosen
-    assert chosen["shape"] == {"kind": "Vggt", "side": 378, "weights": None, "most_frames": 80}
+            folder = PipelineConfig(anchors=AnchorConfig(shape=FreeFolder(tmp_path)))
+            pipeline.run(run, inputs, folder, InProcess(), ANCHORS)

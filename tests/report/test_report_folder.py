@@ -17,12 +17,12 @@ from report_run import paper_street
 from skyanchor.anchors.walk import GroupVerdict
 from skyanchor.cli.main import main
 from skyanchor.errors import InputError
+from skyanchor.events import ANCHORS
 from skyanchor.geometry import rigid
 from skyanchor.report.folder import write_report
 from skyanchor.report.live_folder import live_scene, state_of, status_of
 from skyanchor.report.live_scene import layers
-from skyanchor.report.run_data import run_inputs, run_scaffold, street_photos
-from skyanchor.run import records
+from skyanchor.run.results import open_run
 from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.storage import files
 
@@ -52,7 +52,7 @@ def content(run: Path) -> dict[str, Any]:
 
 
 def test_up_and_ground_are_those_of_the_run(run: Path) -> None:
-    scaffold = run_scaffold(run)
+    scaffold = open_run(run).scaffold
     np.testing.assert_allclose(scaffold.up, report_run.UP)
     assert scaffold.ground.offset == 0.5
     np.testing.assert_allclose(scaffold.ground.normal, report_run.UP)
@@ -60,9 +60,9 @@ def test_up_and_ground_are_those_of_the_run(run: Path) -> None:
 
 def test_before_the_anchors_there_is_nothing_to_report(run: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no anchors yet"):
-        write_report(run, run_scaffold(run))
+        write_report(open_run(run))
     with pytest.raises(InputError, match="is no run folder"):
-        run_inputs(tmp_path)
+        open_run(tmp_path)
 
 
 def test_after_the_anchors(scene: Path, run: Path) -> None:
@@ -127,25 +127,25 @@ def test_photos_that_moved_away_cost_their_pictures_only(scene: Path, run: Path,
 
 
 def test_frames_of_a_video_lie_in_the_run_folder(run: Path) -> None:
-    assert street_photos(run)["g003.png"].parent.name == "images"
+    assert open_run(run).photos["g003.png"].parent.name == "images"
     (run / "frames/images").mkdir(parents=True)
     Image.new("RGB", (8, 6)).save(run / "frames/images/f0.jpg")
-    assert list(street_photos(run)) == ["f0.jpg"]
+    assert list(open_run(run).photos) == ["f0.jpg"]
 
 
 def test_the_viewer_sees_a_run_grow(scene: Path, run: Path) -> None:
-    seen = live_scene(run)
+    seen = live_scene(open_run(run))
     assert len(seen.aerial) == 21 and seen.ground == () and seen.before is None and seen.points is not None
     first = state_of(run)
     _one_group_done(scene, run)
     assert state_of(run) != first
-    assert [view.image_id for view in live_scene(run).ground] == [0, 1, 2, 3, 4, 5]
-    shutil.rmtree(run / records.ANCHORS)
+    assert [view.image_id for view in live_scene(open_run(run)).ground] == [0, 1, 2, 3, 4, 5]
+    shutil.rmtree(run / ANCHORS)
     report_run.add_anchors(scene, run, (True, True))
-    assert len(live_scene(run).ground) == 12
+    assert len(live_scene(open_run(run)).ground) == 12
     report_run.add_trajectory(run)
     report_run.add_scene(run)
-    last = live_scene(run)
+    last = live_scene(open_run(run))
     assert last.sequences == ("monday",) and all(view.path.is_file() for view in last.ground)
     sizes = {layer.name: len(layer.splats) for layer in layers(last)}
     assert sizes["aerial"] == 37 and sizes["ground 1"] == 9 and sizes["hidden, in red"] == 1
@@ -159,10 +159,10 @@ def _one_group_done(scene: Path, run: Path) -> None:
     other = run.parent / "other"
     report_run.begin(scene, other)
     report_run.add_anchors(scene, other, (True, False))
-    group = records.load_anchors(other).anchors.groups[0]
-    progress = run / records.ANCHORS / "progress"
+    group = open_run(other).anchors.groups[0]
+    progress = run / ANCHORS / "progress"
     sequence = load_sequence(scene / "ground", SequenceConfig(camera="PINHOLE,230,230,160,90"))
-    files.save(progress / "sequence.json", sequence)
+    files.save(run / ".state/sequence.json", sequence)
     files.save(progress / "group-0-abc.npz", GroupVerdict(group, 1.0, {"places": 2.5}))
     back = rigid.centres_in_world([pose.cam_from_world for pose in group.poses])
     assert np.ptp(back[:, 0]) > 1.0

@@ -17,7 +17,9 @@ from killable import UNITS, State, first
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.events import Event, Progress, StageFinished, StageSkipped, StageStarted
 from skyanchor.run.executor import InProcess
-from skyanchor.run.folder import Recipe, RunFolder, Stage, timings
+from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.run.recipe import Recipe
+from skyanchor.run.timing import timings
 from skyanchor.storage import codec, files
 
 SCRIPT = Path(killable.__file__)

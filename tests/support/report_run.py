@@ -8,15 +8,17 @@ import numpy as np
 import paper_street
 from PIL import Image
 
+from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY
 from skyanchor.gaussians.ply import read_ply, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import owned
 from skyanchor.geometry import cameras
-from skyanchor.pipeline import Inputs
+from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.folder import STATE, RunFolder
-from skyanchor.scaffold import load_scaffold
-from skyanchor.stages.scene import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
+from skyanchor.run.inputs import Inputs
+from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
+from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, load_scaffold
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryReport
 from skyanchor.trajectory.closure import Closure
@@ -30,7 +32,6 @@ from skyanchor.types import (
     Georeference,
     GroupFigures,
     LocalisedGroup,
-    Plane,
     PosedFrame,
     Reason,
     Refusal,
@@ -50,9 +51,11 @@ REFUSAL = Refusal(Reason.AMBIGUOUS_PLACE, "A place 30 m away fits nearly as well
 
 def begin(scene: Path, root: Path) -> None:
     """The first stage, with an up of the user's own."""
-    with RunFolder(root) as run:
-        files.save(root / STATE / "inputs.json", Inputs(scene / "aerial", scene / "ground"))
-        run.stage(records.SCAFFOLD, "depth", {"up": UP, "ground": Plane(UP, 0.5)}, {}).finish()
+    reading = ScaffoldConfig(OrientationConfig(up=(0.6, 0.0, 0.8), ground_height=0.5))
+    files.save(root / STATE / "inputs.json", Inputs(scene / "aerial", scene / "ground"))
+    with RunFolder(root / SCAFFOLD, part_of=SCAFFOLD) as folder:
+        scaffold = load_scaffold(scene / "aerial", config=reading)
+        parts.write_aerial(folder.root, scaffold, reading)
 
 
 def cross_view(scene: Path, frame: int) -> CrossView:
@@ -77,7 +80,7 @@ def add_anchors(scene: Path, root: Path, accepted: tuple[bool, bool]) -> None:
         for group, good in zip(GROUPS, accepted, strict=True)
     )  # fmt: skip
     with RunFolder(root) as run:
-        stage = run.stage(records.ANCHORS, "places", {"camera": paper_street.WALKER}, {})
+        stage = run.stage(ANCHORS, "places", {"camera": paper_street.WALKER}, {})
         record = records.AnchorsRecord(NAMES, Georeference(np.zeros(3)), Anchors(groups, paper_street.WALKER))
         stage.save(records.ANCHORS_FILE, record)
         stage.finish()
@@ -93,7 +96,7 @@ def add_trajectory(root: Path) -> None:
         ("Group 1 lies 9 m from the walk.",), {"keyframe": float(FRAMES)}, {},
     )  # fmt: skip
     with RunFolder(root) as run:
-        stage = run.stage(records.TRAJECTORY, "poses", {}, {})
+        stage = run.stage(TRAJECTORY, "poses", {}, {})
         camera = paper_street.WALKER
         record = records.TrajectoryRecord(NAMES, Georeference(np.zeros(3)), camera, frames)
         stage.save(records.TRAJECTORY_FILE, record)
@@ -104,13 +107,14 @@ def add_trajectory(root: Path) -> None:
 def add_scene(root: Path) -> None:
     """Forty aerial Gaussians, two moved, one hidden, nine new ones."""
     rng = np.random.default_rng(0)
-    base = root / records.SPLATS / records.SPLATS_FILE
-    with RunFolder(root) as run:
-        trained = run.stage(records.SPLATS, "aerial", {}, {})
-        grey = np.full((40, 3), 120, np.uint8)
+    grey = np.full((40, 3), 120, np.uint8)
+    with RunFolder(root / SCAFFOLD, part_of=SCAFFOLD) as folder:
+        trained = folder.stage(parts.SPLATS, "aerial", {}, {})
+        base = trained.path(parts.SPLATS_FILE)
         write_ply(base, splats_from_points(rng.uniform(-5, 15, (40, 3)), grey, sh_degree=0))
         trained.finish()
-        stage = run.stage(records.SCENE, "street", {}, {})
+    with RunFolder(root) as run:
+        stage = run.stage(SCENE, "street", {}, {})
         street = owned(splats_from_points(rng.uniform(0, 5, (9, 3)), grey[:9], sh_degree=0), 1)
         moved, hidden = np.arange(40) < 2, np.arange(40) == 7
         patch = make_patch(base, "monday", Change(_shifted(base, moved), moved, hidden, street), "{}")

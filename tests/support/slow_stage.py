@@ -6,13 +6,13 @@ import sys
 import time
 from pathlib import Path
 
-from skyanchor.cli import runs
+from skyanchor import pipeline
 from skyanchor.cli.main import main
-from skyanchor.events import Listener
-from skyanchor.pipeline import Inputs, PipelineConfig
-from skyanchor.run import records
+from skyanchor.events import ANCHORS, Listener
+from skyanchor.pipeline import PipelineConfig
 from skyanchor.run.executor import Executor, Job
 from skyanchor.run.folder import RunFolder
+from skyanchor.run.inputs import Inputs
 
 QUICK, SLOW = 3, 4
 
@@ -23,19 +23,19 @@ def job(out: str, seconds: float, listen: Listener) -> None:
     Path(out).write_text("there")
 
 
-def slow(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
+def slow(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor, upto: str) -> None:
     """Stage 2 with jobs that sleep for a minute."""
-    stage = run.stage(records.ANCHORS, "sleep", {}, {})
+    stage = run.stage(ANCHORS, "sleep", {}, {})
     seconds = [0.0] * QUICK + [60.0] * SLOW
     jobs = {f"{k}.txt": Job("slow_stage:job", {"seconds": each}) for k, each in enumerate(seconds)}
     stage.produce("sleep", jobs, executor)
 
 
-def failing(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
+def failing(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor, upto: str) -> None:
     """A mistake of ours."""
     raise ZeroDivisionError("a mistake\nthe last line of it")
 
 
 if __name__ == "__main__":
-    runs.WORK = {"anchors": {"slow": slow, "failing": failing}[sys.argv[1]]}
+    pipeline.run = {"slow": slow, "failing": failing}[sys.argv[1]]
     sys.exit(main(["anchors", *sys.argv[2:]]))

@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 from update_world import CAMERA, UP, World, quick
 
+from skyanchor.events import SCAFFOLD, TRAJECTORY
 from skyanchor.gaussians.ply import read_ply, write_ply
+from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.executor import InProcess
-from skyanchor.run.folder import RECIPE, RunFolder, Stage
-from skyanchor.stages.scene import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneConfig, SceneRecord, scene_stage
-from skyanchor.stages.survey import Survey
+from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.run.prepared import Prepared
+from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
+from skyanchor.stages import scene
+from skyanchor.stages.scene import SceneConfig
+from skyanchor.stages.survey import Site, Work
 from skyanchor.stereo import StereoConfig
-from skyanchor.storage import files
 from skyanchor.types import (
     Frame,
     Georeference,
@@ -33,51 +37,68 @@ from skyanchor.update.patch import load_patch, remove_patch
 
 
 @pytest.fixture(scope="module")
-def survey(world: World, tmp_path_factory: pytest.TempPathFactory) -> Survey:
+def scaffold(world: World, tmp_path_factory: pytest.TempPathFactory) -> Scaffold:
     aerial = tmp_path_factory.mktemp("aerial") / "aerial.ply"
     write_ply(aerial, world.aerial)
     nothing = Tracks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
     points = world.whole.means[::10].astype(np.float64)
-    scaffold = Scaffold(
+    return Scaffold(
         aerial.parent, world.aerial_views, points, np.zeros((len(points), 3), np.uint8), np.arange(len(points)),
         nothing, UP, Plane(UP, 0.0), Georeference(np.zeros(3)), aerial,
     )  # fmt: skip
+
+
+def walk(world: World) -> Sequence:
     frames = tuple(Frame(k, view.name, view.path) for k, view in enumerate(world.ground_views))
-    return Survey(scaffold, Sequence(world.ground_views[0].path.parent, frames, CAMERA, False, (), ()))
+    return Sequence(world.ground_views[0].path.parent, frames, CAMERA, False, (), ())
 
 
-def posed(world: World) -> Trajectory:
+def posed(run: RunFolder, world: World) -> Stage:
     frames = tuple(
         PosedFrame(k, Support.KEYFRAME, view.cam_from_world, 50, 0.01) for k, view in enumerate(world.ground_views)
     )
     points = world.wall[0]
     tracks = Tracks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
-    return Trajectory(frames, CAMERA, points, world.wall[1], tracks)
+    stage = run.stage(TRAJECTORY, "poses", {}, {})
+    trajectory = Trajectory(frames, CAMERA, points, world.wall[1], tracks)
+    names = tuple(view.name for view in world.ground_views)
+    record, held = records.split(names, Georeference(np.zeros(3)), trajectory)
+    stage.save(records.TRAJECTORY_FILE, record)
+    stage.save(records.POINTS_FILE, held)
+    stage.finish()
+    return stage
 
 
-def test_scene_stage_end_to_end(world: World, survey: Survey, tmp_path: Path) -> None:
+def measured(root: Path) -> Prepared:
+    """A scaffold with no depth of its photos: nothing is known to be free space."""
+    with RunFolder(root, part_of=SCAFFOLD) as folder:
+        folder.stage(parts.DEPTH, "none", {}, {}).finish()
+    return Prepared(root)
+
+
+def test_scene_stage_end_to_end(world: World, scaffold: Scaffold, tmp_path: Path) -> None:
     points = GroundPointConfig(stereo=StereoConfig(width=64), least_motion=0.3, baselines=(0.4, 0.8))
     short = quick(joint=None)
     config = SceneConfig(points, None, replace(short, insertion=replace(short.insertion, iterations=20)), "cpu")
     with RunFolder(tmp_path / "run") as run:
-        above: Stage = run.stage(records.TRAJECTORY, "poses", {}, {})
-        above.finish()
-        stage = scene_stage(run, survey, above, posed(world), config, InProcess())
-        again = scene_stage(run, survey, above, posed(world), config, InProcess())
-    assert stage.done and again.done and (stage.folder / RECIPE).is_file()
-    record = files.load(stage.path(SCENE_FILE), SceneRecord)
+        above, site = posed(run, world), Site(scaffold, measured(tmp_path / "scaffold"), InProcess())
+        work = Work(run, site, walk(world), InProcess())
+        stage = scene.run(work, config, above)
+        written = stage.path(UPDATED_PLY).stat().st_mtime_ns
+        assert scene.run(work, config, above).path(UPDATED_PLY).stat().st_mtime_ns == written
+    record = stage.load(SCENE_FILE, SceneRecord)
     assert record.added > 100 and record.aerial == len(world.aerial)
     assert record.after.ground_psnr > record.before.ground_psnr + 1.0
     updated = read_ply(stage.path(UPDATED_PLY))
     assert len(updated) == record.aerial + record.added
-    base = survey.scaffold.splats_path
+    base = scaffold.splats_path
     assert base is not None
     remove_patch(stage.path(UPDATED_PLY), load_patch(stage.path(PATCH_FILE)), tmp_path / "back.ply")
     assert (tmp_path / "back.ply").read_bytes() == base.read_bytes()
     for kind in ("aerial", "ground"):
         names = [
-            {path.name for path in (stage.folder / "test" / kind / part).glob("*.png")}
+            {path.name for path in stage.path(f"test/{kind}/{part}").glob("*.png")}
             for part in ("photo", "before", "render")
         ]
         assert names[0] and names[0] == names[1] == names[2]
-    assert not (stage.folder / "progress").exists()
+    assert not stage.path("progress").exists()

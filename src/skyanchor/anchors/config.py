@@ -10,7 +10,6 @@ from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.shape.incremental import LocalConfig
 from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.verdict import VerdictConfig
-from skyanchor.bridges.surface import SurfaceConfig
 from skyanchor.bridges.views import BridgeConfig
 from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnyMatcher, Sift, VerifyConfig, XFeat, XFeatStar
@@ -130,7 +129,6 @@ class PaperSupportConfig:
 class AnchorConfig:
     """Stage 1: cross-view anchor localisation."""
 
-    surface: SurfaceConfig = field(default_factory=SurfaceConfig)
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     places: PlacesConfig = field(default_factory=PlacesConfig)
     ground_matcher: Sift = field(default_factory=lambda: Sift(keypoints=4000))

@@ -28,7 +28,7 @@ from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
 from skyanchor.anchors.verdict import compare_halves, honest_covariances, judge, mean_step, measure
 from skyanchor.bridges.ground import Ground, find_ground
-from skyanchor.bridges.surface import Surface, fuse_surface
+from skyanchor.bridges.surface import Surface, SurfaceConfig, fuse_surface
 from skyanchor.bridges.views import AerialAtlas, render_bridge
 from skyanchor.events import Listener, Note, silent
 from skyanchor.geometry import cameras, rigid, similarity
@@ -78,7 +78,7 @@ def prepare(
     listen: Listener = silent,
 ) -> PreparedScaffold:
     """The scaffold made ready for a ground camera; with priors only the places they allow are described."""
-    surface = fuse_surface(depth_maps, scaffold.up, config.surface)
+    surface = fuse_surface(depth_maps, scaffold.up, SurfaceConfig())
     ground = find_ground(surface)
     listen(
         Note("anchors", f"{len(surface.points)} surfels, {ground.free.sum() * ground.cell**2:.0f} m² of free ground")

@@ -14,7 +14,6 @@ from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.geometry import cameras
-from skyanchor.geometry.depth import lift
 from skyanchor.types import Camera, DepthMap, Floats, Floats32, Ints, Pose
 
 STAGE = "scaffold"

@@ -18,10 +18,11 @@ def evaluate(run: RunPath, /, truth: Path, align: bool = False) -> None:
     """
     from skyanchor.evaluation.metrics import evaluate_run, write_metrics
     from skyanchor.evaluation.perceptual import advice, find_weights
+    from skyanchor.run.results import open_run
 
-    weights = find_weights()
-    metrics = evaluate_run(run, truth, align, weights.load() if weights is not None else None)
-    path = write_metrics(run, metrics)
+    weights, found = find_weights(), open_run(run)
+    metrics = evaluate_run(found, truth, align, weights.load() if weights is not None else None)
+    path = write_metrics(found, metrics)
     print_metrics(metrics)
     if weights is None and metrics.render.ground.psnr is not None:
         print(f"LPIPS was left out, its weights are not here: {advice()}.")
@@ -68,9 +69,9 @@ def report(run: RunPath, /, truth: Path | None = None) -> None:
         truth: COLMAP model with the true poses, only to be drawn on the map.
     """
     from skyanchor.report.folder import write_report
-    from skyanchor.report.run_data import run_scaffold
+    from skyanchor.run.results import open_run
 
-    print(f"written to {write_report(run, run_scaffold(run), truth)}")
+    print(f"written to {write_report(open_run(run), truth)}")
 
 
 def view(run: RunPath, /, port: int = 8080) -> None:
@@ -82,12 +83,12 @@ def view(run: RunPath, /, port: int = 8080) -> None:
     """
     from skyanchor.report.live import LiveViewer, follow
     from skyanchor.report.live_folder import live_scene, state_of, status_of
-    from skyanchor.report.run_data import run_inputs
+    from skyanchor.run.results import open_run
 
-    run_inputs(run)  # a folder that is no run is told before anything opens
+    open_run(run)  # a folder that is no run is told before anything opens
     viewer = LiveViewer(port)
     print(f"http://localhost:{viewer.server.get_port()} shows {run}; Ctrl-C ends it", flush=True)
     try:
-        follow(viewer, lambda: live_scene(run), lambda: state_of(run), lambda: status_of(run))
+        follow(viewer, lambda: live_scene(open_run(run)), lambda: state_of(run), lambda: status_of(run))
     except KeyboardInterrupt:
         viewer.server.stop()

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import tyro
@@ -22,15 +21,15 @@ from skyanchor.backends import weights
 from skyanchor.cli.options import Options
 from skyanchor.cli.stopping import accounted
 from skyanchor.errors import BackendError, InputError, NothingPlacedError, SkyAnchorError
-from skyanchor.events import Note
+from skyanchor.events import ANCHORS, TRAJECTORY, Note
 from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
-from skyanchor.pipeline import Inputs, PipelineConfig
+from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig, read_settings
 from skyanchor.report import outcome
 from skyanchor.report.progress import Standing, display, every, log_file, spoken
-from skyanchor.report.run_data import SETTINGS, finished, known, run_settings
-from skyanchor.run import records
 from skyanchor.run.executor import Executor, executor_of
 from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.results import Run
 from skyanchor.storage import files
 
 if TYPE_CHECKING:
@@ -40,10 +39,6 @@ Settings: TypeAlias = Annotated[PipelineConfig, tyro.conf.arg(name="")]
 Everyday: TypeAlias = Annotated[Options, tyro.conf.arg(name="")]
 Work: TypeAlias = Callable[[RunFolder, Inputs, PipelineConfig, Executor], object]
 """A function of the pipeline that runs the stages up to one."""
-WORK: MappingProxyType[str, Work] = MappingProxyType(
-    {"anchors": pipeline.run_anchors, "trajectory": pipeline.run_trajectory, "update": pipeline.run_update}
-)
-"""What each verb runs."""
 NOTHING_PLACED = 3
 """Exit code when the run ended well and no group of frames could be placed."""
 ABLATIONS = "ablations.md"
@@ -53,7 +48,7 @@ def parse_and_run(name: str, words: Sequence[str]) -> int:
     """Run a verb with the arguments after it; the exit code."""
     refuse_unknown(name, words)
     preset = chosen_preset(asked_preset(words))
-    command = verb(reported(WORK[name]), preset)
+    command = verb(reported(name), preset)
     return tyro.cli(command, prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,))
 
 
@@ -76,7 +71,7 @@ def verb(work: Work, preset: ChosenPreset) -> Callable[..., int]:
         engine = executor(options.workers)
         with opened(options.out, options.redo) as folder:
             inputs = remembered(options.out, options.scaffold, options.ground, options.images, options.splats)
-            files.save(options.out / STATE / SETTINGS, settings)
+            files.save(options.out / STATE / SETTINGS_FILE, settings)
             if preset.why:
                 folder.listen(Note("preset", preset.why))
             with suppress(NothingPlacedError):
@@ -105,15 +100,15 @@ def executor(workers: int) -> Executor:
 
 def said_of_the_groups(run: Path) -> int:
     """Print what was placed, which stretches were not, why, and what to try; the exit code."""
-    if not finished(run, records.ANCHORS):
+    found = Run(run)
+    if not found.has(ANCHORS):
         return 0
-    record, said = records.load_anchors(run), known(run)
-    groups = record.anchors.groups
+    groups, said = found.anchors.groups, outcome.known(found)
     if not any(group.accepted for group in groups):
         print(outcome.none_placed(groups, said))
         return NOTHING_PLACED
-    frames = records.load_trajectory(run).frames if finished(run, records.TRAJECTORY) else ()
-    print(f"{outcome.placed(groups, frames)}.", *outcome.refused(groups, record.names, said), sep="\n")
+    frames = found.trajectory_record.frames if found.has(TRAJECTORY) else ()
+    print(f"{outcome.placed(groups, frames)}.", *outcome.refused(groups, found.names, said), sep="\n")
     return 0
 
 
@@ -186,7 +181,7 @@ def opened(root: Path, redo: bool) -> Iterator[RunFolder]:
 
 def remembered_settings(run: Path) -> PipelineConfig:
     """The settings of the last time."""
-    held = run_settings(run)
+    held = read_settings(run)
     if held is None:
         advice = "Run its last verb once more with the same options: nothing is done again."
         raise InputError(run, "does not say with which settings it was made", advice)
@@ -195,7 +190,7 @@ def remembered_settings(run: Path) -> PipelineConfig:
 
 def remembered(run: Path, aerial: Path | None, ground: Path | None, images: Path | None, splats: Path | None) -> Inputs:
     """The inputs given now, else those of the last time."""
-    path = run / STATE / "inputs.json"
+    path = run / STATE / INPUTS_FILE
     known = files.load(path, Inputs) if path.is_file() else None
     aerial = aerial or (known.aerial if known else None)
     ground = ground or (known.ground if known else None)
@@ -207,12 +202,13 @@ def remembered(run: Path, aerial: Path | None, ground: Path | None, images: Path
     return inputs
 
 
-def reported(work: Work) -> Work:
-    """The same work, and the report of what is there after it: also when it failed, for then people need it most."""
+def reported(verb_name: str) -> Work:
+    """The stages up to a verb's, then the report: also when they failed, for then people need it most."""
+    upto = next(step.name for step in pipeline.STAGES if step.verb == verb_name)
 
     def run_and_report(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
         try:
-            work(run, inputs, config, executor)
+            pipeline.run(run, inputs, config, executor, upto)
         except SkyAnchorError:
             with suppress(SkyAnchorError):
                 _report(run)
@@ -225,10 +221,10 @@ def reported(work: Work) -> Work:
 def _report(run: RunFolder) -> None:
     """report.html of the run, once there are anchors."""
     from skyanchor.report.folder import write_report
-    from skyanchor.report.run_data import run_scaffold
 
-    if finished(run.root, records.ANCHORS):
-        page = write_report(run.root, run_scaffold(run.root))
+    found = Run(run.root)
+    if found.has(ANCHORS):
+        page = write_report(found)
         run.listen(Note("report", f"written to {page}; `skyanchor view {run.root}` shows the scene"))
 
 

@@ -57,28 +57,32 @@ def train(
     iterations: int | None = None,
     redo: bool = False,
 ) -> None:
-    """Train Gaussians of an aerial model that has none; writes RUN/1-splats/splats.ply.
+    """Train Gaussians of an aerial model that has none; writes SCAFFOLD/splats/splats.ply.
 
     Args:
         scaffold: Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself.
-        out: Run folder.
+        out: Folder of the prepared scaffold.
         images: Folder of the photos, where it is not found beside the model.
         device: auto is CUDA where everything for it is there, else the CPU.
         iterations: Steps; the device's preset without it.
         redo: Replace Gaussians that were made with other settings or inputs.
     """
-    from skyanchor.cli.runs import opened
     from skyanchor.gaussians.devices import load_engine
+    from skyanchor.report.progress import display
+    from skyanchor.run.executor import InProcess
+    from skyanchor.run.prepared import Prepared
     from skyanchor.scaffold import load_scaffold
     from skyanchor.scaffold.training import preset, with_iterations
-    from skyanchor.stages.splats import splats_stage
+    from skyanchor.stages.splats import splats_part
+    from skyanchor.stages.survey import Site
 
     engine = load_engine(device)
     config = preset(engine.device)
     config = config if iterations is None else with_iterations(config, iterations)
-    with opened(out, redo) as folder:
-        stage = splats_stage(folder, load_scaffold(scaffold, images), engine, config)
-    print(f"written to {stage.folder}")
+    with display(sys.stderr) as show:
+        site = Site(load_scaffold(scaffold, images), Prepared(out), InProcess(), show, redo)
+        splats = splats_part(site, engine, config)
+    print(f"written to {splats.path('.')}")
 
 
 def _check_splats(held: Scaffold, out: Path | None) -> None:

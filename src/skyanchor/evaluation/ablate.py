@@ -1,6 +1,6 @@
 """A run's ablations: variants of the method in run folders of their own that stand on the run's finished stages.
 
-    RUN/ablations/<variant>/    a run folder; the stages above the one that varies are links to RUN's own
+    RUN/ablations/<variant>/    a run folder on RUN's scaffold; the stages above the one that varies are links to RUN's
     RUN/ablations/.shared/      what the variants make only once; may be deleted
     RUN/ablations.json  .md     every variant measured so far
 
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol
 
 from skyanchor import pipeline
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
@@ -29,13 +29,14 @@ from skyanchor.evaluation.ablations import (
     descriptor_variant,
     matcher_variant,
 )
-from skyanchor.evaluation.metrics import ImageMetrics, Metrics, Perceptual, evaluate_run, held_out_views, render_metrics
-from skyanchor.evaluation.poses import PoseMetrics
-from skyanchor.events import Note
-from skyanchor.pipeline import Inputs, PipelineConfig
-from skyanchor.run import records
+from skyanchor.evaluation.metrics import Perceptual, evaluate_run, held_out_views, render_metrics
+from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Note
+from skyanchor.pipeline import PipelineConfig
 from skyanchor.run.executor import Executor
-from skyanchor.run.folder import RECIPE, SHARED, STATE, RunFolder, timings
+from skyanchor.run.folder import SHARED, STATE, RunFolder, is_finished
+from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.metrics import ImageMetrics, Metrics, PoseMetrics
+from skyanchor.run.results import Run
 from skyanchor.storage import files
 
 VARIED: tuple[Table, ...] = ("anchors", "trajectory", "update")
@@ -43,21 +44,19 @@ VARIED: tuple[Table, ...] = ("anchors", "trajectory", "update")
 FOLDER, JSON = "ablations", "ablations.json"
 STAGE = "ablations"
 
-Work: TypeAlias = Callable[[RunFolder, Inputs, PipelineConfig, Executor], object]
-"""Runs all stages up to one."""
 
-WORK: dict[str, Work] = {
-    records.ANCHORS: pipeline.run_anchors,
-    records.TRAJECTORY: pipeline.run_trajectory,
-    records.SCENE: pipeline.run_update,
-}
-"""What runs the stages up to each that has variants."""
-ABOVE: dict[str, tuple[str, ...]] = {
-    records.ANCHORS: (records.SCAFFOLD,),
-    records.TRAJECTORY: (records.SCAFFOLD, records.ANCHORS),
-    records.SCENE: (records.SCAFFOLD, records.ANCHORS, records.TRAJECTORY, records.SPLATS),
-}
-"""What a variant of each stage takes from the run."""
+class Work(Protocol):
+    """Runs all stages up to one."""
+
+    def __call__(
+        self, folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor, upto: str
+    ) -> object:
+        """Run them."""
+        ...
+
+
+ABOVE: dict[str, tuple[str, ...]] = {ANCHORS: (), TRAJECTORY: (ANCHORS,), SCENE: (ANCHORS, TRAJECTORY)}
+"""What a variant of each stage takes from the run besides its scaffold."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,12 @@ class Subject:
     perceptual: Perceptual | None = None
     redo: bool = False
     """Replace variants that were made with other settings."""
-    work: dict[str, Work] = field(default_factory=lambda: dict(WORK))
+    work: Work = field(default_factory=lambda: pipeline.run)
+
+    @property
+    def results(self) -> Run:
+        """What the run holds."""
+        return Run(self.run.root)
 
 
 def chosen_variants(
@@ -121,7 +125,7 @@ def chosen_variants(
         raise SkyAnchorError(f"--stages {unknown[0]}: there are {', '.join(VARIED)}")
     asked = [table for table in VARIED if table in stages]
     if not stages and not matchers and not descriptors:
-        asked = [table for table in VARIED if (root / STAGES[table] / RECIPE).is_file()]
+        asked = [table for table in VARIED if is_finished(root / STAGES[table])]
     found = [variant for table in asked for variant in all_variants(table)]
     found += [matcher_variant(name) for name in matchers] + [descriptor_variant(name) for name in descriptors]
     if not found:
@@ -143,7 +147,7 @@ def ablate(subject: Subject, variants: Sequence[Variant]) -> AblationRecord:
         raise InputError(subject.truth, "does not exist", "Give the COLMAP model with the true poses of the street.")
     rows: list[Measured] = []
     for table in dict.fromkeys(variant.table for variant in variants):
-        subject.work[STAGES[table]](subject.run, subject.inputs, subject.config, subject.executor)
+        subject.work(subject.run, subject.inputs, subject.config, subject.executor, STAGES[table])
         chosen = [variant for variant in variants if variant.table == table]
         rows += [run_variant(subject, variant) for variant in chosen]
         rows.append(_measured(subject, full_method(table), subject.run.root))
@@ -170,9 +174,9 @@ def run_variant(subject: Subject, variant: Variant) -> Measured:
     subject.run.listen(Note(STAGE, f"{variant.table}: {variant.label}"))
     try:
         variant.check()
-        _prepare(subject.run.root, root, STAGES[variant.table])
+        _prepare(subject, root, STAGES[variant.table])
         with RunFolder(root, subject.redo, subject.run.listen) as run:
-            subject.work[STAGES[variant.table]](run, subject.inputs, changed, subject.executor)
+            subject.work(run, _on_the_same_scaffold(subject), changed, subject.executor, STAGES[variant.table])
         return _measured(subject, variant, root)
     except RecipeError:
         raise
@@ -181,21 +185,28 @@ def run_variant(subject: Subject, variant: Variant) -> Measured:
         return Measured(variant.table, variant.name, variant.label, problem=str(error))
 
 
-def _prepare(base: Path, root: Path, stage: str) -> None:
+def _on_the_same_scaffold(subject: Subject) -> Inputs:
+    """The run's inputs, with the scaffold that it has prepared."""
+    prepared = subject.results.prepared
+    return replace(subject.inputs, aerial=prepared.root) if prepared.begun else subject.inputs
+
+
+def _prepare(subject: Subject, root: Path, stage: str) -> None:
     """The variant's folder with links to what it takes from the run."""
+    base = subject.run.root
     (base / FOLDER / f".{SHARED}").mkdir(parents=True, exist_ok=True)
     (base / STATE / "features").mkdir(parents=True, exist_ok=True)
     (root / STATE).mkdir(parents=True, exist_ok=True)
     for name in ABOVE[stage]:
-        if (base / name / RECIPE).is_file():
+        if is_finished(base / name):
             _link(root / name, base / name)
     _link(root / STATE / SHARED, base / FOLDER / f".{SHARED}")
     _link(root / STATE / "features", base / STATE / "features")
     if (base / "frames").is_dir():
         _link(root / "frames", base / "frames")
-    for name in ("inputs.json", "digests.json"):
-        if (base / STATE / name).is_file():
-            shutil.copyfile(base / STATE / name, root / STATE / name)
+    files.save(root / STATE / INPUTS_FILE, _on_the_same_scaffold(subject))
+    if (base / STATE / "digests.json").is_file():
+        shutil.copyfile(base / STATE / "digests.json", root / STATE / "digests.json")
 
 
 def _link(path: Path, target: Path) -> None:
@@ -209,29 +220,23 @@ def _link(path: Path, target: Path) -> None:
 
 def _measured(subject: Subject, variant: Variant, root: Path) -> Measured:
     """The row of a finished run folder."""
-    metrics = evaluate_run(root, subject.truth, perceptual=subject.perceptual)
-    row = Measured(
-        variant.table, variant.name, variant.label, seconds=timings(root).get(STAGES[variant.table])
-    )  # fmt: skip
+    run = Run(root)
+    metrics = evaluate_run(run, subject.truth, perceptual=subject.perceptual)
+    row = Measured(variant.table, variant.name, variant.label, seconds=run.seconds.get(STAGES[variant.table]))
     if variant.table == "update":
         return replace(row, ground=metrics.render.ground, aerial=metrics.render.aerial)
-    accepted, groups = _groups(root)
-    return replace(row, poses=_poses(metrics, variant.table), accepted=accepted, groups=groups)
+    groups = run.anchors.groups
+    accepted = sum(group.accepted for group in groups)
+    return replace(row, poses=_poses(metrics, variant.table), accepted=accepted, groups=len(groups))
 
 
 def _poses(metrics: Metrics, table: Table) -> PoseMetrics:
     return metrics.trajectory if table == "trajectory" else metrics.anchors
 
 
-def _groups(root: Path) -> tuple[int, int]:
-    """(anchor groups that were placed, anchor groups)."""
-    found = records.load_anchors(root).anchors.groups
-    return sum(group.accepted for group in found), len(found)
-
-
 def _aerial_only(subject: Subject) -> Measured:
     aerial, ground = (
-        render_metrics(views, subject.perceptual, "before") for views in held_out_views(subject.run.root)
+        render_metrics(views, subject.perceptual, "before") for views in held_out_views(subject.results)
     )  # fmt: skip
     return Measured("update", AERIAL_ONLY.name, AERIAL_ONLY.label, ground=ground, aerial=aerial)
 

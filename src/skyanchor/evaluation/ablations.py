@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from skyanchor.backends.names import choice_named, name_of
+from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.matching import AnyMatcher
 from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 from skyanchor.pipeline import PipelineConfig
-from skyanchor.run import records
 from skyanchor.stages.scene import resolved_update
 from skyanchor.update.scene import UpdateConfig, trained_from_scratch, without_insertion
 
@@ -20,11 +20,11 @@ Change: TypeAlias = Callable[[PipelineConfig], PipelineConfig]
 """The method's settings as a variant has them."""
 
 STAGES: dict[Table, str] = {
-    "anchors": records.ANCHORS,
-    "trajectory": records.TRAJECTORY,
-    "update": records.SCENE,
-    "matchers": records.ANCHORS,
-    "descriptors": records.ANCHORS,
+    "anchors": ANCHORS,
+    "trajectory": TRAJECTORY,
+    "update": SCENE,
+    "matchers": ANCHORS,
+    "descriptors": ANCHORS,
 }
 """The stage that the variants of a table run again."""
 FULL = "full method"

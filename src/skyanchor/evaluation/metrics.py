@@ -11,59 +11,24 @@ import numpy as np
 
 from skyanchor.errors import InputError
 from skyanchor.evaluation.images import psnr, ssim
-from skyanchor.evaluation.poses import NOTHING, PoseMetrics, pose_metrics
+from skyanchor.evaluation.poses import NOTHING, pose_metrics
 from skyanchor.evaluation.truth import matched, read_truth
+from skyanchor.events import ANCHORS, TRAJECTORY
 from skyanchor.geometry import similarity
 from skyanchor.photos import read_pixels
 from skyanchor.run import records
-from skyanchor.run.folder import RECIPE, timings
+from skyanchor.run.metrics import (
+    METRICS_FILE,
+    AlignedMetrics,
+    ImageMetrics,
+    Metrics,
+    PoseMetrics,
+    RenderMetrics,
+)
+from skyanchor.run.results import Run
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.storage import codec, files
 from skyanchor.types import Bytes, Floats, Pose
-
-METRICS = "metrics.json"
-TEST_VIEWS = "test"
-"""4-scene/test/{aerial,ground}/{render,photo}/*.png: the held-out views, rendered and real."""
-
-
-@dataclass(frozen=True)
-class ImageMetrics:
-    """Means over the held-out views; None where there are none."""
-
-    psnr: float | None
-    """dB."""
-    ssim: float | None
-    """11x11 Gaussian window of 1.5 px, zero padded, as in the Gaussian splatting papers."""
-    lpips: float | None
-    """VGG16, version 0.1, images scaled to -1..1; None where the weights are absent."""
-
-
-@dataclass(frozen=True)
-class RenderMetrics:
-    """Aerial and ground views apart."""
-
-    aerial: ImageMetrics
-    ground: ImageMetrics
-
-
-@dataclass(frozen=True)
-class AlignedMetrics:
-    """The same errors after the best similarity, for methods without a metric frame."""
-
-    anchors: PoseMetrics
-    trajectory: PoseMetrics
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """metrics.json."""
-
-    anchors: PoseMetrics
-    trajectory: PoseMetrics
-    render: RenderMetrics
-    seconds: dict[str, float]
-    """Wall time per stage."""
-    aligned: AlignedMetrics | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +48,12 @@ Perceptual: TypeAlias = Callable[[Bytes, Bytes], float]
 """LPIPS of a render and a photo."""
 
 
-def evaluate_run(run: Path, truth: Path, align: bool = False, perceptual: Perceptual | None = None) -> Metrics:
-    """The figures of a run folder against a COLMAP model; stages that are not there yet count nothing."""
+def evaluate_run(run: Run, truth: Path, align: bool = False, perceptual: Perceptual | None = None) -> Metrics:
+    """The figures of a run against a COLMAP model; only finished stages count."""
     anchors, trajectory = _anchors(run), _trajectory(run)
     stages = [estimate for estimate in (anchors, trajectory) if estimate is not None]
     if not stages:
-        raise InputError(run, "holds neither anchors nor a trajectory", "Run those stages first.")
+        raise InputError(run.root, "holds neither anchors nor a trajectory", "Run those stages first.")
     true = matched(read_truth(truth, stages[-1].moved), stages[-1].sequence)
     if not true:
         raise InputError(truth, "shares no image name with the run", "Give the model of the same sequence.")
@@ -96,18 +61,18 @@ def evaluate_run(run: Path, truth: Path, align: bool = False, perceptual: Percep
         measured(anchors, true),
         measured(trajectory, true),
         RenderMetrics(*(render_metrics(views, perceptual) for views in held_out_views(run))),
-        timings(run),
+        run.seconds,
         AlignedMetrics(aligned(anchors, true), aligned(trajectory, true)) if align else None,
     )
 
 
-def write_metrics(run: Path, metrics: Metrics) -> Path:
+def write_metrics(run: Run, metrics: Metrics) -> Path:
     """metrics.json in the run folder; the aligned figures only where they were asked for."""
     document = codec.to_json(metrics)
     assert isinstance(document, dict)
     shown = {key: value for key, value in document.items() if key != "aligned" or value is not None}
-    files.write_bytes(run / METRICS, codec.dumps(shown).encode())
-    return run / METRICS
+    files.write_bytes(run.root / METRICS_FILE, codec.dumps(shown).encode())
+    return run.root / METRICS_FILE
 
 
 # --- poses --------------------------------------------------------------------------------------------------------
@@ -134,34 +99,34 @@ def aligned(estimate: Estimate | None, true: Mapping[str, Pose]) -> PoseMetrics:
     return measured(replace(estimate, cams_from_world=moved), true)
 
 
-def _anchors(run: Path) -> Estimate | None:
-    if not (run / records.ANCHORS / RECIPE).is_file():
+def _anchors(run: Run) -> Estimate | None:
+    if not run.has(ANCHORS):
         return None
-    record = records.load_anchors(run)
+    record = run.anchors_record
     poses = records.anchor_poses(record)
     return Estimate(record.names, records.anchor_names(record), poses, moved_by(record.georef))
 
 
-def _trajectory(run: Path) -> Estimate | None:
-    if not (run / records.TRAJECTORY / RECIPE).is_file():
+def _trajectory(run: Run) -> Estimate | None:
+    if not run.has(TRAJECTORY):
         return None
-    record = records.load_trajectory(run)
+    record = run.trajectory_record
     return Estimate(record.names, record.names, records.trajectory_poses(record), moved_by(record.georef))
 
 
 # --- renders ------------------------------------------------------------------------------------------------------
 
 
-def held_out_views(run: Path) -> tuple[Path, Path]:
-    """Folders of the held-out aerial and ground views."""
-    views = run / records.SCENE / TEST_VIEWS
-    return views / "aerial", views / "ground"
+def held_out_views(run: Run) -> tuple[Path | None, Path | None]:
+    """Folders of the held-out aerial and ground views; None before the scene is finished."""
+    views = run.held_out
+    return (None, None) if views is None else (views / "aerial", views / "ground")
 
 
-def render_metrics(views: Path, perceptual: Perceptual | None = None, drawn: str = "render") -> ImageMetrics:
+def render_metrics(views: Path | None, perceptual: Perceptual | None = None, drawn: str = "render") -> ImageMetrics:
     """Means over the pairs DRAWN/NAME.png and photo/NAME.png; `drawn` may be "before", the scene without its update."""
-    names = sorted(path.name for path in (views / drawn).glob("*.png"))
-    if not names:
+    names = [] if views is None else sorted(path.name for path in (views / drawn).glob("*.png"))
+    if views is None or not names:
         return ImageMetrics(None, None, None)
     pairs = [(read_pixels(views / drawn / name), read_pixels(views / "photo" / name)) for name in names]
     return ImageMetrics(

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from skyanchor.geometry import rigid
+from skyanchor.run.metrics import PoseMetrics
 from skyanchor.types import Floats, Ints, Pose
-
-
-@dataclass(frozen=True)
-class PoseMetrics:
-    """Root mean square errors over the frames that have a pose and a truth; None where there is nothing to measure."""
-
-    registered: int
-    """Frames with a pose."""
-    total: int
-    """Frames that were to get one."""
-    ate_m: float | None
-    """Absolute trajectory error: distance of camera centres, metres."""
-    rpe_t_m: float | None
-    """Relative pose error between consecutive frames, translation, metres."""
-    rpe_r_deg: float | None
-    """Relative pose error between consecutive frames, rotation, degrees."""
-
 
 NOTHING = PoseMetrics(0, 0, None, None, None)
 

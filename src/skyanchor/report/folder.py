@@ -6,38 +6,38 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skyanchor.errors import InputError
-from skyanchor.evaluation.metrics import METRICS, Metrics
 from skyanchor.evaluation.truth import matched, read_truth
+from skyanchor.events import ANCHORS, TRAJECTORY
 from skyanchor.report.build import ReportInputs, build_report
 from skyanchor.report.content import MatchPicture, Report, SubmapRow
 from skyanchor.report.match_pictures import StreetPhotos, match_pictures
+from skyanchor.report.outcome import known
 from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
-from skyanchor.report.run_data import finished, known, street_camera, street_photos
 from skyanchor.report.scene_folder import scene_part
 from skyanchor.report.top_points import map_points
 from skyanchor.run import records
-from skyanchor.run.folder import RECIPE, Recipe, timings
 from skyanchor.run.records import AnchorsRecord
+from skyanchor.run.results import Run
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.storage import codec, files
 from skyanchor.trajectory import TrajectoryReport
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.recover import SubmapReport
-from skyanchor.types import Pose, Scaffold
+from skyanchor.types import Pose
 
 PAGE = "report.html"
 PLOTS = "plots"
 
 
-def write_report(run: Path, scaffold: Scaffold, truth: Path | None = None) -> Path:
+def write_report(run: Run, truth: Path | None = None) -> Path:
     """report.html in the run folder, and plots/*.png beside it."""
-    if not finished(run, records.ANCHORS):
-        raise InputError(run, "has no anchors yet", "Run `skyanchor anchors` or `skyanchor trajectory` first.")
-    report = build_report(report_inputs(run, scaffold, truth))
-    files.write_bytes(run / PAGE, render_page(report).encode())
-    write_plots(run / PLOTS, report)
-    return run / PAGE
+    if not run.has(ANCHORS):
+        raise InputError(run.root, "has no anchors yet", "Run `skyanchor anchors` or `skyanchor trajectory` first.")
+    report = build_report(report_inputs(run, truth))
+    files.write_bytes(run.root / PAGE, render_page(report).encode())
+    write_plots(run.root / PLOTS, report)
+    return run.root / PAGE
 
 
 def write_plots(folder: Path, report: Report) -> None:
@@ -48,29 +48,29 @@ def write_plots(folder: Path, report: Report) -> None:
         plot_curves(report.curves, folder / "curves.png")
 
 
-def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportInputs:
+def report_inputs(run: Run, truth: Path | None) -> ReportInputs:
     """What the finished stages of a run say."""
-    anchors = records.load_anchors(run)
-    posed = finished(run, records.TRAJECTORY)
-    recipe = files.load(run / (records.TRAJECTORY if posed else records.ANCHORS) / RECIPE, Recipe)
-    scene = scene_part(run, scaffold)
-    points, colors = map_points(run, scaffold)
+    anchors = run.anchors_record
+    posed = run.has(TRAJECTORY)
+    recipe = run.stage(TRAJECTORY if posed else ANCHORS).recipe
+    scene = scene_part(run)
+    points, colors = map_points(run)
     walk = _walk_part(run) if posed else WalkPart()
     return ReportInputs(
-        title=run.resolve().name,
-        scaffold=scaffold,
+        title=run.root.resolve().name,
+        scaffold=run.scaffold,
         names=anchors.names,
         points=points,
         point_colors=colors,
         anchors=anchors.anchors,
-        frames=records.load_trajectory(run).frames if posed else (),
+        frames=run.trajectory_record.frames if posed else (),
         submaps=walk.submaps,
         left_out=walk.left_out,
         warnings=(*walk.warnings, *scene.warnings),
         figures={**_figures(run), **walk.figures, **(scene.figures or {})},
         truth=_truth(anchors, truth),
-        matches=_matches(run, anchors, scaffold),
-        seconds=timings(run),
+        matches=_matches(run),
+        seconds=run.seconds,
         settings=recipe.settings,
         versions=recipe.versions,
         views=scene.views,
@@ -82,11 +82,10 @@ def report_inputs(run: Path, scaffold: Scaffold, truth: Path | None) -> ReportIn
     )
 
 
-def _matches(run: Path, anchors: AnchorsRecord, scaffold: Scaffold) -> tuple[MatchPicture, ...]:
-    if all(group.cross_view is None for group in anchors.anchors.groups):
+def _matches(run: Run) -> tuple[MatchPicture, ...]:
+    if all(group.cross_view is None for group in run.anchors.groups):
         return ()
-    street = StreetPhotos(anchors.names, street_photos(run), street_camera(run))
-    return match_pictures(anchors.anchors, scaffold.views, street)
+    return match_pictures(run.anchors, run.scaffold.views, StreetPhotos(run.names, run.photos, run.given_camera))
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,8 @@ class WalkPart:
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
-def _walk_part(run: Path) -> WalkPart:
-    report = files.load(run / records.TRAJECTORY / records.REPORT_FILE, TrajectoryReport)
+def _walk_part(run: Run) -> WalkPart:
+    report = run.stage(TRAJECTORY).load(records.REPORT_FILE, TrajectoryReport)
     left_out = {one.group: one.refusal.detail for one in report.rejected}
     rows = tuple(_submap_row(one, report.closures) for one in report.submaps)
     return WalkPart(rows, left_out, report.warnings, {"walk": dict(report.figures)})
@@ -114,11 +113,11 @@ def _submap_row(one: SubmapReport, closures: tuple[Closure, ...]) -> SubmapRow:
     return SubmapRow(one.index, one.first, one.last, {"anchors": one.anchors, **gap, **one.figures})
 
 
-def _figures(run: Path) -> dict[str, dict[str, float]]:
+def _figures(run: Run) -> dict[str, dict[str, float]]:
     """The pose errors that `skyanchor evaluate` left, where it was run."""
-    if not (run / METRICS).is_file():
+    metrics = run.metrics
+    if metrics is None:
         return {}
-    metrics = files.load(run / METRICS, Metrics)
     tables = {"anchors": codec.to_json(metrics.anchors), "trajectory": codec.to_json(metrics.trajectory)}
     return {
         name: {key: value for key, value in table.items() if value is not None}

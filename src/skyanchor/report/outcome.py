@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from skyanchor.pipeline import read_settings
 from skyanchor.report.advice import Known, explained
+from skyanchor.run.results import Run
 from skyanchor.types import LocalisedGroup, PosedFrame
 
 
@@ -26,6 +28,12 @@ def placed(groups: Sequence[LocalisedGroup], frames: Sequence[PosedFrame], left_
 
 def _metres(value: float) -> str:
     return f"{value:.2f} m" if value >= 0.1 else f"{value:.3f} m"
+
+
+def known(run: Run) -> Known:
+    """What the user said of the walk and its camera."""
+    config = read_settings(run.root)
+    return Known() if config is None else Known(bool(config.anchors.prior.near), config.sequence.camera is not None)
 
 
 def none_placed(groups: Sequence[LocalisedGroup], known: Known) -> str:

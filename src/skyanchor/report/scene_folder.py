@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyanchor.evaluation.images import psnr
-from skyanchor.gaussians import ply
-from skyanchor.gaussians.splats import Splats, select
+from skyanchor.gaussians.splats import Splats
 from skyanchor.photos import read_pixels
 from skyanchor.report.build import AIR_TABLE, STREET_TABLE
 from skyanchor.report.content import Curve, RenderedView
-from skyanchor.run import records
-from skyanchor.run.folder import RECIPE
-from skyanchor.scaffold.georeference import moved_by
-from skyanchor.stages.scene import SCENE_FILE, TEST_FOLDER, UPDATED_PLY, SceneRecord
-from skyanchor.storage import files
-from skyanchor.types import Scaffold, View
-from skyanchor.update.patch import visible_rows
+from skyanchor.run.records import SceneRecord
+from skyanchor.run.results import Run
+from skyanchor.types import View
 
 MOST_VIEWS = 4
 """Pictures of one kind in the page."""
@@ -36,18 +31,16 @@ class ScenePart:
     warnings: tuple[str, ...] = ()
 
 
-def scene_part(run: Path, scaffold: Scaffold) -> ScenePart:
+def scene_part(run: Run) -> ScenePart:
     """The scene's part of the report; empty before the stage is done."""
-    folder = run / records.SCENE
-    if not (folder / RECIPE).is_file():
+    held_out = run.held_out
+    if held_out is None:
         return ScenePart()
-    record = files.load(folder / SCENE_FILE, SceneRecord)
-    views = tuple(view for kind in ("ground", "aerial") for view in _views(folder / TEST_FOLDER / kind, kind))
+    record = run.scene
+    views = tuple(view for kind in ("ground", "aerial") for view in _views(held_out / kind, kind))
     scores = {view.name: (psnr(view.before, view.photo), psnr(view.after, view.photo)) for view in views}
     rolled_back = ("The joint refinement cost too much from the air and was undone.",) if record.rolled_back else ()
-    return ScenePart(
-        views, scores, _curves(record), _splats(folder, scaffold), _figures(record), _street(run), rolled_back
-    )
+    return ScenePart(views, scores, _curves(record), run.splats(), _figures(record), _street(run), rolled_back)
 
 
 def _views(folder: Path, kind: str) -> list[RenderedView]:
@@ -71,13 +64,6 @@ def _curves(record: SceneRecord) -> tuple[Curve, ...]:
     )
 
 
-def _splats(folder: Path, scaffold: Scaffold) -> Splats:
-    """What is drawn after the update, in the local frame."""
-    offset = None if scaffold.splats_path is None else moved_by(scaffold.georef)
-    updated = folder / UPDATED_PLY
-    return select(ply.read_ply(updated, offset), visible_rows(updated))
-
-
 def _figures(record: SceneRecord) -> dict[str, dict[str, float]]:
     def table(name: str) -> dict[str, float]:
         before, after = record.before, record.after
@@ -97,8 +83,6 @@ def _figures(record: SceneRecord) -> dict[str, dict[str, float]]:
     return {STREET_TABLE: table("ground"), AIR_TABLE: table("aerial"), "splats": counts}
 
 
-def _street(run: Path) -> tuple[View, ...]:
+def _street(run: Run) -> tuple[View, ...]:
     """The posed frames; only their poses are used."""
-    track = records.load_trajectory(run)
-    poses = records.trajectory_poses(track)
-    return tuple(View(name, Path(name), track.camera, pose) for name, pose in poses.items())
+    return tuple(View(name, Path(name), run.camera, pose) for name, pose in run.poses.items())

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
+from skyanchor.events import SCAFFOLD
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.photos import load_photo
-from skyanchor.report.run_data import finished
-from skyanchor.run import records
-from skyanchor.stereo import depth_path, load_depth
-from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, View
+from skyanchor.run.results import Run
+from skyanchor.types import Bytes, DepthMap, Floats, View
 
 MOST_VIEWS = 60
 """Aerial photos that the map is made of, those that look down most steeply."""
@@ -19,15 +16,15 @@ MOST_POINTS = 3_000_000
 LEAST_CONFIDENCE = 0.3
 
 
-def map_points(run: Path, scaffold: Scaffold) -> tuple[Floats, Bytes]:
+def map_points(run: Run) -> tuple[Floats, Bytes]:
     """Points (N, 3) and their colours (N, 3)."""
-    folder = run / records.SCAFFOLD / "depth"
-    there = [view for view in scaffold.views if depth_path(folder, view.name).is_file() and view.path.is_file()]
-    if not finished(run, records.SCAFFOLD) or not there:
+    scaffold = run.scaffold
+    there = [view for view in scaffold.views if view.path.is_file()]
+    if not run.has(SCAFFOLD) or not there:
         return scaffold.points, scaffold.point_colors
     steep = sorted(there, key=lambda view: float(view.cam_from_world.rotation[2] @ scaffold.up))[:MOST_VIEWS]
     share = MOST_POINTS // len(steep)
-    parts = [view_points(view, load_depth(depth_path(folder, view.name)), share) for view in steep]
+    parts = [view_points(view, run.depth(view.name), share) for view in steep]
     return np.concatenate([points for points, _ in parts]), np.concatenate([colors for _, colors in parts])
 
 

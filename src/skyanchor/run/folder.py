@@ -1,4 +1,4 @@
-"""A run directory that can be killed and resumed: one folder per stage, each with the recipe that made it.
+"""A directory of stages that can be killed and resumed: a run, or a prepared scaffold.
 
     RUN/1-scaffold/  2-anchors/  3-trajectory/  4-scene/      results, recipe.json in each, written last
     RUN/<stage>/progress/                                     what an unfinished stage has so far
@@ -7,22 +7,22 @@
 
 A stage without recipe.json is unfinished. Its finished units are whole files and are kept; everything else is made
 again. The same recipe skips a stage, another one is an error that names the difference, or replaces it under redo.
+1-scaffold is such a directory itself, its stages are the parts of the scaffold, see `run.prepared`.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from importlib import metadata
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Protocol, TypeVar
 
 from skyanchor.errors import RecipeError, SkyAnchorError
-from skyanchor.events import Listener, Progress, StageFinished, StageSkipped, StageStarted, silent
+from skyanchor.events import Event, Listener, Progress, StageFinished, StageSkipped, StageStarted, silent
 from skyanchor.run.executor import Executor, Job
+from skyanchor.run.locks import lock_to_write
+from skyanchor.run.recipe import Recipe, differences, settings_of, stands_on, versions
+from skyanchor.run.timing import TIMINGS, Stopwatch
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 
@@ -30,41 +30,85 @@ T = TypeVar("T")
 
 RECIPE = "recipe.json"
 PROGRESS = "progress"
-TIMINGS = "timings.json"
 STATE = ".state"
 SHARED = "shared"
+LOCK = "lock"
 
-PACKAGES = ("skyanchor", "numpy", "pycolmap", "opencv-python-headless", "torch", "numba", "poselib")
-"""Whose versions may change a result's bytes."""
+
+class Made(Protocol):
+    """What a stage can stand on: a complete one, made just now or long ago."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it was made."""
+        ...
+
+    def path(self, name: str) -> Path:
+        """Where a result lies."""
+        ...
+
+    def load(self, name: str, kind: type[T]) -> T:
+        """A result of type `kind`."""
+        ...
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Everything a stage's result depends on."""
+class Finished:
+    """A complete stage on disk, to be read."""
 
-    stage: str
-    settings: dict[str, Any]
-    inputs: dict[str, str]
-    """Name of an input -> digest of its contents."""
-    upstream: tuple[Recipe, ...]
-    versions: dict[str, str]
+    folder: Path
+    recipe: Recipe
+
+    def path(self, name: str) -> Path:
+        """Where a result lies."""
+        return self.folder / name
+
+    def load(self, name: str, kind: type[T]) -> T:
+        """A result of type `kind`."""
+        return files.load(self.path(name), kind)
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a stage's folder holds a complete result."""
+    return (folder / RECIPE).is_file()
+
+
+def read_finished(folder: Path) -> Finished | None:
+    """The stage in a folder; None unless it is complete."""
+    return Finished(folder, files.load(folder / RECIPE, Recipe)) if is_finished(folder) else None
+
+
+def held_recipe(folder: Path) -> Recipe | None:
+    """The recipe of what lies in a stage's folder, finished or not; None when there is nothing."""
+    paths = (folder / RECIPE, folder / PROGRESS / RECIPE)
+    return next((files.load(path, Recipe) for path in paths if path.is_file()), None)
 
 
 class RunFolder:
-    """The run directory, locked for this process while it is open."""
+    """The directory, locked for this process while it is open."""
 
-    def __init__(self, root: Path, redo: bool = False, listen: Listener = silent) -> None:
+    def __init__(
+        self, root: Path, redo: bool = False, listen: Listener = silent, part_of: str = "", lock: str = LOCK
+    ) -> None:
+        """`part_of` is the stage that all stages here belong to, for events and recipes; `lock` names the lock file.
+
+        A lock of another name than the usual one is waited for: it is held for one part of a folder that others read.
+        """
         self.root = root
         self.redo = redo
         self.listen = listen
+        self.part_of = part_of
+        self._lock_name = lock
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> RunFolder:
         """Make the folder where it is not there, and lock it; SkyAnchorError when another process holds it."""
+        if self.root.exists() and not self.root.is_dir():
+            raise SkyAnchorError(f"{self.root} is a file. Choose another folder.")
         state = self.root / STATE
-        state.mkdir(parents=True, exist_ok=True)
-        self._lock = _locked(state / "lock")
-        files.sweep(self.root)
+        self._lock = lock_to_write(state / self._lock_name, wait=self._lock_name != LOCK)
+        if self._lock_name == LOCK:
+            files.sweep(state)
         self._digests = files.DigestCache(state / "digests.json")
         return self
 
@@ -78,59 +122,65 @@ class RunFolder:
         return self._digests.digest(inputs)
 
     def stage(
-        self, name: str, what: str, settings: object, inputs: Mapping[str, str], upstream: tuple[Stage, ...] = ()
+        self, name: str, what: str, settings: object, inputs: Mapping[str, str], upstream: tuple[Made, ...] = ()
     ) -> Stage:
         """The stage's folder, done or to be done; RecipeError when it holds other work and redo is off."""
-        above = tuple(stage.recipe for stage in upstream)
-        recipe = Recipe(name, _settings(settings), dict(inputs), above, versions())
-        stage = Stage(self, recipe)
+        above = tuple(made.recipe for made in upstream)
+        full = f"{self.part_of}/{name}" if self.part_of else name
+        stage = Stage(self, name, Recipe(full, settings_of(settings), dict(inputs), above, versions()))
         held = stage.held_recipe()
-        if held is not None and held != recipe:
-            self._replace_or_refuse(stage, held, recipe)
+        if held is not None and held != stage.recipe:
+            self._replace_or_refuse(stage, held)
             held = None
         if held is None:
             stage.begin()
         stage.open(what)
         return stage
 
-    def _replace_or_refuse(self, stage: Stage, held: Recipe, wanted: Recipe) -> None:
-        changes = "; ".join(differences(held, wanted))
+    def _replace_or_refuse(self, stage: Stage, held: Recipe) -> None:
+        changes = "; ".join(differences(held, stage.recipe))
         if not self.redo:
             where = stage.folder
             raise RecipeError(f"{where} was made differently: {changes}. Use --redo to replace it, or another folder.")
-        for name in [*_dependants(self.root, wanted.stage), wanted.stage]:
-            files.remove(self.root / name)
+        for folder in [*_dependants(self.root, stage.recipe.stage), stage.folder]:
+            files.remove(folder)
 
 
 class Stage:
     """One stage's folder: units that are cached as they are finished, and the recipe that ends it."""
 
-    def __init__(self, run: RunFolder, recipe: Recipe) -> None:
+    def __init__(self, run: RunFolder, name: str, recipe: Recipe) -> None:
         self.run = run
         self.recipe = recipe
-        self.folder = run.root / recipe.stage
-        self._clock = Stopwatch(run.root / TIMINGS, recipe.stage)
+        self.folder = run.root / name
+        self.label = run.part_of or name
+        self._clock = Stopwatch(run.root, name)
 
     @property
     def done(self) -> bool:
         """Whether the result is complete."""
-        return (self.folder / RECIPE).is_file()
+        return is_finished(self.folder)
 
     def path(self, name: str) -> Path:
         """Where a result of this stage lies."""
         return self.folder / name
 
+    def listen(self, event: Event) -> None:
+        """Hand the event on; the time up to it counts even when the stage is killed later."""
+        self._clock.glance()
+        self.run.listen(event)
+
     def held_recipe(self) -> Recipe | None:
         """The recipe of what lies in the folder, finished or not; None when there is nothing."""
-        for path in (self.folder / RECIPE, self.folder / PROGRESS / RECIPE):
-            if path.is_file():
-                return files.load(path, Recipe)
-        if self.folder.is_dir():
+        held = held_recipe(self.folder)
+        if held is None and (self.folder.exists() or self.folder.is_symlink()):
             raise SkyAnchorError(f"{self.folder} was not made by skyanchor. Choose another run folder.")
-        return None
+        return held
 
     def begin(self) -> None:
         """An empty folder for this recipe."""
+        for path in (self.folder, self.run.root / TIMINGS):
+            files.sweep_drafts(path)
         self._clock.reset()
         files.write_through(self.folder, lambda draft: files.save(draft / PROGRESS / RECIPE, self.recipe))
 
@@ -138,9 +188,11 @@ class Stage:
         """Tell the listener, and clear what a finished stage no longer needs."""
         if self.done:
             files.remove(self.folder / PROGRESS)
-            self.run.listen(StageSkipped(self.recipe.stage))
+            self.run.listen(StageSkipped(self.label))
         else:
-            self.run.listen(StageStarted(self.recipe.stage, what))
+            files.sweep(self.folder)
+            files.sweep_drafts(self.run.root / TIMINGS)
+            self.run.listen(StageStarted(self.label, what))
 
     def save(self, name: str, value: object) -> None:
         """Write a value as one whole file, .json or .npz."""
@@ -168,14 +220,14 @@ class Stage:
         missing = {name: job for name, job in missing.items() if not self._borrowed(name, basis)}
         names = list(missing)
         ready = _counter(len(jobs) - len(missing))
-        self.run.listen(Progress(self.recipe.stage, step, len(jobs) - len(missing), len(jobs)))
+        self.run.listen(Progress(self.label, step, len(jobs) - len(missing), len(jobs)))
 
         def tell(index: int, result: Json) -> None:
             self._lend(names[index], basis)
-            self.run.listen(Progress(self.recipe.stage, step, next(ready), len(jobs)))
+            self.run.listen(Progress(self.label, step, next(ready), len(jobs)))
 
         calls = [Job(job.function, {**job.arguments, "out": str(self.path(name))}) for name, job in missing.items()]
-        executor.run(calls, self.run.listen, tell)
+        executor.run(calls, self.listen, tell)
         return [self.path(name) for name in jobs]
 
     def _shared(self, name: str, basis: object) -> Path | None:
@@ -208,115 +260,18 @@ class Stage:
         files.sync_tree(self.folder)
         files.save(self.folder / RECIPE, self.recipe)
         files.remove(self.folder / PROGRESS)
-        self.run.listen(StageFinished(self.recipe.stage, self._clock.mark(), dict(figures or {})))
+        self.run.listen(StageFinished(self.label, self._clock.mark(), dict(figures or {})))
 
 
-@dataclass
-class Stopwatch:
-    """Seconds of work on a stage over all attempts, kept in a file of their own so that results stay comparable."""
-
-    path: Path
-    stage: str
-    _since: float = field(default_factory=time.monotonic)
-
-    def reset(self) -> None:
-        """Start from zero."""
-        self._write(0.0)
-
-    def mark(self) -> float:
-        """Seconds so far, the time since the last mark included."""
-        now = time.monotonic()
-        total = timings(self.path.parent).get(self.stage, 0.0) + now - self._since
-        self._since = now
-        self._write(total)
-        return total
-
-    def skip(self) -> None:
-        """Leave out the time since the last mark."""
-        self._since = time.monotonic()
-
-    def _write(self, seconds: float) -> None:
-        known = {**timings(self.path.parent), self.stage: round(seconds, 3)}
-        files.write_bytes(self.path, codec.dumps(dict(sorted(known.items()))).encode())
-
-
-def timings(root: Path) -> dict[str, float]:
-    """Seconds of work per stage of a run folder."""
-    path = root / TIMINGS
-    return codec.loads(dict[str, float], path.read_text()) if path.is_file() else {}
-
-
-def _settings(value: object) -> dict[str, Any]:
-    document = codec.to_json(value)
-    return document if isinstance(document, dict) else {"value": document}
-
-
-def versions() -> dict[str, str]:
-    """Versions of the packages that may change a result's bytes."""
-    installed = {package: _version(package) for package in PACKAGES}
-    return {package: version for package, version in installed.items() if version is not None}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def differences(held: Recipe, wanted: Recipe) -> list[str]:
-    """One phrase per value that differs, the own settings first."""
-    old, new = dict(_leaves("", codec.to_json(held))), dict(_leaves("", codec.to_json(wanted)))
-    return [
-        f"{key} was {old.get(key, 'absent')}, now {new.get(key, 'absent')}"
-        for key in [*new, *(key for key in old if key not in new)]
-        if old.get(key, "absent") != new.get(key, "absent")
-    ]
-
-
-def _leaves(prefix: str, document: Json) -> Iterator[tuple[str, str]]:
-    if isinstance(document, dict):
-        for key, value in document.items():
-            yield from _leaves(f"{prefix}.{key}".lstrip("."), value)
-    elif isinstance(document, list) and any(isinstance(item, dict) for item in document):
-        for index, value in enumerate(document):
-            name = value.get("stage", index) if isinstance(value, dict) else index
-            yield from _leaves(f"{prefix}.{name}", value)
-    else:
-        yield prefix, str(document)
-
-
-def _dependants(root: Path, stage: str) -> list[str]:
-    """Finished or begun stages that stand on `stage`, the furthest first."""
-    found = []
-    for path in sorted(root.glob(f"*/{RECIPE}")) + sorted(root.glob(f"*/{PROGRESS}/{RECIPE}")):
-        recipe = files.load(path, Recipe)
-        if stage in _ancestors(recipe):
-            found.append(recipe.stage)
-    return sorted(set(found), reverse=True)
-
-
-def _ancestors(recipe: Recipe) -> set[str]:
-    return {above.stage for above in recipe.upstream}.union(*(_ancestors(above) for above in recipe.upstream))
+def _dependants(root: Path, stage: str) -> list[Path]:
+    """Folders of finished or begun stages that stand on `stage`, the furthest first."""
+    folders = [folder for pattern in ("*", "*/*") for folder in root.glob(pattern) if folder.name != PROGRESS]
+    recipes = {folder: held_recipe(folder) for folder in folders if folder.is_dir()}
+    found = [folder for folder, recipe in recipes.items() if recipe is not None and stands_on(recipe, stage)]
+    return sorted(found, reverse=True)
 
 
 def _counter(start: int) -> Iterator[int]:
     while True:
         start += 1
         yield start
-
-
-def _locked(path: Path) -> IO[str]:
-    """The lock file, held until it is closed or the process ends."""
-    handle = path.open("a+")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        handle.seek(0)
-        owner = handle.read().strip() or "unknown"
-        handle.close()
-        raise SkyAnchorError(f"{path.parent.parent} is in use by process {owner}. Wait for it, or stop it.") from error
-    handle.truncate(0)
-    handle.write(f"{os.getpid()}\n")
-    handle.flush()
-    return handle

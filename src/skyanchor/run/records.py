@@ -1,26 +1,26 @@
-"""What the stages leave in a run folder: anchors.json, trajectory.json, points.npz, with names beside the poses."""
+"""What the stages leave in a run folder: anchors.json, trajectory.json, points.npz, scene.json."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from skyanchor.storage import files
+from skyanchor.run.folder import Made
 from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Pose, PosedFrame, Tracks, Trajectory
+from skyanchor.update.schedule import CurvePoint
+from skyanchor.update.scoring import Quality
 
-SCAFFOLD, ANCHORS, TRAJECTORY, SCENE = "1-scaffold", "2-anchors", "3-trajectory", "4-scene"
-"""The stage folders."""
-SPLATS = "1-splats"
-"""Aerial Gaussians, where they are trained here."""
-
+SEQUENCE_FILE = "sequence.json"
+"""In .state/: the street frames as they were read."""
 ANCHORS_FILE = "anchors.json"
 ANCHOR_SECONDS_FILE = "anchor_seconds.json"
 TRAJECTORY_FILE = "trajectory.json"
 POINTS_FILE = "points.npz"
 REPORT_FILE = "report.json"
-SPLATS_FILE = "splats.ply"
 MODEL_FOLDER = "model"
 MERGED_FOLDER = "merged"
+UPDATED_PLY, UPDATED_SPLAT = "updated.ply", "updated.splat"
+PATCH_FILE, SCENE_FILE, TEST_FOLDER = "patch.npz", "scene.json", "test"
+"""TEST_FOLDER/{aerial,ground}/{photo,before,render}/*.png: the held-out views, real and drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +71,23 @@ class PointsRecord:
     tracks: Tracks
 
 
+@dataclass(frozen=True)
+class SceneRecord:
+    """scene.json: how the update went."""
+
+    base: str
+    """The aerial .ply that the patch is made for."""
+    before: Quality
+    after: Quality
+    curves: tuple[CurvePoint, ...]
+    rolled_back: bool
+    aerial: int
+    """Gaussians of the aerial model."""
+    added: int
+    moved: int
+    hidden: int
+
+
 def anchor_poses(record: AnchorsRecord) -> dict[str, Pose]:
     """cam_from_world of the localised anchor frames by name."""
     accepted = [pose for group in record.anchors.groups for pose in group.poses]
@@ -105,11 +122,6 @@ def joined(record: TrajectoryRecord, points: PointsRecord) -> Trajectory:
     return Trajectory(record.frames, record.camera, points.points, points.point_colors, points.tracks)
 
 
-def load_anchors(run: Path) -> AnchorsRecord:
-    """The anchors of a run folder."""
-    return files.load(run / ANCHORS / ANCHORS_FILE, AnchorsRecord)
-
-
-def load_trajectory(run: Path) -> TrajectoryRecord:
-    """The trajectory of a run folder, without its points."""
-    return files.load(run / TRAJECTORY / TRAJECTORY_FILE, TrajectoryRecord)
+def read_trajectory(stage: Made) -> Trajectory:
+    """The trajectory that a finished stage 3 holds, with its points."""
+    return joined(stage.load(TRAJECTORY_FILE, TrajectoryRecord), stage.load(POINTS_FILE, PointsRecord))

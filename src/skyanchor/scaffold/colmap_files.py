@@ -19,6 +19,7 @@ from skyanchor.types import Bytes, Camera, Floats, Ints
 NO_POINT = -1
 """Point id of a keypoint without a 3D point."""
 FILES = ("cameras", "images", "points3D")
+OPTIONAL_FILES = ("rigs", "frames")
 COPY_ADVICE = "Copy the model again or export it anew."
 
 
@@ -87,6 +88,11 @@ def suffix_of_model(folder: Path) -> str | None:
         if all((folder / f"{name}{suffix}").is_file() for name in FILES):
             return suffix
     return None
+
+
+def model_files(folder: Path) -> list[Path]:
+    """All files of the model in a folder, binary or text, rigs and frames included."""
+    return sorted(path for path in folder.glob("*.*") if path.stem in (*FILES, *OPTIONAL_FILES))
 
 
 def find_model(path: Path) -> Path:

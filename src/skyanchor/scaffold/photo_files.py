@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skyanchor.errors import InputError
 from skyanchor.photos import photo_size
-from skyanchor.types import View
+from skyanchor.types import Scaffold, View
 
 ADVICE = "Give the folder with --images; the names in the model are relative to it."
 
@@ -45,3 +45,9 @@ def check_photos(views: tuple[View, ...]) -> None:
                     f"is {size[0]}x{size[1]} but its camera says {expected[0]}x{expected[1]}",
                     "Give the photos that the model was made from, or rescale the model.",
                 )
+
+
+def images_folder(scaffold: Scaffold) -> Path:
+    """The folder that the photos' names are relative to."""
+    view = scaffold.views[0]
+    return Path(str(view.path)[: -len(view.name)]) if str(view.path).endswith(view.name) else view.path.parent

@@ -1,4 +1,4 @@
-"""Stage 1, the scaffold: dense depth of every aerial photo."""
+"""Stage 1, the scaffold: dense depth of every aerial photo, and the surface that the depth maps agree on."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from skyanchor.events import Listener
+from skyanchor.bridges.ground import find_ground
+from skyanchor.bridges.surface import SurfaceConfig, fuse_surface
+from skyanchor.errors import InputError
+from skyanchor.events import Listener, Note
 from skyanchor.photos import PhotoCache
-from skyanchor.run import records
+from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor, Job
-from skyanchor.run.folder import PROGRESS, RunFolder, Stage
-from skyanchor.scaffold import georeference
-from skyanchor.stages.survey import Survey, aerial_digests
+from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage
+from skyanchor.run.prepared import Prepared
+from skyanchor.scaffold import ScaffoldConfig, georeference
+from skyanchor.stages.survey import Site, aerial_digests
 from skyanchor.stereo import (
     CompletionConfig,
     ConsistencyConfig,
+    DepthFolder,
     SourceConfig,
     StereoConfig,
     choose_neighbours,
@@ -36,22 +41,16 @@ from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Bytes, Camera, Ints, Scaffold, View
 
-SCAFFOLD = "scaffold.npz"
-"""In the progress folder: the aerial model, for the """
+SCAFFOLD_FILE = "scaffold.npz"
+"""In a progress folder: the aerial model, for the jobs."""
 
 PHOTOS = PhotoCache(limit_bytes=512 << 20)
 """Photos that this worker has read."""
 
 
-@lru_cache(maxsize=1)
-def load_scaffold_file(path: str) -> Scaffold:
-    """The aerial model that a stage left for its"""
-    return files.load(Path(path), Scaffold)
-
-
 @dataclass(frozen=True)
 class GeometryConfig:
-    """Dense depth of the aerial photos."""
+    """Dense depth of the aerial photos and the surface made of it."""
 
     sources: SourceConfig = field(default_factory=SourceConfig)
     """Photos that measure a photo's depth."""
@@ -60,21 +59,45 @@ class GeometryConfig:
     """Photos whose depth confirms it."""
     consistency: ConsistencyConfig = field(default_factory=ConsistencyConfig)
     completion: CompletionConfig = field(default_factory=CompletionConfig)
+    surface: SurfaceConfig = field(default_factory=SurfaceConfig)
+    """The surface that the depth maps agree on."""
 
 
-def geometry_stage(run: RunFolder, survey: Survey, config: GeometryConfig, executor: Executor) -> Stage:
+def run(site: Site, config: GeometryConfig, reading: ScaffoldConfig) -> Made:
+    """The surface of the scaffold: as it was prepared, or made now with the depth that it needs."""
+    if site.given:
+        return site.prepared.needed(parts.SURFACE)
+    with site.adding(parts.DEPTH) as folder:
+        depth = depth_part(folder, site.scaffold, config, site.executor)
+        parts.write_aerial(folder.root, site.scaffold, reading)
+        return surface_part(folder, site.scaffold, depth, config.surface)
+
+
+def check_photos_are_those(run: RunFolder, prepared: Prepared, scaffold: Scaffold) -> None:
+    """InputError when the photos are not those that the scaffold was prepared from."""
+    made_from = prepared.needed(parts.DEPTH).recipe.inputs
+    changed = [name for name, digest in aerial_digests(run, scaffold).items() if made_from.get(name) != digest]
+    if changed:
+        advice = "Give the same photos with --images, or prepare the scaffold anew."
+        raise InputError(prepared.root, f"was prepared from other {' and '.join(changed)}", advice)
+
+
+# --- depth --------------------------------------------------------------------------------------------------------
+
+
+def depth_part(folder: RunFolder, scaffold: Scaffold, config: GeometryConfig, executor: Executor) -> Stage:
     """Dense depth of every aerial photo, measured and then confirmed by its neighbours: depth/NAME.npz."""
-    views = survey.scaffold.views
-    settings = {"geometry": config, "up": survey.scaffold.up, "ground": survey.scaffold.ground}
-    stage = run.stage(
-        records.SCAFFOLD, f"depth of {len(views)} aerial photos", settings, aerial_digests(run, survey.scaffold)
-    )
+    views = scaffold.views
+    given = ("sources", "stereo", "neighbours", "consistency", "completion")
+    settings = {name: getattr(config, name) for name in given} | {"up": scaffold.up, "ground": scaffold.ground}
+    what = f"depth of {len(views)} aerial photos"
+    stage = folder.stage(parts.DEPTH, what, settings, aerial_digests(folder, scaffold))
     if not stage.done:
-        stage.save(f"{PROGRESS}/{SCAFFOLD}", survey.scaffold)
-        seen = (views, survey.scaffold.points, survey.scaffold.tracks)
+        stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", scaffold)
+        seen = (views, scaffold.points, scaffold.tracks)
         measured = _measured_depths(stage, views, choose_sources(*seen, config.sources), config, executor)
         _agreed_depths(stage, views, choose_neighbours(*seen, config.neighbours), measured, config, executor)
-        georeference.write_georef(stage.folder, survey.scaffold.georef, survey.scaffold.up)
+        georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)
         stage.finish({"photos": len(views)})
     return stage
 
@@ -82,7 +105,7 @@ def geometry_stage(run: RunFolder, survey: Survey, config: GeometryConfig, execu
 def _measured_depths(
     stage: Stage, views: tuple[View, ...], sources: tuple[Ints, ...], config: GeometryConfig, executor: Executor
 ) -> list[Path]:
-    scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD}")
+    scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
     work = {
         depth_path(Path(PROGRESS, "measured"), view.name).as_posix(): Job.of(
             measure_depth_job, scaffold=scaffold, view=k, sources=sources[k].tolist(), config=config.stereo
@@ -100,9 +123,9 @@ def _agreed_depths(
     config: GeometryConfig,
     executor: Executor,
 ) -> list[Path]:
-    scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD}")
+    scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
     work = {
-        depth_path(Path("depth"), view.name).as_posix(): Job.of(
+        depth_path(Path(), view.name).as_posix(): Job.of(
             agree_depth_job,
             scaffold=scaffold,
             view=k,
@@ -113,6 +136,33 @@ def _agreed_depths(
         for k, view in enumerate(views)
     }
     return stage.produce("depth confirmed", work, executor)
+
+
+# --- surface ------------------------------------------------------------------------------------------------------
+
+
+def surface_part(folder: RunFolder, scaffold: Scaffold, depth: Stage, config: SurfaceConfig) -> Stage:
+    """The surface and its ground: surface.npz, ground.npz."""
+    stage = folder.stage(parts.SURFACE, f"surface of {len(scaffold.views)} depth maps", config, {}, (depth,))
+    if not stage.done:
+        maps = DepthFolder(depth.folder, tuple(view.name for view in scaffold.views))
+        surface = fuse_surface(maps, scaffold.up, config, stage.listen)
+        ground = find_ground(surface)
+        stage.save(parts.SURFACE_FILE, surface)
+        stage.save(parts.GROUND_FILE, ground)
+        free_m2 = float(ground.free.sum() * ground.cell**2)
+        stage.listen(Note(stage.label, f"{len(surface.points)} surfels, {free_m2:.0f} m² of free ground"))
+        stage.finish({"surfels": len(surface.points), "free_m2": free_m2})
+    return stage
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def load_scaffold_file(path: str) -> Scaffold:
+    """The aerial model that a stage left for its jobs."""
+    return files.load(Path(path), Scaffold)
 
 
 def measure_depth_job(out: str, scaffold: str, view: int, sources: list[int], config: Json, listen: Listener) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,25 +11,28 @@ import numpy as np
 from PIL import Image
 
 from skyanchor.errors import NothingPlacedError, SkyAnchorError
-from skyanchor.events import Listener, Note
+from skyanchor.events import SCENE, Listener, Note
 from skyanchor.gaussians import exposure, ply
 from skyanchor.gaussians.devices import AnyRasteriser, Device, Engine, load_engine, rasteriser_of
 from skyanchor.gaussians.scoring import rendered_rgb
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.views import TrainingView, load_target
 from skyanchor.photos import PhotoCache
+from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, Job
-from skyanchor.run.folder import PROGRESS, RunFolder, Stage
+from skyanchor.run.folder import PROGRESS, Made, Stage
+from skyanchor.run.prepared import Prepared
+from skyanchor.run.records import PATCH_FILE, SCENE_FILE, TEST_FOLDER, UPDATED_PLY, UPDATED_SPLAT, SceneRecord
 from skyanchor.scaffold import frame_check, georeference, training
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.scaffold.training import AerialConfig
-from skyanchor.stages.splats import splats_stage
-from skyanchor.stages.survey import Survey
+from skyanchor.stages.splats import splats_part
+from skyanchor.stages.survey import Work
 from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, Trajectory, View
+from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, Sequence, Trajectory, View
 from skyanchor.update import patch as patches
 from skyanchor.update.ground_points import (
     GroundPointConfig,
@@ -41,13 +44,10 @@ from skyanchor.update.ground_points import (
 )
 from skyanchor.update.patch import Change
 from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene
-from skyanchor.update.schedule import CurvePoint
-from skyanchor.update.scoring import Quality, borrowed_exposure
+from skyanchor.update.scoring import borrowed_exposure
 from skyanchor.update.views import Split, ground_views, split
 
 WHAT = "the street in the splats"
-UPDATED_PLY, UPDATED_SPLAT = "updated.ply", "updated.splat"
-PATCH_FILE, SCENE_FILE, TEST_FOLDER = "patch.npz", "scene.json", "test"
 STREET = "street.npz"
 NEIGHBOURS = 3
 """Depth maps before and after one that confirm it."""
@@ -82,79 +82,53 @@ class StreetPlan:
     config: GroundPointConfig
 
 
-@dataclass(frozen=True)
-class SceneRecord:
-    """scene.json: how the update went."""
-
-    base: str
-    """The aerial .ply that the patch is made for."""
-    before: Quality
-    after: Quality
-    curves: tuple[CurvePoint, ...]
-    rolled_back: bool
-    aerial: int
-    """Gaussians of the aerial model."""
-    added: int
-    moved: int
-    hidden: int
-
-
 def resolved_update(config: SceneConfig) -> UpdateConfig:
     """The settings of the update, the device's preset where none were given."""
     return config.update or preset(load_engine(config.device).device)
 
 
-def scene_stage(
-    run: RunFolder, survey: Survey, above: Stage, trajectory: Trajectory, config: SceneConfig, executor: Executor
-) -> Stage:
+def run(work: Work, config: SceneConfig, above: Made) -> Made:
     """The updated splats, the patch that makes them from the aerial .ply, and the figures from air and street."""
-    if len(split(ground_views(survey.sequence, trajectory)).training) < 2:
+    trajectory = records.read_trajectory(above)
+    if len(split(ground_views(work.sequence, trajectory)).training) < 2:
         raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to add to the scene")
     engine = load_engine(config.device)
     settings = {"points": config.points, "update": config.update or preset(engine.device), "device": engine.device}
-    given = survey.scaffold.splats_path
+    given = work.scaffold.splats_path
     if given is not None:
-        inputs = {"splats": run.digest({given.name: given})}
-        stage = run.stage(records.SCENE, WHAT, settings, inputs, (above,))
+        inputs = {"splats": work.run.digest({given.name: given})}
+        stage = work.run.stage(SCENE, WHAT, settings, inputs, (above,))
     else:
-        trained = splats_stage(run, survey.scaffold, engine, config.aerial or training.preset(engine.device))
-        given = trained.path(records.SPLATS_FILE)
-        stage = run.stage(records.SCENE, WHAT, settings, {}, (above, trained))
+        trained = splats_part(work.site, engine, config.aerial or training.preset(engine.device))
+        given = trained.path(parts.SPLATS_FILE)
+        stage = work.run.stage(SCENE, WHAT, settings, {}, (above, trained))
     if not stage.done:
-        _update(stage, survey, given, trajectory, config, engine, executor)
+        _update(stage, work, given, trajectory, config, engine)
     return stage
 
 
-def _update(
-    stage: Stage,
-    survey: Survey,
-    base: Path,
-    trajectory: Trajectory,
-    config: SceneConfig,
-    engine: Engine,
-    executor: Executor,
-) -> None:
-    listen, settings = stage.run.listen, config.update or preset(engine.device)
-    views = split(ground_views(survey.sequence, trajectory))
-    maps = _street_depth(stage, StreetPlan(views.training, trajectory.points, config.points), executor)
-    aerial = _aerial_splats(base, survey.scaffold, engine)
+def _update(stage: Stage, work: Work, base: Path, trajectory: Trajectory, config: SceneConfig, engine: Engine) -> None:
+    settings = config.update or preset(engine.device)
+    views = split(ground_views(work.sequence, trajectory))
+    maps = _street_depth(stage, StreetPlan(views.training, trajectory.points, config.points), work.executor)
+    aerial = _aerial_splats(base, work.scaffold, engine)
     inputs = UpdateInputs(
-        aerial, split(survey.scaffold.views), views, ground_cloud(maps, views.training, config.points),
-        trajectory.points, trajectory.point_colors, tuple(maps), survey.scaffold.up, typical_depth(maps),
-        _aerial_depth(stage, survey.scaffold),
+        aerial, split(work.scaffold.views), views, ground_cloud(maps, views.training, config.points),
+        trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
+        _aerial_depth(work.site.prepared, work.scaffold),
     )  # fmt: skip
-    update = update_scene(inputs, settings, engine, listen, stage.path(PROGRESS))
-    _write(stage, survey, base, inputs, update, engine, settings)
+    update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS))
+    _write(stage, work, base, inputs, update, engine, settings)
 
 
-def _aerial_depth(stage: Stage, scaffold: Scaffold) -> tuple[DepthMap, ...]:
-    """The confirmed depth of the aerial photos, from the run's first stage."""
-    folder = stage.run.root / records.SCAFFOLD / "depth"
+def _aerial_depth(prepared: Prepared, scaffold: Scaffold) -> tuple[DepthMap, ...]:
+    """The confirmed depth of the aerial photos."""
+    folder = prepared.needed(parts.DEPTH).folder
     paths = [depth_path(folder, view.name) for view in scaffold.views]
     return tuple(load_depth(path) for path in paths if path.is_file())
 
 
-def typical_depth(maps: Sequence[DepthMap]) -> float:
+def typical_depth(maps: Iterable[DepthMap]) -> float:
     """Median distance to what the street views see, metres."""
     seen = [one.depth[one.depth > 0] for one in maps]
     held = np.concatenate(seen) if seen else np.zeros(0)
@@ -220,13 +194,13 @@ def _aerial_splats(base: Path, scaffold: Scaffold, engine: Engine) -> Splats:
 
 
 def _write(
-    stage: Stage, survey: Survey, base: Path, inputs: UpdateInputs, update: SceneUpdate, engine: Engine,
+    stage: Stage, work: Work, base: Path, inputs: UpdateInputs, update: SceneUpdate, engine: Engine,
     config: UpdateConfig,
 ) -> None:  # fmt: skip
-    offset = moved_by(survey.scaffold.georef) if base == survey.scaffold.splats_path else np.zeros(3)
+    offset = moved_by(work.scaffold.georef) if base == work.scaffold.splats_path else np.zeros(3)
     change = _in_file_frame(update.change, offset)
     recipe: Json = codec.to_json(stage.recipe)
-    made = patches.make_patch(base, _patch_name(base, survey), change, codec.dumps(recipe))
+    made = patches.make_patch(base, _patch_name(base, work.sequence), change, codec.dumps(recipe))
     patches.save_patch(stage.path(PATCH_FILE), made)
     patches.apply_patch(base, made, stage.path(UPDATED_PLY))
     final = _visible(update)
@@ -240,16 +214,16 @@ def _write(
             update.rolled_back, len(inputs.aerial), facts.added, facts.changed, facts.hidden,
         ),
     )  # fmt: skip
-    georeference.write_georef(stage.folder, survey.scaffold.georef, survey.scaffold.up)
+    georeference.write_georef(stage.folder, work.scaffold.georef, work.scaffold.up)
     figures = {"aerial_psnr": update.after.aerial_psnr, "ground_psnr": update.after.ground_psnr}
     counts = f"{facts.added} Gaussians added, {facts.changed} moved, {facts.hidden} hidden"
-    stage.run.listen(Note(records.SCENE, counts))
+    stage.listen(Note(SCENE, counts))
     stage.finish(figures)
 
 
-def _patch_name(base: Path, survey: Survey) -> str:
+def _patch_name(base: Path, sequence: Sequence) -> str:
     """The sequence's folder name, with a number where the file already holds a patch of that name."""
-    name = survey.sequence.root.parent.name if survey.sequence.root.name == "images" else survey.sequence.root.name
+    name = sequence.root.parent.name if sequence.root.name == "images" else sequence.root.name
     taken = {facts.name for facts in patches.applied_patches(base)}
     return next(one for one in (name, *(f"{name}-{k}" for k in range(2, 1000))) if one not in taken)
 

@@ -1,46 +1,90 @@
-"""What the stages share: the user's data, and digests of what it is made of."""
+"""What the stages share: the user's data, where the work is done, and digests of what it is made of."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
+from skyanchor.events import SCAFFOLD, Listener, silent
 from skyanchor.feedforward import AnyLocal, FreeFolder
-from skyanchor.run.folder import RunFolder
-from skyanchor.scaffold import colmap_files
+from skyanchor.run.executor import Executor
+from skyanchor.run.folder import STATE, Finished, RunFolder
+from skyanchor.run.prepared import Prepared
+from skyanchor.run.records import SEQUENCE_FILE
+from skyanchor.scaffold.colmap_files import model_files
 from skyanchor.storage import codec, files
 from skyanchor.types import Scaffold, Sequence
 
 
 @dataclass(frozen=True, eq=False)
-class Survey:
-    """The user's data, read and checked."""
+class Site:
+    """The scaffold that stages stand on: the aerial model, and the folder of what was prepared from it."""
 
     scaffold: Scaffold
+    prepared: Prepared
+    executor: Executor
+    listen: Listener = silent
+    redo: bool = False
+    """Replace parts that were made with other settings."""
+    given: bool = False
+    """The folder was prepared before and is shared: finished parts are taken as they are, missing ones are added."""
+
+    @contextmanager
+    def adding(self, part: str) -> Iterator[RunFolder]:
+        """The scaffold's folder, opened to make a part of it."""
+        usual = RunFolder(self.prepared.root, self.redo, self.listen, SCAFFOLD)
+        with self.prepared.adding(part, self.listen) if self.given else usual as folder:
+            yield folder
+
+    def held(self, part: str) -> Finished | None:
+        """A part that is taken as it is; None where it is to be made, or compared with what is asked for."""
+        return self.prepared.part(part) if self.given else None
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """What every stage of a run is given."""
+
+    run: RunFolder
+    """Open."""
+    site: Site
     sequence: Sequence
+    executor: Executor
+
+    @property
+    def scaffold(self) -> Scaffold:
+        """The aerial model."""
+        return self.site.scaffold
 
     @property
     def names(self) -> tuple[str, ...]:
         """Frame names in order."""
         return tuple(frame.name for frame in self.sequence.frames)
 
+    @property
+    def sequence_file(self) -> Path:
+        """Where the jobs find the street frames."""
+        return self.run.root / STATE / SEQUENCE_FILE
+
 
 def aerial_digests(run: RunFolder, scaffold: Scaffold) -> dict[str, str]:
     """Of the model's files, photos and masks."""
     model = scaffold.model_path or scaffold.root
     return {
-        "model": run.digest({p.name: p for p in model.glob("*.*") if p.stem in colmap_files.FILES}),
+        "model": run.digest({path.name: path for path in model_files(model)}),
         "photos": run.digest({view.name: view.path for view in scaffold.views}),
         "masks": run.digest({view.name: view.mask_path for view in scaffold.views if view.mask_path is not None}),
     }
 
 
-def ground_digests(run: RunFolder, survey: Survey) -> dict[str, str]:
+def ground_digests(run: RunFolder, sequence: Sequence) -> dict[str, str]:
     """Of the frames and their masks."""
-    frames = survey.sequence.frames
     return {
-        "frames": run.digest({frame.name: frame.path for frame in frames}),
-        "masks": run.digest({frame.name: frame.mask_path for frame in frames if frame.mask_path is not None}),
+        "frames": run.digest({frame.name: frame.path for frame in sequence.frames}),
+        "masks": run.digest({frame.name: frame.mask_path for frame in sequence.frames if frame.mask_path is not None}),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 TEMPORARY = ".tmp"
 """Ending of files and folders that are being written."""
+TEMPORARY_NAME = re.compile(rf"\..+\.\d+{re.escape(TEMPORARY)}")
+"""Whole name of such a file or folder, as `temporary` makes it."""
 
 
 # --- atomic writes ------------------------------------------------------------------------------------------------
@@ -76,7 +79,6 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], compressed:
 
 def link(source: Path, target: Path) -> None:
     """The same file under a second name, or a copy where the disk knows no links; what is there already stays."""
-
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target)
@@ -111,8 +113,8 @@ def sync_folder(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder at once: it is renamed first, so no half of a folder keeps the name."""
-    if path.is_dir():
+    """Remove a file, link or folder at once: a folder is renamed first, so that no half of it keeps the name."""
+    if path.is_dir() and not path.is_symlink():
         doomed = temporary(path.with_name(path.name + ".old"))
         shutil.rmtree(doomed, ignore_errors=True)
         path.rename(doomed)
@@ -121,10 +123,25 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def sweep_drafts(path: Path) -> None:
+    """Remove what interrupted writes of one file or folder left beside it."""
+    drafts = re.compile(rf"\.{re.escape(path.name)}(\.old)?\.\d+{re.escape(TEMPORARY)}")
+    for leftover in [near for near in path.parent.glob(f".*{TEMPORARY}") if drafts.fullmatch(near.name)]:
+        _discard(leftover)
+
+
+def _discard(leftover: Path) -> None:
+    if leftover.is_dir():
+        shutil.rmtree(leftover, ignore_errors=True)
+    else:
+        leftover.unlink(missing_ok=True)
+
+
 def sweep(folder: Path) -> None:
-    """Remove what interrupted writes left behind."""
-    for leftover in [path for path in folder.rglob(f".*{TEMPORARY}") if path.exists()]:
-        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+    """Remove what interrupted writes of this program left below a folder that it made."""
+    leftovers = [path for path in folder.rglob(f".*{TEMPORARY}") if TEMPORARY_NAME.fullmatch(path.name)]
+    for leftover in leftovers:
+        _discard(leftover)
 
 
 # --- typed values -------------------------------------------------------------------------------------------------

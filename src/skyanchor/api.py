@@ -1,0 +1,106 @@
+"""The commands as functions: the same stages in the same folders, with values to go on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skyanchor import pipeline
+from skyanchor.evaluation.metrics import evaluate_run, write_metrics
+from skyanchor.evaluation.perceptual import find_weights
+from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Listener, silent
+from skyanchor.pipeline import CPU, PipelineConfig
+from skyanchor.run.executor import executor_of
+from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.metrics import Metrics
+from skyanchor.run.prepared import Prepared
+from skyanchor.run.results import Run, open_run
+from skyanchor.storage import files
+from skyanchor.types import Camera
+
+
+def prepare(
+    aerial: Path | str,
+    out: Path | str,
+    config: PipelineConfig = CPU,
+    *,
+    camera: Camera | None = None,
+    workers: int = 0,
+    redo: bool = False,
+    listen: Listener = silent,
+) -> Prepared:
+    """An aerial model made ready for any number of walks: depth, surface, places, splats, in the folder `out`.
+
+    Places are described for `camera`, the street camera of the walks, a phone's without it; walks with another one add
+    theirs. `workers` 0 takes one process per core as memory allows.
+    """
+    return pipeline.prepare(
+        Path(aerial), Path(out), config, executor_of(workers), camera=camera, redo=redo, listen=listen
+    )
+
+
+def localise(
+    scaffold: Path | str,
+    ground: Path | str,
+    out: Path | str,
+    config: PipelineConfig = CPU,
+    *,
+    workers: int = 0,
+    redo: bool = False,
+    listen: Listener = silent,
+) -> Run:
+    """Stage 2 of a walk: a verdict on every anchor group, in the run folder `out`.
+
+    `scaffold` is a prepared one, or a plain aerial model, from which one is made in the run folder.
+    """
+    return _run(Inputs(Path(scaffold), Path(ground)), Path(out), config, workers, redo, listen, ANCHORS)
+
+
+def recover(
+    scaffold: Path | str,
+    ground: Path | str,
+    out: Path | str,
+    config: PipelineConfig = CPU,
+    *,
+    workers: int = 0,
+    redo: bool = False,
+    listen: Listener = silent,
+) -> Run:
+    """Stages 2 and 3 of a walk: a pose or a reason for every frame; the arguments are those of `localise`."""
+    return _run(Inputs(Path(scaffold), Path(ground)), Path(out), config, workers, redo, listen, TRAJECTORY)
+
+
+def update(
+    scaffold: Path | str,
+    ground: Path | str,
+    out: Path | str,
+    config: PipelineConfig = CPU,
+    *,
+    workers: int = 0,
+    redo: bool = False,
+    listen: Listener = silent,
+) -> Run:
+    """The whole job: poses, and the street added to the splats; the arguments are those of `localise`."""
+    return _run(Inputs(Path(scaffold), Path(ground)), Path(out), config, workers, redo, listen, SCENE)
+
+
+def _run(
+    inputs: Inputs, out: Path, config: PipelineConfig, workers: int, redo: bool, listen: Listener, upto: str
+) -> Run:
+    with RunFolder(out, redo, listen) as folder:
+        given = Inputs(inputs.aerial.resolve(), inputs.ground.resolve())
+        files.save(out / STATE / INPUTS_FILE, given)
+        pipeline.run(folder, given, config, executor_of(workers), upto)
+    return open_run(out)
+
+
+def evaluate(run: Run | Path | str, truth: Path | str, align: bool = False) -> Metrics:
+    """Errors of a run against true poses, and of its held-out views; writes metrics.json. No pose is aligned.
+
+    `align` adds the errors after a Sim(3), for methods without a metric frame. LPIPS needs weights, see `doctor`.
+    """
+    held = run if isinstance(run, Run) else open_run(run)
+    weights = find_weights()
+    metrics = evaluate_run(held, Path(truth), align, weights.load() if weights is not None else None)
+    write_metrics(held, metrics)
+    return metrics

@@ -1,0 +1,63 @@
+"""metrics.json: what `skyanchor evaluate` measured of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+METRICS_FILE = "metrics.json"
+
+
+@dataclass(frozen=True)
+class PoseMetrics:
+    """Root mean square errors over the frames that have a pose and a truth; None where there is nothing to measure."""
+
+    registered: int
+    """Frames with a pose."""
+    total: int
+    """Frames that were to get one."""
+    ate_m: float | None
+    """Absolute trajectory error: distance of camera centres, metres."""
+    rpe_t_m: float | None
+    """Relative pose error between consecutive frames, translation, metres."""
+    rpe_r_deg: float | None
+    """Relative pose error between consecutive frames, rotation, degrees."""
+
+
+@dataclass(frozen=True)
+class ImageMetrics:
+    """Means over the held-out views; None where there are none."""
+
+    psnr: float | None
+    """dB."""
+    ssim: float | None
+    """11x11 Gaussian window of 1.5 px, zero padded, as in the Gaussian splatting papers."""
+    lpips: float | None
+    """VGG16, version 0.1, images scaled to -1..1; None where the weights are absent."""
+
+
+@dataclass(frozen=True)
+class RenderMetrics:
+    """Aerial and ground views apart."""
+
+    aerial: ImageMetrics
+    ground: ImageMetrics
+
+
+@dataclass(frozen=True)
+class AlignedMetrics:
+    """The same errors after the best similarity, for methods without a metric frame."""
+
+    anchors: PoseMetrics
+    trajectory: PoseMetrics
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """metrics.json."""
+
+    anchors: PoseMetrics
+    trajectory: PoseMetrics
+    render: RenderMetrics
+    seconds: dict[str, float]
+    """Wall time per stage."""
+    aligned: AlignedMetrics | None = None

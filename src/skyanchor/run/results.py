@@ -1,0 +1,190 @@
+"""The one reader of a run: what its finished stages say, whoever asks.
+
+run = skyanchor.open_run("run")
+run.anchors.groups[0].accepted, run.poses["frame_0001.jpg"], run.depth("aerial_07.jpg").depth, len(run.splats())
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from skyanchor.errors import InputError
+from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY
+from skyanchor.gaussians import ply
+from skyanchor.gaussians.splats import Splats, select
+from skyanchor.run import prepared as parts
+from skyanchor.run import records
+from skyanchor.run.folder import STATE, Finished, is_finished, read_finished
+from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.metrics import METRICS_FILE, Metrics
+from skyanchor.run.prepared import Prepared, find_prepared
+from skyanchor.run.records import AnchorsRecord, SceneRecord, TrajectoryRecord
+from skyanchor.run.timing import timings
+from skyanchor.scaffold import ScaffoldConfig, load_scaffold
+from skyanchor.scaffold.georeference import moved_by
+from skyanchor.sequence.loading import find_photos
+from skyanchor.stereo import depth_path, load_depth
+from skyanchor.storage import codec, files
+from skyanchor.types import Anchors, Camera, DepthMap, Floats, Pose, Scaffold, Sequence, Trajectory
+from skyanchor.update.patch import visible_rows
+
+STAGES = (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE)
+
+
+def open_run(path: Path | str) -> Run:
+    """The run in a folder; InputError for a folder that is none."""
+    root = Path(path)
+    if not (root / STATE / INPUTS_FILE).is_file():
+        advice = "Give the --out folder of `skyanchor anchors`, `trajectory` or `update`."
+        raise InputError(root, "is no run folder", advice)
+    return Run(root)
+
+
+class Run:
+    """A run folder, read when asked for. Stages that are not finished say nothing: asking for them is an InputError."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __repr__(self) -> str:
+        """The folder and its finished stages."""
+        done = ", ".join(stage for stage in STAGES if self.has(stage)) or "nothing finished"
+        return f"Run({str(self.root)!r}: {done})"
+
+    def has(self, stage: str) -> bool:
+        """Whether a stage is complete."""
+        if stage == SCAFFOLD:
+            return self.prepared.part(parts.SURFACE) is not None
+        return is_finished(self.root / stage)
+
+    def stage(self, name: str) -> Finished:
+        """A complete stage; InputError when it is not there."""
+        found = read_finished(self.root / name)
+        if found is None:
+            raise InputError(self.root, f"has no finished {name}", "Run the verb that ends with it first.")
+        return found
+
+    # --- what it was made from ------------------------------------------------------------------------------------
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The data that the run was started with."""
+        return files.load(self.root / STATE / INPUTS_FILE, Inputs)
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The prepared scaffold that the run stands on."""
+        return find_prepared(self.inputs.aerial) or Prepared(self.root / SCAFFOLD)
+
+    @cached_property
+    def scaffold(self) -> Scaffold:
+        """The aerial model with the up and the ground that the stages stand on, local frame."""
+        inputs = self.inputs
+        if self.prepared.begun:
+            return self.prepared.scaffold(inputs.images, inputs.splats)
+        return load_scaffold(inputs.aerial, inputs.images, inputs.splats, ScaffoldConfig(check_photos=False))
+
+    @cached_property
+    def sequence(self) -> Sequence:
+        """The street frames as they were read."""
+        return files.load(self.root / STATE / records.SEQUENCE_FILE, Sequence)
+
+    @cached_property
+    def photos(self) -> dict[str, Path]:
+        """Paths of the street photos by name: frames of a video and upright copies lie in the run folder."""
+        copies, ground = self.root / "frames", self.inputs.ground
+        source = copies if (copies / "images").is_dir() else ground
+        return {photo.name: photo for photo in find_photos(source)[1]} if source.is_dir() else {}
+
+    @property
+    def given_camera(self) -> Camera:
+        """The street camera that the anchors were looked for with, distortion included."""
+        return codec.from_json(Camera, self.stage(ANCHORS).recipe.settings["camera"])
+
+    # --- what it found --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def anchors_record(self) -> AnchorsRecord:
+        """anchors.json."""
+        return self.stage(ANCHORS).load(records.ANCHORS_FILE, AnchorsRecord)
+
+    @property
+    def anchors(self) -> Anchors:
+        """The verdict on every anchor group."""
+        return self.anchors_record.anchors
+
+    @cached_property
+    def trajectory_record(self) -> TrajectoryRecord:
+        """trajectory.json."""
+        return self.stage(TRAJECTORY).load(records.TRAJECTORY_FILE, TrajectoryRecord)
+
+    @cached_property
+    def trajectory(self) -> Trajectory:
+        """A pose or a reason for every frame, and the ground points behind them."""
+        return records.read_trajectory(self.stage(TRAJECTORY))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the street frames; `frame` numbers are positions in it."""
+        return self.anchors_record.names
+
+    @property
+    def poses(self) -> dict[str, Pose]:
+        """cam_from_world of the street frames that have one, by name: of the trajectory, else of the anchors."""
+        if self.has(TRAJECTORY):
+            return records.trajectory_poses(self.trajectory_record)
+        return records.anchor_poses(self.anchors_record)
+
+    @property
+    def camera(self) -> Camera:
+        """The street camera as the last finished stage has it."""
+        return self.trajectory_record.camera if self.has(TRAJECTORY) else self.anchors.camera
+
+    def depth(self, name: str) -> DepthMap:
+        """Dense depth of an aerial photo."""
+        path = depth_path(self.prepared.root / parts.DEPTH, name)
+        if not path.is_file():
+            raise InputError(path, "is not there", "Name an aerial photo, as the model does.")
+        return load_depth(path)
+
+    @cached_property
+    def scene(self) -> SceneRecord:
+        """How the update of the splats went."""
+        return self.stage(SCENE).load(records.SCENE_FILE, SceneRecord)
+
+    @property
+    def base(self) -> tuple[Path, Floats] | None:
+        """(the aerial .ply, what is subtracted from its coordinates (3,)); None where there is none yet."""
+        given, trained = self.scaffold.splats_path, self.prepared.part(parts.SPLATS)
+        if given is not None:
+            return given, moved_by(self.scaffold.georef)
+        return None if trained is None else (trained.path(parts.SPLATS_FILE), np.zeros(3))
+
+    def splats(self) -> Splats:
+        """What is drawn, in the local frame: after the update, else the aerial Gaussians."""
+        base = self.base
+        if base is None:
+            raise InputError(self.root, "has no splats yet", "Run `skyanchor update` or `skyanchor prepare`.")
+        path = self.stage(SCENE).path(records.UPDATED_PLY) if self.has(SCENE) else base[0]
+        return select(ply.read_splats(path, base[1]), visible_rows(path))
+
+    @property
+    def held_out(self) -> Path | None:
+        """Folder of the held-out views' pictures, {aerial,ground}/{photo,before,render}; None before stage 4."""
+        return self.stage(SCENE).path(records.TEST_FOLDER) if self.has(SCENE) else None
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """What `skyanchor evaluate` measured, where it was run."""
+        path = self.root / METRICS_FILE
+        return files.load(path, Metrics) if path.is_file() else None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds of work per stage; a scaffold that was prepared elsewhere counts nothing."""
+        own = self.prepared.root == self.root / SCAFFOLD
+        scaffold = {f"{SCAFFOLD}/{part}": seconds for part, seconds in timings(self.prepared.root).items()}
+        return {**(scaffold if own else {}), **timings(self.root)}
