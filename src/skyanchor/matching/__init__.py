@@ -3,6 +3,7 @@
 from skyanchor.matching.choices import (
     AnyMatcher,
     AnySparse,
+    Disk,
     LighterGlue,
     LightGlue,
     Mast3r,
@@ -20,6 +21,7 @@ from skyanchor.matching.verify import TwoView, VerifyConfig, verify
 __all__ = [
     "AnyMatcher",
     "AnySparse",
+    "Disk",
     "FeatureCache",
     "Features",
     "LightGlue",

@@ -124,6 +124,29 @@ class LightGlue:
 
 
 @dataclass(frozen=True)
+class Disk:
+    """DISK keypoints, mutual nearest neighbours with a ratio test; needs the `lightglue` extra, not LightGlue."""
+
+    needs: ClassVar[tuple[Need, ...]] = (LIGHTGLUE,)
+    keypoints: int = 4096
+    """Most keypoints kept per image."""
+    longest: int = 1024
+    """Longer side that images are shrunk to, pixels."""
+    ratio: float = 0.95
+    """Distance to the best neighbour over that to the second best, at most."""
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu")
+
+    def load(self, device: str = "auto") -> SparseMatcher:
+        """The matcher, ready to run."""
+        from skyanchor.matching.disk import DiskMatcher
+
+        return DiskMatcher(self, resolved(device))
+
+
+@dataclass(frozen=True)
 class LighterGlue:
     """XFeat keypoints matched by LighterGlue."""
 
@@ -253,5 +276,5 @@ class Vismatch:
         return load(self, resolved(device))
 
 
-AnySparse: TypeAlias = Sift | XFeat | LightGlue | LighterGlue
-AnyMatcher: TypeAlias = Sift | XFeat | XFeatStar | LightGlue | LighterGlue | Mast3r | Roma | Vismatch
+AnySparse: TypeAlias = Sift | XFeat | LightGlue | Disk | LighterGlue
+AnyMatcher: TypeAlias = Sift | XFeat | XFeatStar | LightGlue | Disk | LighterGlue | Mast3r | Roma | Vismatch
