@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,14 @@ from skyanchor.cli.main import main
 from skyanchor.errors import InputError
 from skyanchor.events import ANCHORS
 from skyanchor.geometry import rigid
+from skyanchor.pipeline import CPU, SETTINGS_FILE
+from skyanchor.report.advice import Known
 from skyanchor.report.folder import write_report
 from skyanchor.report.live_folder import live_scene, state_of, status_of
 from skyanchor.report.live_scene import layers
-from skyanchor.run.results import open_run
+from skyanchor.report.outcome import known
+from skyanchor.run.folder import STATE
+from skyanchor.run.results import Run, open_run
 from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.storage import files
 
@@ -166,3 +171,10 @@ def _one_group_done(scene: Path, run: Path) -> None:
     files.save(progress / "group-0-abc.npz", GroupVerdict(group, 1.0, {"places": 2.5}))
     back = rigid.centres_in_world([pose.cam_from_world for pose in group.poses])
     assert np.ptp(back[:, 0]) > 1.0
+
+
+def test_settings_of_another_version_do_not_keep_a_report_from_people(tmp_path: Path) -> None:
+    files.write_bytes(tmp_path / STATE / SETTINGS_FILE, b'{"no": "such field"}')
+    assert known(Run(tmp_path)) == Known() == known(Run(tmp_path / "elsewhere"))
+    files.save(tmp_path / STATE / SETTINGS_FILE, replace(CPU, sequence=replace(CPU.sequence, camera="f=900")))
+    assert known(Run(tmp_path)) == Known(camera=True)

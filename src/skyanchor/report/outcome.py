@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from skyanchor.errors import InputError
 from skyanchor.pipeline import read_settings
 from skyanchor.report.advice import Known, explained
 from skyanchor.run.results import Run
@@ -31,8 +32,11 @@ def _metres(value: float) -> str:
 
 
 def known(run: Run) -> Known:
-    """What the user said of the walk and its camera."""
-    config = read_settings(run.root)
+    """What the user said of the walk and its camera; nothing where the settings are those of another version."""
+    try:
+        config = read_settings(run.root)
+    except InputError:
+        return Known()
     return Known() if config is None else Known(bool(config.anchors.prior.near), config.sequence.camera is not None)
 
 
