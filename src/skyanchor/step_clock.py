@@ -33,6 +33,11 @@ class StepClock:
         taken, self.seconds = self.seconds, {}
         return taken
 
+    @property
+    def with_total(self) -> dict[str, float]:
+        """The seconds so far and, as `total`, their sum."""
+        return {**self.seconds, "total": sum(self.seconds.values())}
+
     def _credit(self) -> None:
         """Give the time since the last change to the innermost open step."""
         now = time.perf_counter()

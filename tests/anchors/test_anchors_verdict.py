@@ -15,11 +15,12 @@ from skyanchor.anchors.verdict import Halves, VerdictConfig, compare_halves, hon
 from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
+from skyanchor.sfm.adjustment import adjust
+from skyanchor.sfm.dense import Dense
 from skyanchor.types import GroupFigures, Pose, Reason, Similarity
 
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(640, 360, 457.0)
-CALIBRATION = np.array([457.0, 457.0, 320.0, 180.0])
 GSD = 0.08
 """Metres: a pixel of the aerial depth on the surface."""
 FINE = GroupFigures(
@@ -39,11 +40,8 @@ def local_group(poses: tuple[Pose, ...]) -> LocalGroup:
     turn = rigid.rotation_exp(np.array([0.3, -0.8, 0.5]))
     local_from_world = Similarity(1.0 / 0.6, turn, np.array([3.0, -2.0, 1.0]))
     shape = tuple(similarity.transform_camera(local_from_world, pose) for pose in poses)
-    none = np.empty(0, np.int64)
-    flat = np.tile(CALIBRATION, (len(poses), 1))
-    empty = ba.Bundle(
-        shape, flat, np.zeros(len(poses), bool), np.empty((0, 3)), none, none, np.empty((0, 2)), np.empty(0)
-    )
+    lenses, free = (CAMERA,) * len(poses), np.zeros(len(poses), bool)
+    empty = replace(ba.nothing(), cams_from_world=shape, lenses=lenses, constant=free)
     return LocalGroup(tuple(range(len(poses))), shape, empty, 0.5, 5.0)
 
 
@@ -89,14 +87,15 @@ def adjusted(matches: CrossMatches, solution: GroupSolution) -> FixedAerial:
     """The group against points that are known to two ground sample distances."""
     count, frames = len(matches), len(solution.cams_from_world)
     bundle = ba.Bundle(
-        solution.cams_from_world, np.tile(CALIBRATION, (frames, 1)), np.zeros(frames, bool), matches.points,
+        solution.cams_from_world, (CAMERA,) * frames, np.zeros(frames, bool), matches.points,
         matches.frame, np.arange(count), matches.xy, matches.sigma_px,
         prior=matches.points, prior_information=np.tile(np.eye(3) / (2.0 * GSD) ** 2, (count, 1, 1)),
     )  # fmt: skip
-    done = ba.adjust(bundle, ba.AdjustConfig())
-    every = np.arange(count)
+    done = adjust(bundle, Dense())
+    assert done.covariances is not None
+    every, factor = np.arange(count), max(1.0, float(np.median(done.residuals)) ** 2 / 1.386)
     return FixedAerial(
-        done.bundle.cams_from_world, done.covariances * max(1.0, done.variance_factor), every, every, every,
+        done.bundle.cams_from_world, done.covariances * factor, every, every, every,
         1.0, 1.0, done.bundle.points, 1.0, count,
     )  # fmt: skip
 

@@ -19,10 +19,11 @@ from trajectory_world import (
 
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import VerifyConfig
+from skyanchor.step_clock import StepClock
 from skyanchor.trajectory import TrajectoryConfig, recover
 from skyanchor.trajectory.config import KeyframeConfig
 from skyanchor.trajectory.keyframes import choose_keyframes
-from skyanchor.trajectory.localmap import Clock, PairFinder
+from skyanchor.trajectory.localmap import PairFinder
 from skyanchor.types import Pose, Support
 
 
@@ -63,7 +64,7 @@ def test_every_frame_is_posed(places, bound_m):
 
 def finder_of(world: World) -> PairFinder:
     config = TrajectoryConfig()
-    return PairFinder(world, config.matcher.load("cpu"), CAMERA, VerifyConfig(), Clock())
+    return PairFinder(world, config.matcher.load("cpu"), CAMERA, VerifyConfig(), StepClock())
 
 
 def test_a_pause_gives_no_keyframes_and_a_pan_gives_more():

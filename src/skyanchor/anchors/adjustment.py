@@ -9,9 +9,11 @@ import numpy as np
 from skyanchor.anchors.evidence import CrossMatches, subset
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.bridges.carry import AerialSightings, CarryConfig, carry
-from skyanchor.bridges.surface import intrinsics
 from skyanchor.bridges.views import AerialAtlas
+from skyanchor.geometry import cameras
 from skyanchor.sfm import bundle as ba
+from skyanchor.sfm.adjustment import adjust
+from skyanchor.sfm.dense import Dense
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose, Similarity
 
 
@@ -70,7 +72,7 @@ def _ground_tracks(local: LocalGroup, world_from_local: Similarity, most: int) -
 def _assembled(
     atlas: AerialAtlas,
     poses: tuple[Pose, ...],
-    camera: Camera,
+    lens: Camera,
     matches: CrossMatches,
     aerial: AerialSightings,
     tracks: ba.Bundle,
@@ -79,7 +81,6 @@ def _assembled(
     """Cameras: the group's frames, then aerial views; points: the matches, then the group's own tracks."""
     views = np.unique(aerial.view)
     fixed = tuple(atlas.views[int(j)].cam_from_world for j in views)
-    k_aerial = [intrinsics(atlas.photo_camera(int(j))) for j in views]
     frames, count = len(poses), len(matches)
     information = np.zeros((count + len(tracks.points), 3, 3))
     sigma = config.surface_sigma * atlas.surface.gsd
@@ -88,7 +89,7 @@ def _assembled(
     points = np.concatenate([matches.points, tracks.points])
     return ba.Bundle(
         cams_from_world=(*poses, *fixed),
-        calibrations=np.array([intrinsics(camera)] * frames + k_aerial),
+        lenses=(*(lens,) * frames, *(atlas.photo_camera(int(j)) for j in views)),
         constant=np.arange(frames + len(views)) >= frames,
         points=points,
         camera=np.concatenate([matches.frame, frames + np.searchsorted(views, aerial.view), tracks.camera]),
@@ -134,24 +135,22 @@ def adjust_fixed_aerial(
     chosen = thinned(matches, config.matches, camera)
     matches = subset(matches, chosen)
     aerial = carry(atlas, matches.points, matches.normals, matches.source, config.carry)
-    none = ba.Bundle((), np.empty((0, 4)), np.empty(0, bool), np.empty((0, 3)), *_no_observations())
-    tracks = none
+    tracks = ba.nothing()
     if local is not None and world_from_local is not None:
         tracks = _ground_tracks(local, world_from_local, config.ground_points)
-    whole = _assembled(atlas, poses, camera, matches, aerial, tracks, config)
+    lens = cameras.undistorted(camera)
+    whole = _assembled(atlas, poses, lens, matches, aerial, tracks, config)
     tags = np.repeat([0, 1, 2], [len(matches), len(aerial.view), len(tracks.point)])
     cross = np.concatenate([np.arange(len(matches)), np.full(len(tracks.points), -1)])
-    before = whole.cams_from_world[len(poses) :]
     done = None
     for loss, most in ((3.0, config.wide), (2.0, config.tight)):
         if len(whole.points) < 12 or not _every_frame_held(whole, len(poses)):
             return None
-        done = ba.adjust(whole, ba.AdjustConfig(loss_scale=loss, refine_focal=refine_focal))
+        done = adjust(whole, Dense(loss_scale=loss, refine_focal=refine_focal))
         whole, tags, cross = _pruned(done.bundle, tags, cross, most)
-    assert done is not None
-    _assert_untouched(before, whole.cams_from_world[len(poses) :])
-    scale = float(whole.calibrations[0, 0] / intrinsics(camera)[0])
-    return _summary(whole, replace(done, focal_scale=scale), tags, cross, matches, chosen, len(poses))
+    assert done is not None and done.covariances is not None
+    scale = whole.lenses[0].params[0] / lens.params[0]
+    return _summary(whole, done.covariances[: len(poses)], tags, cross, matches, chosen, scale)
 
 
 def thinned(matches: CrossMatches, most: int, camera: Camera) -> Ints:
@@ -168,18 +167,8 @@ def thinned(matches: CrossMatches, most: int, camera: Camera) -> Ints:
     return np.sort(spread[np.argsort(turn[spread], kind="stable")][:most])
 
 
-def _no_observations() -> tuple[Ints, Ints, Floats, Floats]:
-    return np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2)), np.empty(0)
-
-
 def _every_frame_held(bundle: ba.Bundle, frames: int) -> bool:
     return bool((np.bincount(bundle.camera, minlength=frames)[:frames] >= 6).all())
-
-
-def _assert_untouched(before: tuple[Pose, ...], after: tuple[Pose, ...]) -> None:
-    """Aerial poses are the reference: the adjustment must hand back the very same bits."""
-    for a, b in zip(before, after, strict=True):
-        assert np.array_equal(a.rotation, b.rotation) and np.array_equal(a.translation, b.translation)
 
 
 def _median(values: Floats, chosen: Bools) -> float:
@@ -187,21 +176,28 @@ def _median(values: Floats, chosen: Bools) -> float:
 
 
 def _summary(
-    whole: ba.Bundle, done: ba.Adjusted, tags: Ints, cross: Ints, matches: CrossMatches, chosen: Ints, frames: int
+    whole: ba.Bundle,
+    covariances: Floats,
+    tags: Ints,
+    cross: Ints,
+    matches: CrossMatches,
+    chosen: Ints,
+    focal_scale: float,
 ) -> FixedAerial:
+    frames = len(covariances)
     lengths = ba.residual_lengths(whole)
     views = np.bincount(whole.point[tags == 1], minlength=len(whole.points))
     kept = np.flatnonzero(cross >= 0)
     factor = max(1.0, _median(lengths, tags < 2) ** 2 / 1.386)
     return FixedAerial(
         cams_from_world=whole.cams_from_world[:frames],
-        covariances=done.covariances[:frames] * factor,
+        covariances=covariances * factor,
         cross=chosen[cross[kept]],
         views_per_match=views[kept].astype(np.int64),
         aerial_views=matches.source[cross[kept]],
         reprojection=_median(lengths, tags == 0),
         aerial_reprojection=_median(lengths, tags == 1),
         points=whole.points[kept],
-        focal_scale=done.focal_scale,
+        focal_scale=focal_scale,
         tried=len(matches),
     )

@@ -13,6 +13,7 @@ from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
 from skyanchor.bridges.ground import Ground, height_above_ground
 from skyanchor.geometry import rigid, similarity
+from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.types import Bools, Camera, Floats, GroupFigures, Pose, Reason, Refusal, Similarity
 
 
@@ -122,14 +123,6 @@ def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, 
     return float(np.sqrt((off**2).mean()) / max(length, 1e-9)), float(np.degrees(max(turns)))
 
 
-def centre_sigmas(covariances: Floats, poses: tuple[Pose, ...]) -> Floats:
-    """(F,), largest standard deviation of each camera centre, metres.
-
-    c = -Rᵀ t; under a left perturbation (w, v) the centre moves by -Rᵀ v, so its covariance is that of v, turned.
-    """
-    return np.sqrt(np.array([np.linalg.eigvalsh(c[3:, 3:])[-1] for c in covariances]))
-
-
 SHARED_PIXEL = 0.25
 """Error that all points of a stretch of surface share, in ground sample distances of its depth maps."""
 
@@ -141,7 +134,7 @@ def honest_covariances(done: FixedAerial, halves_m: float, gsd: float) -> Floats
     1/√2 of the distance between them, the whole by half of it. The part of a surface error that all matches share
     moves both halves alike and is added.
     """
-    formal = float(np.mean(centre_sigmas(done.covariances, done.cams_from_world)))
+    formal = float(np.mean([centre_sigma_m(one) for one in done.covariances]))
     factor = max(1.0, (0.5 * halves_m / max(formal, 1e-9)) ** 2)
     covariances = done.covariances * factor
     covariances[:, 3:, 3:] += (SHARED_PIXEL * gsd) ** 2 * np.eye(3)
@@ -181,7 +174,7 @@ def measure(
         halves_m=halves.metres,
         halves_deg=halves.degrees,
         halves_scale=halves.scale,
-        sigma_m=float(centre_sigmas(done.covariances, done.cams_from_world).max()),
+        sigma_m=max(centre_sigma_m(one) for one in done.covariances),
         step_m=mean_step(centres),
     )
 

@@ -14,6 +14,7 @@ from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import lift
 from skyanchor.types import Camera, DepthMap, Floats, Floats32, Ints, Pose
 
 STAGE = "scaffold"
@@ -138,7 +139,7 @@ def _glance(depth_map: DepthMap) -> _Glance:
     z = float(np.median(seen)) if seen.size else 1.0
     sample = z / cameras.focal_px(depth_map.camera) if seen.size else float("nan")
     middle = np.array([[depth_map.camera.width / 2.0, depth_map.camera.height / 2.0]])
-    place = depth_map.cam_from_world.inverse(cameras.unproject(depth_map.camera, middle) * z)[0]
+    place = lift(depth_map.camera, depth_map.cam_from_world, middle, np.array([z]))[0]
     return _Glance(depth_map.camera, depth_map.cam_from_world, sample, place)
 
 

@@ -27,6 +27,7 @@ from skyanchor.report.content import (
     SubmapRow,
 )
 from skyanchor.report.outcome import none_placed, placed
+from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.types import Anchors, Bytes, Floats, LocalisedGroup, Pose, PosedFrame, Scaffold, Support, View
 
 STREET_TABLE, AIR_TABLE = "render from the street", "render from the air"
@@ -157,14 +158,9 @@ def _frames(inputs: ReportInputs) -> tuple[PosedFrame, ...]:
         return inputs.frames
     found = [pose for group in inputs.anchors.groups for pose in group.poses]
     return tuple(
-        PosedFrame(pose.frame, Support.ANCHORED, pose.cam_from_world, 0, _largest_sigma(pose.covariance))
+        PosedFrame(pose.frame, Support.ANCHORED, pose.cam_from_world, 0, centre_sigma_m(pose.covariance))
         for pose in sorted(found, key=lambda pose: pose.frame)
     )
-
-
-def _largest_sigma(covariance: Floats) -> float:
-    """Standard deviation of the translation along its worst axis, metres."""
-    return float(np.sqrt(np.linalg.eigvalsh(covariance[3:, 3:])[-1]))
 
 
 def _map_frame(frame: PosedFrame, names: Sequence[str], axes: Floats) -> MapFrame:

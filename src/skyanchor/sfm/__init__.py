@@ -1,1 +1,6 @@
-"""One small structure from motion for anchors and trajectory: tracks, adjustment, uncertainty."""
+"""One small structure from motion for anchors and trajectory. May touch: types, step_clock, geometry, matching.
+
+tracks (keypoints that see one point) -> triangulation (where it is) -> bundle (cameras, points, observations) ->
+adjustment (their optimum, by the dense solver or by Ceres) -> uncertainty (how well it is known); resection poses one
+more camera, covisibility finds pairs worth matching, relaxation spreads a gap over a chain of poses.
+"""

@@ -1,17 +1,17 @@
-"""Tracks: keypoints of many frames that see one point, built, triangulated, filtered and chosen with whole arrays."""
+"""Tracks: keypoints of many frames that see one point, built and chosen with whole arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from skyanchor.geometry import cameras, rigid
-from skyanchor.sfm.track_kernels import fit_tracks
+from skyanchor.geometry import rigid
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose
 
 Pairs: TypeAlias = dict[tuple[int, int], Ints]
@@ -33,13 +33,27 @@ class TrackTable:
     """(K,), index of the keypoint in its frame."""
 
     @property
+    def frames(self) -> Ints:
+        """(F,), the frames that see any point, in order."""
+        return np.unique(self.frame)
+
+    @property
     def points(self) -> int:
         """Number of points."""
         return int(self.point[-1]) + 1 if len(self.point) else 0
 
 
-def build_tracks(pairs: Pairs, counts: Mapping[int, int] | None = None) -> TrackTable:
-    """Connected keypoints as tracks of two frames or more; a frame that a track meets twice leaves it.
+class Twice(Enum):
+    """What becomes of a track that meets one frame at two keypoints: one of its matches is wrong."""
+
+    LOSES_FRAME = "loses-frame"
+    """The frame leaves the track, the others stay: for long tracks, of which a wrong match spoils little."""
+    IS_DROPPED = "is-dropped"
+    """The whole track is left out: for short ones, where nothing tells which of its frames are right."""
+
+
+def build_tracks(pairs: Pairs, twice: Twice, counts: Mapping[int, int] | None = None) -> TrackTable:
+    """Connected keypoints as tracks of two frames or more, none with two keypoints of one frame.
 
     `counts` gives the number of keypoints of each frame, where it is known.
     """
@@ -57,7 +71,7 @@ def build_tracks(pairs: Pairs, counts: Mapping[int, int] | None = None) -> Track
     slot = np.searchsorted(offset, nodes, side="right") - 1
     order = np.lexsort((slot, label[nodes]))
     nodes, slot = nodes[order], slot[order]
-    return _compact(label[nodes], frames[slot], nodes - offset[slot])
+    return _compact(label[nodes], frames[slot], nodes - offset[slot], twice)
 
 
 def _numbering(held: list[tuple[int, int, Ints]], counts: Mapping[int, int] | None) -> tuple[Ints, Ints]:
@@ -71,15 +85,26 @@ def _numbering(held: list[tuple[int, int, Ints]], counts: Mapping[int, int] | No
     return frames, np.cumsum([0] + [most[f] for f in frames.tolist()]).astype(np.int64)
 
 
-def _compact(label: Ints, frame: Ints, keypoint: Ints) -> TrackTable:
-    """Sorted observations without frames that a label meets twice and without labels seen once, renumbered."""
+def _compact(label: Ints, frame: Ints, keypoint: Ints, twice: Twice) -> TrackTable:
+    """Sorted observations without what `twice` takes and without labels seen once, renumbered."""
     again = (label[1:] == label[:-1]) & (frame[1:] == frame[:-1])
-    once = ~(np.append(again, False) | np.append(False, again))
+    doubled = np.append(again, False) | np.append(False, again)
+    once = ~np.isin(label, label[doubled]) if twice is Twice.IS_DROPPED else ~doubled
     label, frame, keypoint = label[once], frame[once], keypoint[once]
     point = np.cumsum(np.diff(label, prepend=-1) != 0) - 1
     enough = np.bincount(point)[point] >= 2 if len(point) else np.empty(0, dtype=bool)
     point = np.cumsum(np.diff(point[enough], prepend=-1) != 0) - 1
     return TrackTable(point.astype(np.int64), frame[enough], keypoint[enough])
+
+
+def pixels_of(table: TrackTable, xy: Mapping[int, Floats]) -> Floats:
+    """(K, 2), pixels of a table's observations, from those (N, 2) of every frame's keypoints."""
+    pixels = np.empty((len(table.frame), 2))
+    order = np.argsort(table.frame, kind="stable")
+    frames, starts = np.unique(table.frame[order], return_index=True)
+    for frame, rows in zip(frames.tolist(), np.split(order, starts[1:]), strict=True):
+        pixels[rows] = xy[frame][table.keypoint[rows]]
+    return pixels
 
 
 def kept(table: TrackTable, points: Floats, keep: Bools) -> tuple[TrackTable, Floats]:
@@ -90,88 +115,6 @@ def kept(table: TrackTable, points: Floats, keep: Bools) -> tuple[TrackTable, Fl
     number = np.full(table.points, -1, dtype=np.int64)
     number[used] = np.arange(len(used))
     return TrackTable(number[table.point[keep]], table.frame[keep], table.keypoint[keep]), points[used]
-
-
-@dataclass(frozen=True, eq=False)
-class Sight:
-    """Posed frames as arrays, and what each observation sees: rays and centres in the world."""
-
-    rotations: Floats
-    """(F, 3, 3), cam_from_world."""
-    translations: Floats
-    """(F, 3)."""
-    slot: Ints
-    """(K,), row of each observation's frame."""
-    rays: Floats
-    """(K, 3), unit, world frame."""
-    xy: Floats
-    """(K, 2), pixels."""
-
-    @property
-    def centres(self) -> Floats:
-        """(F, 3), camera centres in the world: -Rᵀ t."""
-        return -np.einsum("fji,fj->fi", self.rotations, self.translations)
-
-
-def look(table: TrackTable, poses: Mapping[int, Pose], camera: Camera, xy: Mapping[int, Floats]) -> Sight:
-    """The rays behind a table whose frames are all posed."""
-    frames, slot = np.unique(table.frame, return_inverse=True)
-    pixels = np.empty((len(slot), 2))
-    order = np.argsort(slot, kind="stable")
-    bounds = np.searchsorted(slot[order], np.arange(len(frames) + 1))
-    for k, frame in enumerate(frames):
-        rows = order[bounds[k] : bounds[k + 1]]
-        pixels[rows] = xy[int(frame)][table.keypoint[rows]]
-    rotations = np.array([poses[int(f)].rotation for f in frames]).reshape(-1, 3, 3)
-    translations = np.array([poses[int(f)].translation for f in frames]).reshape(-1, 3)
-    in_cam = cameras.unproject(camera, pixels)
-    rays = np.einsum("kji,kj->ki", rotations[slot], in_cam / np.linalg.norm(in_cam, axis=1, keepdims=True))
-    return Sight(rotations, translations, slot.astype(np.int64), rays, pixels)
-
-
-def errors_px(table: TrackTable, sight: Sight, points: Floats, camera: Camera) -> tuple[Floats, Floats]:
-    """((K,) reprojection errors in pixels, inf behind the camera; (K,) depths in metres)."""
-    seen = np.einsum("kij,kj->ki", sight.rotations[sight.slot], points[table.point]) + sight.translations[sight.slot]
-    error = np.linalg.norm(cameras.project(camera, seen) - sight.xy, axis=1)
-    return np.where(np.isfinite(error), error, np.inf), seen[:, 2]
-
-
-@dataclass(frozen=True)
-class TrackFilter:
-    """What a triangulated track must satisfy."""
-
-    error_px: float
-    least_angle: float
-    """Radians."""
-    most_depth_m: float
-
-
-def structure(
-    pairs: Pairs, poses: Mapping[int, Pose], camera: Camera, xy: Mapping[int, Floats], limits: TrackFilter
-) -> tuple[TrackTable, Floats]:
-    """Tracks among posed frames and their points; observations that do not fit were dropped, widest first."""
-    among = {key: held for key, held in pairs.items() if key[0] in poses and key[1] in poses}
-    table = build_tracks(among, {frame: len(pixels) for frame, pixels in xy.items()})
-    if not len(table.point):
-        return table, np.empty((0, 3))
-    sight = look(table, poses, camera, xy)
-    in_cam = cameras.unproject(camera, sight.xy)[:, :2]
-    focal = np.diag(cameras.calibration(camera))[:2].copy()
-    starts = np.append(np.flatnonzero(np.diff(table.point, prepend=-1)), len(table.point))
-    points, keep = fit_tracks(
-        starts,
-        sight.slot,
-        in_cam,
-        sight.rays,
-        sight.rotations,
-        sight.translations,
-        sight.centres,
-        focal,
-        limits.error_px,
-        limits.least_angle,
-        limits.most_depth_m,
-    )
-    return kept(table, points, keep)
 
 
 def cells(xy: Floats, camera: Camera) -> Ints:

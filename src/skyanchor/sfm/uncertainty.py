@@ -1,4 +1,4 @@
-"""Standard deviations of the recovered poses: marginals of the anchored adjustment plus what the anchors bring in."""
+"""How well poses are known: marginals of an adjustment, of a resection, and what anchors bring in."""
 
 from __future__ import annotations
 
@@ -8,53 +8,66 @@ import numpy as np
 from scipy.sparse import bsr_matrix
 
 from skyanchor.geometry import cameras, rigid
-from skyanchor.sfm.adjustment import Problem
+from skyanchor.sfm.bundle import Bundle, in_cameras, residuals
 from skyanchor.types import AnchorPose, Floats, Ints
 
 
-def pose_covariances(problem: Problem) -> dict[int, Floats]:
-    """(6, 6) per movable frame, (rotation rad, translation m), left perturbation; points marginalised out.
+def pose_covariances(bundle: Bundle) -> Floats:
+    """(C, 6, 6), (rotation rad, translation m), left perturbation, points marginalised out; zeros for constant cameras.
 
-    H = [U W; Wᵀ V] with V block diagonal over points: the marginal is σ² (U - W V⁻¹ Wᵀ)⁻¹.
+    H = [U W; Wᵀ V] with V block diagonal over points: the marginal is σ² (U - W V⁻¹ Wᵀ)⁻¹. Cameras without any
+    observation have nan.
     """
-    frames = sorted(set(problem.table.frame.tolist()) - problem.constant)
-    if not frames:
-        return {}
-    by_pose, by_point, residual = _jacobians(problem)
-    number = np.full(int(problem.table.frame.max()) + 1, -1, dtype=np.int64)
-    number[frames] = np.arange(len(frames))
-    slot = number[problem.table.frame]
+    covariances = np.full((len(bundle.cams_from_world), 6, 6), np.nan)
+    covariances[bundle.constant] = 0.0
+    seeing = np.unique(bundle.camera)
+    movable = seeing[~bundle.constant[seeing]]
+    if not len(movable):
+        return covariances
+    by_pose, by_point, residual = _jacobians(bundle)
+    number = np.full(len(bundle.constant), -1, dtype=np.int64)
+    number[movable] = np.arange(len(movable))
+    slot = number[bundle.camera]
     moving = slot >= 0
-    points = _point_blocks(by_point, problem.table.point, len(problem.points))
+    points = _point_blocks(by_point, bundle.point, len(bundle.points))
     lower = np.linalg.cholesky(np.linalg.inv(points))
-    mixed = np.einsum("kri,krj->kij", by_pose[moving], by_point[moving]) @ lower[problem.table.point[moving]]
-    carried = _blocks(mixed, slot[moving], problem.table.point[moving], len(frames), len(points))
-    own = np.zeros((len(frames), 6, 6))
+    mixed = np.einsum("kri,krj->kij", by_pose[moving], by_point[moving]) @ lower[bundle.point[moving]]
+    carried = _blocks(mixed, slot[moving], bundle.point[moving], len(movable), len(points))
+    own = np.zeros((len(movable), 6, 6))
     np.add.at(own, slot[moving], np.einsum("kri,krj->kij", by_pose[moving], by_pose[moving]))
     reduced = -(carried @ carried.T).toarray()
-    for k in range(len(frames)):
+    for k in range(len(movable)):
         reduced[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] += own[k]
     scale = np.sqrt(np.maximum(np.diag(reduced), 1e-12))
     inverse = np.linalg.pinv(reduced / np.outer(scale, scale), rcond=1e-12, hermitian=True) / np.outer(scale, scale)
     variance = float(np.median((residual**2).sum(axis=1)) / 1.386)  # median of χ²(2) is 1.386
-    return {f: variance * inverse[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] for k, f in enumerate(frames)}
+    for k, camera in enumerate(movable):
+        covariances[camera] = variance * inverse[6 * k : 6 * k + 6, 6 * k : 6 * k + 6]
+    return covariances
 
 
-def _jacobians(problem: Problem) -> tuple[Floats, Floats, Floats]:
-    """((K, 2, 6) by pose, (K, 2, 3) by point, (K, 2) residuals in pixels), through the undistorted camera."""
-    flat = cameras.undistorted(problem.camera)
-    frames, slot = np.unique(problem.table.frame, return_inverse=True)
-    rotation = np.array([problem.poses[int(f)].rotation for f in frames])[slot]
-    translation = np.array([problem.poses[int(f)].translation for f in frames])[slot]
-    seen = np.einsum("kij,kj->ki", rotation, problem.points[problem.table.point]) + translation
-    fx, fy = cameras.calibration(flat)[[0, 1], [0, 1]]
+def resected_covariance(seen: Floats, residual: Floats, focal: float) -> Floats:
+    """(6, 6), σ² (Σ JᵀJ)⁻¹ of a camera that sees fixed points `seen` (N, 3) in its axes, residuals (N, 2) in pixels."""
+    _, by_pose = _derivatives(seen, focal, focal)
+    jacobian = by_pose.reshape(-1, 6)
+    variance = float((residual**2).sum() / max(2 * len(seen) - 6, 1))
+    return np.asarray(variance * np.linalg.pinv(jacobian.T @ jacobian, hermitian=True))
+
+
+def _derivatives(seen: Floats, fx: Floats | float, fy: Floats | float) -> tuple[Floats, Floats]:
+    """(J (K, 2, 3) of pixels by points X `seen` in camera axes, f/z [I | -x/z]; (K, 2, 6) by poses, J [-[X]ₓ | I])."""
     x, y, z = seen.T
     z = np.maximum(z, 1e-3)
     zero = np.zeros_like(z)
     by_cam = np.stack([fx / z, zero, -fx * x / z**2, zero, fy / z, -fy * y / z**2], axis=1).reshape(-1, 2, 3)
-    by_pose = np.concatenate([-by_cam @ rigid.skew(seen), by_cam], axis=2)
-    residual = np.nan_to_num(cameras.project(problem.camera, seen) - problem.xy)
-    return by_pose, by_cam @ rotation, residual
+    return by_cam, np.concatenate([-by_cam @ rigid.skew(seen), by_cam], axis=2)
+
+
+def _jacobians(bundle: Bundle) -> tuple[Floats, Floats, Floats]:
+    """((K, 2, 6) by pose, (K, 2, 3) by point, (K, 2) residuals in pixels); distortion is left out of the first two."""
+    focal = np.array([np.diag(cameras.calibration(lens))[:2] for lens in bundle.lenses])
+    by_cam, by_pose = _derivatives(in_cameras(bundle), *focal[bundle.camera].T)
+    return by_pose, by_cam @ bundle.rotations[bundle.camera], residuals(bundle) * bundle.sigma[:, None]
 
 
 def _point_blocks(by_point: Floats, point: Ints, count: int) -> Floats:
@@ -72,7 +85,10 @@ def _blocks(data: Floats, row: Ints, column: Ints, rows: int, columns: int) -> b
 
 
 def centre_sigma_m(covariance: Floats) -> float:
-    """Standard deviation of the camera centre along its worst axis, metres: δc = -Rᵀ v."""
+    """Standard deviation of the camera centre along its worst axis, metres.
+
+    c = -Rᵀ t; under a left perturbation (w, v) the centre moves by -Rᵀ v, so its covariance is that of v, turned.
+    """
     return float(np.sqrt(max(float(np.linalg.eigvalsh(covariance[3:, 3:])[-1]), 0.0)))
 
 

@@ -9,11 +9,15 @@ from itertools import pairwise
 import numpy as np
 
 from skyanchor.sfm import tracks as tr
-from skyanchor.sfm.adjustment import Problem, Solver, adjust
+from skyanchor.sfm.adjustment import adjust
+from skyanchor.sfm.bundle import mean_error_px
+from skyanchor.sfm.ceres import Ceres
 from skyanchor.sfm.covisibility import loop_pairs
+from skyanchor.sfm.triangulation import TrackFilter
 from skyanchor.sfm.uncertainty import anchor_sigmas, centre_sigma_m, pose_covariances
+from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.config import TrajectoryConfig
-from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
+from skyanchor.trajectory.localmap import LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
 from skyanchor.trajectory.source import FeatureSource
 from skyanchor.trajectory.submap import SubmapResult, choose_tracks
@@ -43,14 +47,14 @@ class WholeMap:
 
     local: LocalMap
     constant: frozenset[int]
-    limits: tr.TrackFilter
+    limits: TrackFilter
     config: TrajectoryConfig
     error_px: float = 0.0
     """Mean reprojection error of the last adjustment, pixels."""
 
 
 def assemble(
-    results: tuple[SubmapResult, ...], source: FeatureSource, config: TrajectoryConfig, clock: Clock
+    results: tuple[SubmapResult, ...], source: FeatureSource, config: TrajectoryConfig, clock: StepClock
 ) -> WholeMap:
     """The submaps' keyframes in one map, with pairs across their boundaries."""
     camera = common_camera([r.camera for r in results])
@@ -63,7 +67,7 @@ def assemble(
     constant = frozenset(f for r in results for f in r.anchored) if config.ablation.fixed_anchors else frozenset()
     sigma = finder.features(min(local.poses)).sigma_px if local.poses else 1.0
     error = max(config.tracks.final_error * sigma, *(3.0 * r.figures.get("anchor_error_px", 0.0) for r in results))
-    limits = tr.TrackFilter(error, float(np.radians(config.tracks.least_angle_deg)), config.tracks.most_depth_m)
+    limits = TrackFilter(error, float(np.radians(config.tracks.least_angle_deg)), config.tracks.most_depth_m)
     whole = WholeMap(local, constant, limits, config)
     if config.last_adjustment:
         match_boundaries(whole, results)
@@ -103,26 +107,20 @@ def adjust_all(whole: WholeMap, refine_focal: bool) -> None:
         table, points = local.structure(local.poses, limits)
         if not set(table.frame.tolist()) - whole.constant:
             return
-        problem = chosen_problem(whole, table, points)
-        threads = config.adjust.threads
-        solver = Solver(config.adjust.loss_px, config.adjust.final_iterations, refine_focal, threads)
-        solution = adjust(problem, solver)
-        local.poses.update(solution.poses)
-        local.camera = local.finder.camera = solution.camera
-        whole.error_px = solution.error_px
-        local.finder.clock.add("problem", solution.build_s)
-        local.finder.clock.add("solver", solution.solve_s)
+        solver = Ceres(config.adjust.final_iterations, config.adjust.loss_px, refine_focal, config.adjust.threads)
+        table, points = chosen_tracks(whole, table, points)
+        done = adjust(local.bundle(table, points, whole.constant), solver, local.finder.clock).bundle
+        local.take_over(table, done)
+        whole.error_px = mean_error_px(done)
     triangulate_all(whole)
 
 
-def chosen_problem(whole: WholeMap, table: tr.TrackTable, points: Floats) -> Problem:
-    """The tracks of the final budget as a problem."""
+def chosen_tracks(whole: WholeMap, table: tr.TrackTable, points: Floats) -> tuple[tr.TrackTable, Floats]:
+    """The tracks of the final budget."""
     movable = len(set(table.frame.tolist()) - whole.constant)
     budget = round(whole.config.tracks.final_tracks * max(1.0, movable / 100.0))
     quota = whole.config.tracks.anchor_quota
-    table, points, xy = choose_tracks(whole.local, table, points, whole.constant, budget, quota)
-    poses = {f: whole.local.poses[f] for f in set(table.frame.tolist())}
-    return Problem(whole.local.camera, poses, whole.constant, table, xy, points)
+    return choose_tracks(whole.local, table, points, whole.constant, budget, quota)
 
 
 def resect(whole: WholeMap, frames: Iterable[int]) -> tuple[dict[int, Located], dict[int, Refusal]]:
@@ -173,7 +171,7 @@ def trajectory_of(
         else:
             why = refused.get(frame) or Refusal(Reason.NOT_REACHED, "The map did not reach this frame.")
             frames.append(PosedFrame(frame, Support.MISSING, None, 0, float("nan"), why))
-    xy = tr.look(table, whole.local.poses, whole.local.camera, whole.local.xy).xy if len(points) else np.empty((0, 2))
+    xy = tr.pixels_of(table, whole.local.xy)
     colors = _colors(whole, table, xy)
     return Trajectory(tuple(frames), whole.local.camera, points, colors, Tracks(table.point, table.frame, xy))
 
@@ -192,7 +190,9 @@ def _sigmas(
     frames = sorted(whole.local.poses)
     if not len(points) or not anchors:
         return dict.fromkeys(frames, WORST_SIGMA_M)
-    covariance = pose_covariances(chosen_problem(whole, table, points))
+    table, points = chosen_tracks(whole, table, points)
+    found = pose_covariances(whole.local.bundle(table, points, whole.constant))
+    covariance = dict(zip(table.frames.tolist(), found, strict=True))
     brought = dict(zip(frames, anchor_sigmas(anchors, frames).tolist(), strict=True))
     own = {f: centre_sigma_m(covariance[f]) if f in covariance else 0.0 for f in frames}
     lost = {f for f in frames if f not in covariance and f not in whole.constant}

@@ -17,11 +17,12 @@ from skyanchor.feedforward.free_frames import FreeFrames, read_free_frames
 from skyanchor.geometry import rigid, similarity
 from skyanchor.matching import Sift
 from skyanchor.photos import read_pixels
-from skyanchor.sfm import tracks as tr
 from skyanchor.sfm.relaxation import Edge, EdgeSigmas, relax
+from skyanchor.sfm.triangulation import TrackFilter
+from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.assembly import WholeMap, adjust_all, trajectory_of
 from skyanchor.trajectory.config import TrajectoryConfig
-from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
+from skyanchor.trajectory.localmap import LocalMap, PairFinder
 from skyanchor.trajectory.planning import accepted_anchors, joined_submaps, submap_anchors
 from skyanchor.trajectory.pseudo import PseudoConfig, PseudoMatches, PseudoSource, pseudo_matches
 from skyanchor.trajectory.recover import nothing_posed
@@ -127,7 +128,7 @@ def _whole_map(
     """The laid submaps as one map whose pairs are the pseudo-correspondences; nothing is matched any more."""
     settings = replace(config.trajectory, loop_pairs=0)
     camera = source.camera
-    finder = PairFinder(source, Sift().load(), camera, settings.verify, Clock())
+    finder = PairFinder(source, Sift().load(), camera, settings.verify, StepClock())
     finder.found = dict(matches.pairs)
     local = LocalMap(camera, finder)
     for one in laid:
@@ -137,7 +138,7 @@ def _whole_map(
     constant = frozenset(frame for one in laid for frame in one.anchored) if settings.ablation.fixed_anchors else None
     error = settings.tracks.final_error * matches.sigma_px
     angle = float(np.radians(settings.tracks.least_angle_deg))
-    limits = tr.TrackFilter(error, angle, settings.tracks.most_depth_m)
+    limits = TrackFilter(error, angle, settings.tracks.most_depth_m)
     return WholeMap(local, constant or frozenset(), limits, settings)
 
 

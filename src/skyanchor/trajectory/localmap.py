@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from time import perf_counter
 
 import numpy as np
 
 from skyanchor.geometry import rigid
 from skyanchor.matching import Features, SparseMatcher, TwoView, VerifyConfig, verify
 from skyanchor.sfm import tracks as tr
+from skyanchor.sfm.bundle import Bundle, bundle_of
+from skyanchor.sfm.triangulation import TrackFilter, structure
+from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.source import FeatureSource
 from skyanchor.types import Camera, Floats, Ints, Pose
-
-
-@dataclass
-class Clock:
-    """Seconds spent per step."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a step."""
-        started = perf_counter()
-        yield
-        self.add(name, perf_counter() - started)
-
-    def add(self, name: str, seconds: float) -> None:
-        """Add seconds to a step."""
-        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
 
 @dataclass
@@ -42,7 +25,7 @@ class PairFinder:
     matcher: SparseMatcher
     camera: Camera
     config: VerifyConfig
-    clock: Clock
+    clock: StepClock
     found: tr.Pairs = field(default_factory=dict)
 
     def features(self, frame: int) -> Features:
@@ -98,11 +81,20 @@ class LocalMap:
         wanted = set(frames)
         return {key: held for key, held in self.finder.found.items() if key[0] in wanted and key[1] in wanted}
 
-    def structure(self, frames: Iterable[int], limits: tr.TrackFilter) -> tuple[tr.TrackTable, Floats]:
+    def structure(self, frames: Iterable[int], limits: TrackFilter) -> tuple[tr.TrackTable, Floats]:
         """Tracks among registered frames and their points."""
         with self.finder.clock.step("tracks"):
             wanted = [f for f in frames if f in self.poses]
-            return tr.structure(self.pairs_among(wanted), self.poses, self.camera, self.xy, limits)
+            return structure(self.pairs_among(wanted), self.poses, self.camera, self.xy, limits)
+
+    def bundle(self, table: tr.TrackTable, points: Floats, constant: frozenset[int]) -> Bundle:
+        """Tracks of registered frames as they are to be adjusted."""
+        return bundle_of(table, points, tr.pixels_of(table, self.xy), self.poses, self.camera, constant)
+
+    def take_over(self, table: tr.TrackTable, adjusted: Bundle) -> None:
+        """The poses and the camera of an adjusted bundle of the table."""
+        self.poses.update(zip(table.frames.tolist(), adjusted.cams_from_world, strict=True))
+        self.camera = self.finder.camera = adjusted.lenses[0]
 
     def remember(self, table: tr.TrackTable, points: Floats, forget: bool = False) -> None:
         """Put points behind the keypoints of a table; with `forget` all other keypoints lose theirs."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
 
 from skyanchor.events import Listener, Note, Progress, silent
 from skyanchor.geometry import cameras, rigid
+from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.assembly import adjust_all, assemble, resect, trajectory_of
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import TrajectoryConfig
-from skyanchor.trajectory.localmap import Clock
 from skyanchor.trajectory.planning import RejectedGroup, accepted_anchors, plan_jobs, same_job, wrong_groups
 from skyanchor.trajectory.source import FeatureSource, PhotoFeatures
 from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap
@@ -71,7 +70,7 @@ class TrajectoryReport:
     figures: dict[str, float]
     """Frames by support, points, focal length in pixels, median height of the cameras above the ground plane."""
     seconds: dict[str, float]
-    """Time per step, after the submaps and in all."""
+    """Time per step, the submaps being one of them, and in all."""
 
 
 def recover(
@@ -87,10 +86,28 @@ def recover(
 
     `source` gives keypoints (the sequence's photos by default), `run` runs the submaps' jobs (one after another here).
     """
-    started, clock = perf_counter(), Clock()
+    clock = StepClock()
+    with clock.step("other"):
+        trajectory, results, rejected = _recovered(sequence, anchors, config, listen, source, run, clock)
+    report = _report(results, rejected, trajectory, clock, scaffold)
+    for text in report.warnings:
+        listen(Note(STAGE, text, warning=True))
+    return trajectory, report
+
+
+def _recovered(
+    sequence: Sequence,
+    anchors: Anchors,
+    config: TrajectoryConfig,
+    listen: Listener,
+    source: FeatureSource | None,
+    run: Runner | None,
+    clock: StepClock,
+) -> tuple[Trajectory, tuple[SubmapResult, ...], tuple[RejectedGroup, ...]]:
+    """(the trajectory, what every submap gave, groups that were left out)."""
     source = source or PhotoFeatures(sequence, config.matcher, device=config.device)
-    runner = run or _serial(source, listen)
-    results, rejected = _consistent(sequence, anchors, config, runner, listen)
+    with clock.step("submaps"):
+        results, rejected = _consistent(sequence, anchors, config, run or _serial(source, listen), listen)
     left_out = [r.group for r in rejected]
     held = accepted_anchors(anchors, left_out)
     if not any(r.poses for r in results):
@@ -105,11 +122,7 @@ def recover(
         used = {f: held[f] for f in held if f in whole.local.poses}
         trajectory = trajectory_of(whole, len(sequence.frames), used, resected, reasons)
         _assert_anchored(trajectory, used, config)
-    clock.add("total", perf_counter() - started)
-    report = _report(results, rejected, trajectory, clock, scaffold)
-    for text in report.warnings:
-        listen(Note(STAGE, text, warning=True))
-    return trajectory, report
+    return trajectory, results, rejected
 
 
 def _serial(source: FeatureSource, listen: Listener) -> Runner:
@@ -175,7 +188,7 @@ def _report(
     results: tuple[SubmapResult, ...],
     rejected: tuple[RejectedGroup, ...],
     trajectory: Trajectory,
-    clock: Clock,
+    clock: StepClock,
     scaffold: Scaffold,
 ) -> TrajectoryReport:
     submaps = tuple(
@@ -195,7 +208,7 @@ def _report(
     figures = trajectory_figures(trajectory, scaffold)
     warnings = tuple(g.refusal.detail for g in rejected) + tuple(_unresolved(c) for c in closures if c.contradiction)
     warnings += tuple(f"The anchor of frame {f} contradicts its own group; it was not used." for f in _dropped(results))
-    return TrajectoryReport(submaps, closures, rejected, warnings, figures, clock.seconds)
+    return TrajectoryReport(submaps, closures, rejected, warnings, figures, clock.with_total)
 
 
 def trajectory_figures(trajectory: Trajectory, scaffold: Scaffold) -> dict[str, float]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import poselib
 
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, match_features
-from skyanchor.matching.verify import posed, undistorted_pixels
+from skyanchor.matching.verify import undistorted_pixels
+from skyanchor.sfm.resection import Trials, resect
 from skyanchor.sfm.tracks import GRID, cells
+from skyanchor.sfm.uncertainty import resected_covariance
 from skyanchor.trajectory.config import RegisterConfig
 from skyanchor.trajectory.localmap import LocalMap, strongest
 from skyanchor.types import Camera, Floats, Ints, Pose, Reason, Refusal
@@ -83,19 +84,8 @@ def locate(xy: Floats, points: Floats, camera: Camera, sigma_px: float, config: 
         return Refusal(Reason.TOO_FEW_POINTS, f"{len(xy)} keypoints meet the map, {config.least_inliers} are needed.")
     flat = cameras.undistorted(camera)
     pixels, limit = undistorted_pixels(camera, xy), config.pnp_threshold * sigma_px
-    options = {
-        "max_reproj_error": limit,
-        "max_iterations": config.pnp_trials,
-        "min_iterations": 100,
-        "success_prob": 0.9999,
-        "seed": config.seed,
-    }
-    rough, info = poselib.estimate_absolute_pose(pixels, points, posed(flat), options, {})
-    inliers = np.array(info["inliers"], dtype=bool)
-    if inliers.sum() >= 4:
-        loss = {"loss_type": "CAUCHY", "loss_scale": sigma_px}
-        rough, _ = poselib.refine_absolute_pose(pixels[inliers], points[inliers], rough, posed(flat), loss)
-    pose = Pose(np.array(rough.R), np.array(rough.t))
+    trials = Trials(most=config.pnp_trials, least=100, seed=config.seed)
+    pose = resect(pixels, points, flat, limit, trials, sigma_px).cam_from_world
     seen = pose(points)
     residual = cameras.project(flat, seen) - pixels
     inliers = np.nan_to_num(np.linalg.norm(residual, axis=1), nan=np.inf) < limit
@@ -113,19 +103,8 @@ def _judged(
         detail = f"{count} inliers lie in {spread} of {GRID * GRID} image cells."
         return Refusal(Reason.POOR_COVERAGE, detail, figures)
     chosen = inliers.astype(bool)
-    covariance = pose_covariance(seen[chosen], residual[chosen], cameras.focal_px(camera))
+    covariance = resected_covariance(seen[chosen], residual[chosen], cameras.focal_px(camera))
     return Located(pose, count, len(xy), spread, covariance)
-
-
-def pose_covariance(seen: Floats, residual: Floats, focal: float) -> Floats:
-    """(6, 6), σ² (Σ JᵀJ)⁻¹ with J = f/z [I | -x/z] [-[X]ₓ | I] for points `seen` in the camera's axes."""
-    z = seen[:, 2]
-    zero = np.zeros_like(z)
-    by_cam = np.stack([focal / z, zero, -focal * seen[:, 0] / z**2, zero, focal / z, -focal * seen[:, 1] / z**2], 1)
-    by_cam = by_cam.reshape(-1, 2, 3)
-    jacobian = np.concatenate([-by_cam @ rigid.skew(seen), by_cam], axis=2).reshape(-1, 6)
-    variance = float((residual**2).sum() / max(2 * len(seen) - 6, 1))
-    return np.asarray(variance * np.linalg.pinv(jacobian.T @ jacobian, hermitian=True))
 
 
 def register(local: LocalMap, frame: int, references: list[int], config: RegisterConfig) -> Located | Refusal:

@@ -9,13 +9,17 @@ import numpy as np
 
 from skyanchor.geometry import cameras
 from skyanchor.sfm import tracks as tr
-from skyanchor.sfm.adjustment import Problem, Solution, Solver, adjust
+from skyanchor.sfm.adjustment import adjust
+from skyanchor.sfm.bundle import Bundle, in_cameras, mean_error_px, residual_lengths
+from skyanchor.sfm.ceres import Ceres
 from skyanchor.sfm.covisibility import loop_pairs
 from skyanchor.sfm.relaxation import Edge, EdgeSigmas, relax
+from skyanchor.sfm.triangulation import TrackFilter
+from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.closure import Closure, measure
 from skyanchor.trajectory.config import TrajectoryConfig
 from skyanchor.trajectory.keyframes import choose_keyframes
-from skyanchor.trajectory.localmap import Clock, LocalMap, PairFinder
+from skyanchor.trajectory.localmap import LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
 from skyanchor.trajectory.source import FeatureSource
 from skyanchor.types import AnchorPose, Camera, Floats, Ints, Pose, Reason, Refusal, Submap
@@ -127,7 +131,7 @@ def recover_submap(job: SubmapJob, source: FeatureSource) -> SubmapResult:
     """Poses of the submap's keyframes, anchors exactly where they were, and the pairs that hold them together."""
     state = _start(job, source)
     segments = anchor_segments(state.anchors)
-    with state.local.finder.clock.step("total"):
+    with state.local.finder.clock.step("other"):
         keyframes = choose_keyframes(
             job.submap.frames, frozenset(state.anchors), state.local.finder, job.config.keyframe
         )
@@ -154,13 +158,13 @@ def _result(state: _State, keyframes: list[int]) -> SubmapResult:
         tuple(FramePairs(i, j, held) for (i, j), held in sorted(local.pairs_among(local.poses).items())),
         tuple(state.closures),
         state.figures,
-        local.finder.clock.seconds,
+        local.finder.clock.with_total,
         tuple(sorted(state.dropped)),
     )
 
 
 def _start(job: SubmapJob, source: FeatureSource) -> _State:
-    clock = Clock()
+    clock = StepClock()
     matcher = job.config.matcher.load(job.config.device)
     finder = PairFinder(source, matcher, job.camera, job.config.verify, clock)
     sigma = finder.features(job.submap.frames[0]).sigma_px
@@ -226,9 +230,8 @@ def _tolerate_anchor_noise(state: _State, segment: tuple[int, ...]) -> None:
     table, points = state.local.structure(segment, limits)
     if not len(points):
         return
-    sight = tr.look(table, state.local.poses, state.local.camera, state.local.xy)
-    error, depth = tr.errors_px(table, sight, points, state.local.camera)
-    median = float(np.median(error))
+    bundle = state.local.bundle(table, points, frozenset())
+    depth, median = in_cameras(bundle)[:, 2], float(np.median(residual_lengths(bundle)))
     baseline = float(np.linalg.norm(np.ptp(tr.centres_of(state.local.poses, list(segment)), axis=0)))
     shaken_m = median * float(np.median(depth)) / cameras.focal_px(state.local.camera)
     state.scale_sigma = shaken_m / max(baseline, 1e-3)
@@ -348,9 +351,9 @@ def _attempt(state: _State, frame: int) -> Located | Refusal:
 # --- structure and adjustment -----------------------------------------------------------------------------------
 
 
-def _limits(state: _State) -> tr.TrackFilter:
+def _limits(state: _State) -> TrackFilter:
     held = state.config.tracks
-    return tr.TrackFilter(state.error_px, float(np.radians(held.least_angle_deg)), held.most_depth_m)
+    return TrackFilter(state.error_px, float(np.radians(held.least_angle_deg)), held.most_depth_m)
 
 
 def _refresh(state: _State, frames: Iterable[int]) -> int:
@@ -362,7 +365,7 @@ def _refresh(state: _State, frames: Iterable[int]) -> int:
 
 def _adjust(
     state: _State, frames: Iterable[int], held: set[int], budget: int, iterations: int, refine_focal: bool = False
-) -> Solution | None:
+) -> Bundle | None:
     """Adjust frames and a choice of their tracks, anchors and `held` constant, and take over the result."""
     local, config = state.local, state.config
     table, points = local.structure(frames, _limits(state))
@@ -370,29 +373,23 @@ def _adjust(
     if not set(table.frame.tolist()) - fixed:
         return None
     with local.finder.clock.step("tracks"):
-        table, points, xy = choose_tracks(local, table, points, frozenset(fixed), budget, config.tracks.anchor_quota)
-    poses = {f: local.poses[f] for f in set(table.frame.tolist())}
-    problem = Problem(local.camera, poses, frozenset(fixed), table, xy, points)
-    threads = config.adjust.threads
-    solution = adjust(problem, Solver(config.adjust.loss_px, iterations, refine_focal, threads))
-    local.finder.clock.add("problem", solution.build_s)
-    local.finder.clock.add("solver", solution.solve_s)
-    local.poses.update(solution.poses)
-    local.camera = local.finder.camera = solution.camera
+        table, points = choose_tracks(local, table, points, frozenset(fixed), budget, config.tracks.anchor_quota)
+        bundle = local.bundle(table, points, frozenset(fixed))
+    solver = Ceres(iterations, config.adjust.loss_px, refine_focal, config.adjust.threads)
+    done = adjust(bundle, solver, local.finder.clock).bundle
+    local.take_over(table, done)
     state.since_adjusted = 0
     _refresh(state, frames)
-    return solution
+    return done
 
 
 def choose_tracks(
     local: LocalMap, table: tr.TrackTable, points: Floats, fixed: frozenset[int], budget: int, quota: float
-) -> tuple[tr.TrackTable, Floats, Floats]:
-    """(tracks of the budget, their points, pixels of their observations)."""
-    sight = tr.look(table, local.poses, local.camera, local.xy)
+) -> tuple[tr.TrackTable, Floats]:
+    """(tracks of the budget, their points)."""
     anchored = np.isin(table.frame, list(fixed))
-    chosen = tr.select(table, tr.cells(sight.xy, local.camera), anchored, budget, quota)
-    small, kept = tr.subset(table, points, chosen)
-    return small, kept, sight.xy[np.isin(table.point, chosen)]
+    chosen = tr.select(table, tr.cells(tr.pixels_of(table, local.xy), local.camera), anchored, budget, quota)
+    return tr.subset(table, points, chosen)
 
 
 def _adjust_online(state: _State, frame: int) -> None:
@@ -470,8 +467,8 @@ def _finish(state: _State) -> None:
     for round_ in range(config.adjust.final_rounds):
         last = round_ == config.adjust.final_rounds - 1
         state.error_px = max(tolerance, final) * (1.0 if last else 4.0)
-        solution = _adjust(state, local.poses, set(), budget, config.adjust.final_iterations, state.job.refine_focal)
-        if solution is not None:
-            state.figures |= {"error_px": solution.error_px, "tracks": float(len(solution.points))}
+        done = _adjust(state, local.poses, set(), budget, config.adjust.final_iterations, state.job.refine_focal)
+        if done is not None:
+            state.figures |= {"error_px": mean_error_px(done), "tracks": float(len(done.points))}
     table, points = local.structure(local.poses, _limits(state))
     local.remember(table, points, forget=True)

@@ -31,6 +31,9 @@ from skyanchor.geometry.depth import sampled
 from skyanchor.matching import Features
 from skyanchor.sequence.depth_files import find_depth, read_depth
 from skyanchor.sfm import bundle as ba
+from skyanchor.sfm.adjustment import adjust
+from skyanchor.sfm.dense import Dense
+from skyanchor.sfm.triangulation import ray_angles
 from skyanchor.types import Camera, Floats, Floats32, Reason, Refusal
 
 DepthAt: TypeAlias = Callable[[int, Floats], Floats]
@@ -122,8 +125,7 @@ def _lifted(bundle: ba.Bundle, camera: int, depth: Floats, scale: float) -> ba.B
     """
     assert bundle.prior_information is not None
     new = (bundle.camera == camera) & np.isfinite(depth) & ~np.isfinite(bundle.points[bundle.point, 0])
-    k = bundle.calibrations[camera]
-    rays = np.column_stack([(bundle.xy[new] - k[2:]) / k[:2], np.ones(new.sum())]) * (scale * depth[new])[:, None]
+    rays = cameras.unproject(bundle.lenses[camera], bundle.xy[new]) * (scale * depth[new])[:, None]
     world_from_cam = bundle.cams_from_world[camera].inverse
     along = rays @ world_from_cam.rotation.T
     length = np.linalg.norm(along, axis=1)[:, None]
@@ -138,7 +140,7 @@ def _finished(frames: tuple[int, ...], placed: ba.Bundle, config: LocalConfig) -
     """The adjusted group in units of its own step."""
     bundle, _ = ba.selected(placed, np.isfinite(placed.points[placed.point, 0]))
     for loss in (2.0, 1.0):
-        bundle = cleaned(ba.adjust(bundle, ba.AdjustConfig(loss_scale=loss)).bundle, config)
+        bundle = cleaned(adjust(bundle, Dense(loss_scale=loss)).bundle, config)
         if len(bundle.points) < config.least_points:
             return too_few(len(bundle.points))
     error = float(np.median(ba.residual_lengths(bundle)))
@@ -150,7 +152,7 @@ def _finished(frames: tuple[int, ...], placed: ba.Bundle, config: LocalConfig) -
     reach = float(np.median(np.linalg.norm(bundle.points - centres.mean(axis=0), axis=1)))
     if step < LEAST_STEP * reach:
         return Refusal(Reason.STANDS_STILL, "The frames were taken from one place.", {"step": step / reach})
-    angle = float(np.degrees(np.median(ba.ray_angles(bundle))))
+    angle = float(np.degrees(np.median(ray_angles(bundle))))
     free = replace(bundle, constant=np.zeros(len(frames), bool), prior=None, prior_information=None)
     unit = unit_step(free)
     return LocalGroup(frames, unit.cams_from_world, unit, error, angle)

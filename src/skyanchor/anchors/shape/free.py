@@ -30,6 +30,7 @@ from skyanchor.feedforward import FreeFrame, FreeFrames
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features
 from skyanchor.sfm import bundle as ba
+from skyanchor.sfm.dense import Dense
 from skyanchor.types import Camera, Floats32, Pose, Reason, Refusal
 
 WIDENINGS = (8.0, 3.0)
@@ -97,7 +98,7 @@ def _drawn_in(start: ba.Bundle, config: LocalConfig) -> ba.Bundle | Refusal:
         count = int(np.isfinite(bundle.points[:, 0]).sum())
         if count < config.least_points:
             return too_few(count)
-        settings = ba.AdjustConfig(iterations=12, loss_scale=2.0 * wide)
+        settings = Dense(iterations=12, loss_scale=2.0 * wide)
         bundle = replace(start, cams_from_world=settled(bundle, everyone, settings).bundle.cams_from_world)
     return bundle
 

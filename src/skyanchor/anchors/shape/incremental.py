@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import poselib
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, VerifyConfig, verify
-from skyanchor.matching.verify import posed
 from skyanchor.sfm import bundle as ba
-from skyanchor.types import Camera, Floats, Ints, Pose, Reason, Refusal
+from skyanchor.sfm import resection
+from skyanchor.sfm.adjustment import Adjusted, adjust
+from skyanchor.sfm.dense import Dense
+from skyanchor.sfm.tracks import Twice, build_tracks, pixels_of
+from skyanchor.sfm.triangulation import ray_angles, triangulate
+from skyanchor.types import Camera, Ints, Pose, Reason, Refusal
+
+TRIALS = resection.Trials()
+"""How long the pose of a further frame is drawn."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class LocalGroup:
     frames: tuple[int, ...]
     cams_from_local: tuple[Pose, ...]
     bundle: ba.Bundle
-    """The reconstruction; camera k is frame frames[k], calibrations in pixels of the photos."""
+    """The reconstruction; camera k is frame frames[k], lenses in pixels of the photos."""
     reprojection: float
     """Median, in sigmas."""
     parallax_deg: float
@@ -84,33 +88,15 @@ def match_group(features: tuple[Features, ...], camera: Camera, matcher: PairMat
     return found
 
 
-def build_tracks(features: tuple[Features, ...], pairs: Pairs) -> tuple[Ints, Ints, Floats]:
-    """(point, camera, xy) of every observation; tracks that meet one frame twice are left out."""
-    offsets = np.cumsum([0] + [len(f) for f in features])
-    total = int(offsets[-1])
-    edges = [held[0] + np.array([offsets[i], offsets[j]]) for (i, j), held in pairs.items()]
-    joined = np.concatenate(edges) if edges else np.empty((0, 2), np.int64)
-    graph = coo_matrix((np.ones(len(joined), np.int8), (joined[:, 0], joined[:, 1])), shape=(total, total))
-    labels = connected_components(graph, directed=False)[1]
-    frame = np.repeat(np.arange(len(features)), np.diff(offsets))
-    sizes = np.bincount(labels, minlength=total)
-    distinct, seen = np.unique(np.stack([labels, frame]), axis=1, return_counts=True)
-    doubled = np.zeros(total, bool)
-    doubled[distinct[0, seen > 1]] = True
-    keep = (sizes[labels] >= 2) & ~doubled[labels]
-    point = np.unique(labels[keep], return_inverse=True)[1].astype(np.int64)
-    xy = np.concatenate([f.xy for f in features]) if len(features) else np.empty((0, 2))
-    return point, frame[keep].astype(np.int64), xy[keep]
-
-
 def tracked(features: tuple[Features, ...], camera: Camera, pairs: Pairs, poses: tuple[Pose, ...]) -> ba.Bundle:
-    """Cameras at the given poses and the tracks that they see; no point has a place yet."""
-    point, owner, xy = build_tracks(features, pairs)
-    k = cameras.calibration(camera)
-    calibrations = np.tile([k[0, 0], k[1, 1], k[0, 2], k[1, 2]], (len(features), 1))
-    nowhere = np.full((int(point.max(initial=-1)) + 1, 3), np.nan)
-    sigma = np.full(len(xy), features[0].sigma_px)
-    return ba.Bundle(poses, calibrations, np.zeros(len(features), bool), nowhere, owner, point, xy, sigma)
+    """Cameras at the given poses and the tracks that they see, frame by frame; no point has a place yet."""
+    counts = {k: len(one) for k, one in enumerate(features)}
+    table = build_tracks({key: held[0] for key, held in pairs.items()}, Twice.IS_DROPPED, counts)
+    xy = pixels_of(table, {k: one.xy for k, one in enumerate(features)})
+    order = np.lexsort((table.keypoint, table.frame))
+    nowhere, sigma = np.full((table.points, 3), np.nan), np.full(len(xy), features[0].sigma_px)
+    lenses, free = (cameras.undistorted(camera),) * len(features), np.zeros(len(features), bool)
+    return ba.Bundle(poses, lenses, free, nowhere, table.frame[order], table.point[order], xy[order], sigma)
 
 
 def _pair_strength(held: tuple[Ints, TwoView], a: Features, b: Features, camera: Camera) -> float:
@@ -129,45 +115,40 @@ def with_points(bundle: ba.Bundle, registered: set[int], least_angle_deg: float,
     part = replace(
         bundle, camera=bundle.camera[seen], point=bundle.point[seen], xy=bundle.xy[seen], sigma=bundle.sigma[seen]
     )
-    part = replace(part, points=ba.triangulate(part))
+    part = replace(part, points=triangulate(part))
     lengths = ba.residual_lengths(replace(part, points=np.nan_to_num(part.points)))
     bad = np.zeros(len(part.points), bool)
     bad[part.point[lengths > most]] = True
-    bad |= ~(np.degrees(ba.ray_angles(replace(part, points=np.nan_to_num(part.points)))) > least_angle_deg)
+    bad |= ~(np.degrees(ray_angles(replace(part, points=np.nan_to_num(part.points)))) > least_angle_deg)
     return replace(bundle, points=np.where(bad[:, None], np.nan, part.points))
 
 
 def resect(bundle: ba.Bundle, index: int, camera: Camera, sigma_px: float) -> tuple[Pose, int]:
-    """Pose of one camera from the points it sees, and how many agree."""
+    """Pose of one camera from the points it sees, and how many agree; nowhere with fewer than twelve."""
     mine = (bundle.camera == index) & np.isfinite(bundle.points[bundle.point, 0])
     if mine.sum() < 12:
         return rigid.identity(), 0
-    options = {"max_reproj_error": 3.0 * sigma_px, "seed": 0, "max_iterations": 5000}
-    pose, info = poselib.estimate_absolute_pose(
-        bundle.xy[mine], bundle.points[bundle.point[mine]], posed(camera), options, {}
-    )
-    return Pose(np.array(pose.R), np.array(pose.t)), int(info["num_inliers"])
+    found = resection.resect(bundle.xy[mine], bundle.points[bundle.point[mine]], camera, 3.0 * sigma_px, TRIALS)
+    return found.cam_from_world, int(found.inliers.sum())
 
 
-def settled(bundle: ba.Bundle, registered: set[int], settings: ba.AdjustConfig) -> ba.Adjusted:
+def settled(bundle: ba.Bundle, registered: set[int], settings: Dense) -> Adjusted:
     """Registered cameras and their points after adjustment with outliers dropped; cameras keep their places."""
     first = min(registered)
     fixed = np.ones(len(bundle.cams_from_world), bool)
     fixed[[c for c in registered if c != first]] = False
     usable = np.isin(bundle.camera, list(registered)) & np.isfinite(bundle.points[bundle.point, 0])
     part, used = ba.selected(replace(bundle, constant=fixed), usable)
-    done = ba.adjust(part, settings)
+    done = adjust(part, settings)
     points = np.full_like(bundle.points, np.nan)
     points[used] = done.bundle.points
-    whole = replace(
-        bundle, cams_from_world=done.bundle.cams_from_world, calibrations=done.bundle.calibrations, points=points
-    )
+    whole = replace(bundle, cams_from_world=done.bundle.cams_from_world, lenses=done.bundle.lenses, points=points)
     return replace(done, bundle=whole)
 
 
 def _grow(bundle: ba.Bundle, registered: set[int], camera: Camera, sigma_px: float, config: LocalConfig) -> ba.Bundle:
     """Register every camera that sees enough points, the best first; `registered` grows."""
-    quick = ba.AdjustConfig(iterations=6)
+    quick = Dense(iterations=6)
     missing = set(range(len(bundle.cams_from_world))) - registered
     while missing:
         bundle = with_points(bundle, registered, config.least_angle_deg)
@@ -233,19 +214,19 @@ def finished(
 ) -> LocalGroup | Refusal:
     """The group adjusted from poses that are nearly right, in units of its own step; or why it is not believed."""
     everyone = set(range(len(frames)))
-    before = grown.calibrations[0, 0]
+    before = grown.lenses[0].params[0]
     whole = with_points(grown, everyone, config.least_angle_deg)
-    for settings in (ba.AdjustConfig(loss_scale=2.0), ba.AdjustConfig(loss_scale=1.0, refine_focal=refine_focal)):
+    for settings in (Dense(loss_scale=2.0), Dense(loss_scale=1.0, refine_focal=refine_focal)):
         whole = cleaned(settled(whole, everyone, settings).bundle, config)
         if len(whole.points) < config.least_points:
             return too_few(len(whole.points))
     lengths = ba.residual_lengths(whole)
-    error, angle = float(np.median(lengths)), float(np.degrees(np.median(ba.ray_angles(whole))))
+    error, angle = float(np.median(lengths)), float(np.degrees(np.median(ray_angles(whole))))
     figures = {"reprojection": error, "parallax_deg": angle, "points": float(len(whole.points))}
     if error > config.most_reprojection:
         return Refusal(Reason.GROUND_REPROJECTION, f"Median reprojection of the group is {error:.1f} sigma.", figures)
     unit = unit_step(whole)
-    scale = float(whole.calibrations[0, 0] / before)
+    scale = whole.lenses[0].params[0] / before
     return LocalGroup(frames, unit.cams_from_world, unit, error, angle, scale)
 
 
@@ -254,7 +235,7 @@ def worst_frame(bundle: ba.Bundle) -> float:
 
     Points that lie behind a camera have no distance and do not count: far ones may, where parallax is small.
     """
-    placed = replace(bundle, points=ba.triangulate(bundle))
+    placed = replace(bundle, points=triangulate(bundle))
     placed, _ = ba.selected(placed, np.isfinite(placed.points[placed.point, 0]))
     lengths = ba.residual_lengths(placed)
     medians = []
@@ -281,16 +262,10 @@ def too_few(points: int) -> Refusal:
 
 def single_frame(frame: int, camera: Camera) -> LocalGroup:
     """A group of one frame, which has no shape; for the single-frame ablation."""
-    k = cameras.calibration(camera)
-    empty = np.empty(0, np.int64)
-    alone = ba.Bundle(
-        (rigid.identity(),),
-        np.array([[k[0, 0], k[1, 1], k[0, 2], k[1, 2]]]),
-        np.zeros(1, bool),
-        np.empty((0, 3)),
-        empty,
-        empty,
-        np.empty((0, 2)),
-        np.empty(0),
+    alone = replace(
+        ba.nothing(),
+        cams_from_world=(rigid.identity(),),
+        lenses=(cameras.undistorted(camera),),
+        constant=np.zeros(1, bool),
     )
     return LocalGroup((frame,), (rigid.identity(),), alone, 0.0, 180.0)

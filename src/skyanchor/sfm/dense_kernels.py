@@ -9,6 +9,9 @@ from numba import njit
 
 from skyanchor.types import Floats, Ints
 
+BEHIND = 1e3
+"""Residual along each axis of a point behind its camera, sigmas."""
+
 
 @njit(cache=True)
 def residuals(
@@ -21,14 +24,14 @@ def residuals(
     xy: Floats,
     sigma: Floats,
 ) -> Floats:
-    """(K, 2), reprojection residuals in sigmas; 1000 where the point lies behind the camera."""
+    """(K, 2), reprojection residuals in sigmas; BEHIND where the point lies behind the camera."""
     out = np.empty((len(camera), 2))
     for k in range(len(camera)):
         r, t, c, p = rotations[camera[k]], translations[camera[k]], calibrations[camera[k]], points[point[k]]
         z = r[2, 0] * p[0] + r[2, 1] * p[1] + r[2, 2] * p[2] + t[2]
         if not z > 1e-3:
-            out[k, 0] = 1e3
-            out[k, 1] = 1e3
+            out[k, 0] = BEHIND
+            out[k, 1] = BEHIND
             continue
         x = r[0, 0] * p[0] + r[0, 1] * p[1] + r[0, 2] * p[2] + t[0]
         y = r[1, 0] * p[0] + r[1, 1] * p[1] + r[1, 2] * p[2] + t[1]
