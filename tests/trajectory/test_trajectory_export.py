@@ -11,10 +11,11 @@ import pycolmap
 import pytest
 from trajectory_world import CAMERA, sequence_of, street
 
-from skyanchor.geometry import rigid
-from skyanchor.scaffold import load_scaffold
+from skyanchor.errors import InputError
+from skyanchor.geometry import cameras, colmap, rigid
+from skyanchor.scaffold import colmap_files, load_scaffold
 from skyanchor.trajectory import export
-from skyanchor.types import Georeference, PosedFrame, Reason, Refusal, Sequence, Support, Tracks, Trajectory
+from skyanchor.types import Georeference, Pose, PosedFrame, Reason, Refusal, Sequence, Support, Tracks, Trajectory
 
 
 @pytest.fixture
@@ -99,11 +100,10 @@ def aerial_model(folder: Path) -> Path:
 def test_models_hold_the_street_and_the_unchanged_scaffold(found, tmp_path):
     sequence, trajectory = found
     scaffold = load_scaffold(aerial_model(tmp_path / "aerial"))
-    written = export.write_files(tmp_path / "out", scaffold, sequence, trajectory)
-    assert all(path.exists() for path in written)
-    street_model = pycolmap.Reconstruction(str(tmp_path / "out" / export.STREET_FOLDER))
+    street = export.write_street_model(tmp_path / "street", scaffold, sequence, trajectory)
+    street_model = pycolmap.Reconstruction(str(street))
     assert street_model.num_images() == 13 and street_model.num_points3D() == 2
-    merged = pycolmap.Reconstruction(str(tmp_path / "out" / export.MERGED_FOLDER))
+    merged = pycolmap.Reconstruction(str(export.write_merged_model(tmp_path / "both", scaffold, sequence, trajectory)))
     before = pycolmap.Reconstruction(str(tmp_path / "aerial" / "sparse"))
     assert merged.num_images() == 17 and merged.num_points3D() == 42
     for image_id, image in before.images.items():
@@ -113,3 +113,110 @@ def test_models_hold_the_street_and_the_unchanged_scaffold(found, tmp_path):
     frame = next(image for image in merged.images.values() if image.name == "0003.jpg")
     pose = trajectory.frames[3].cam_from_world
     assert np.allclose(frame.cam_from_world().matrix(), np.c_[pose.rotation, pose.translation], atol=1e-9)
+
+
+def rigged_model(folder: Path, text: bool) -> Path:
+    """Two aerial cameras on one rig, three moments of it; the second camera looks a little aside."""
+    model = pycolmap.Reconstruction()
+    for camera_id in (3, 4):
+        model.add_camera(colmap.to_camera(cameras.pinhole(64, 48, 50.0), camera_id))
+    aside = Pose(rigid.rotation_exp(np.array([0.0, 0.2, 0.0])), np.array([0.3, 0.0, 0.1]))
+    rig = pycolmap.Rig(rig_id=6)
+    rig.add_ref_sensor(sensor(3))
+    rig.add_sensor(sensor(4), colmap.to_rigid3d(aside))
+    model.add_rig(rig)
+    (folder / "images").mkdir(parents=True)
+    for k in range(3):
+        eye = np.array([6.0 * k - 9.0, 2.0 * (k % 2), 40.0])
+        pose = rigid.look_at(eye, eye - np.array([0.0, 0.0, 40.0]), np.array([0.0, 1.0, 0.0]))
+        frame = pycolmap.Frame(frame_id=20 + k, rig_id=6)
+        for camera_id in (3, 4):
+            frame.add_data_id(pycolmap.data_t(sensor(camera_id), 10 * camera_id + k))
+        frame.rig_from_world = colmap.to_rigid3d(pose)
+        model.add_frame(frame)
+        for camera_id in (3, 4):
+            image = pycolmap.Image(
+                name=f"{camera_id}-{k}.png",
+                keypoints=np.full((40, 2), 20.0),
+                camera_id=camera_id,
+                image_id=10 * camera_id + k,
+            )
+            image.frame_id = 20 + k
+            model.add_image(image)
+            pycolmap.Bitmap.from_array(np.full((48, 64, 3), 90, np.uint8)).write(str(folder / "images" / image.name))
+        model.register_frame(20 + k)
+    rng = np.random.default_rng(0)
+    for p in range(40):
+        track = pycolmap.Track()
+        for k in range(3):
+            track.add_element(30 + k, p)
+        model.add_point3D(np.array([*rng.uniform(-20, 20, 2), 0.0]), track)
+    (folder / "sparse").mkdir()
+    (model.write_text if text else model.write_binary)(str(folder / "sparse"))
+    return folder
+
+
+def sensor(camera_id: int) -> pycolmap.sensor_t:
+    return pycolmap.sensor_t(pycolmap.SensorType.CAMERA, camera_id)
+
+
+def rows(matrix: pycolmap.Rigid3d) -> np.ndarray:
+    return np.asarray(matrix.matrix())
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["binary", "text"])
+def test_a_merged_model_keeps_the_rigs_of_the_flight(found, tmp_path, text):
+    sequence, trajectory = found
+    aerial = rigged_model(tmp_path / "aerial", text)
+    scaffold = load_scaffold(aerial)
+    written = export.write_merged_model(tmp_path / "both", scaffold, sequence, trajectory)
+    before, merged = (pycolmap.Reconstruction(str(path)) for path in (aerial / "sparse", written))
+    assert merged.num_images() == 6 + 13 and merged.num_frames() == 3 + 13 and merged.num_rigs() == 1 + 1
+    rig, same = before.rigs[6], merged.rigs[6]
+    assert same.is_ref_sensor(sensor(3)) and same.num_sensors() == 2
+    assert np.array_equal(rows(same.sensor_from_rig(sensor(4))), rows(rig.sensor_from_rig(sensor(4))))
+    for frame_id, frame in before.frames.items():
+        again = merged.frames[frame_id]
+        assert again.rig_id == 6
+        assert np.array_equal(rows(again.rig_from_world), rows(frame.rig_from_world))
+        assert {d.id for d in again.data_ids} == {d.id for d in frame.data_ids}
+    for image_id, image in before.images.items():
+        assert np.array_equal(rows(merged.images[image_id].cam_from_world()), rows(image.cam_from_world()))
+    street = [image for image in merged.images.values() if image.image_id not in before.images]
+    assert {merged.rigs[merged.frames[image.frame_id].rig_id].num_sensors() for image in street} == {1}
+    for image in street:
+        pose = trajectory.frames[int(Path(image.name).stem)].cam_from_world
+        assert np.allclose(rows(image.cam_from_world()), np.c_[pose.rotation, pose.translation], atol=1e-9)
+
+
+def test_the_aerial_files_of_rigs_come_back_byte_for_byte(tmp_path):
+    sparse = rigged_model(tmp_path / "aerial", text=False) / "sparse"
+    colmap_files.write_model(tmp_path / "again", colmap_files.read_model(sparse))
+    for name in ("rigs.bin", "frames.bin"):
+        assert (tmp_path / "again" / name).read_bytes() == (sparse / name).read_bytes()
+    single = aerial_model(tmp_path / "single") / "sparse"
+    for name in ("rigs.bin", "frames.bin"):
+        (single / name).unlink()
+    colmap_files.write_model(tmp_path / "again", colmap_files.read_model(single))
+    assert not (tmp_path / "again" / "rigs.bin").exists() and not (tmp_path / "again" / "frames.bin").exists()
+
+
+@pytest.mark.parametrize("name", ["rigs.bin", "frames.bin"])
+def test_broken_files_of_rigs_are_named(tmp_path, name):
+    sparse = rigged_model(tmp_path / "aerial", text=False) / "sparse"
+    whole = (sparse / name).read_bytes()
+    (sparse / name).write_bytes(whole[:-3])
+    with pytest.raises(InputError, match=name):
+        colmap_files.read_model(sparse)
+    (sparse / name).unlink()
+    with pytest.raises(InputError, match=f"{name}.*missing"):
+        colmap_files.read_model(sparse)
+
+
+def test_frames_of_another_model_are_seen(tmp_path):
+    sparse = rigged_model(tmp_path / "aerial", text=False) / "sparse"
+    other = aerial_model(tmp_path / "single") / "sparse"
+    for name in ("rigs.bin", "frames.bin"):
+        (sparse / name).write_bytes((other / name).read_bytes())
+    with pytest.raises(InputError, match="no frame for image"):
+        colmap_files.read_model(sparse)

@@ -1,7 +1,8 @@
 """COLMAP models from and to disk, value for value: binary and text, every length checked before it is trusted.
 
 Poses, ids and intrinsics are kept as the numbers in the files, so that a model that is written back holds the same
-bits. Files of rigs and frames are not needed: images.bin and images.txt always hold cam_from_world of every image.
+bits. Poses come from images.bin or images.txt, which always hold cam_from_world of every image; rigs and frames are
+kept for the model that is written.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
+from skyanchor.scaffold.checked_file import COPY_ADVICE, CheckedBytes, bad_line, contents, numbered_lines, truncated
+from skyanchor.scaffold.colmap_rigs import Rigs, read_rigs, rig_files
 from skyanchor.storage.files import write_bytes
 from skyanchor.types import Bytes, Camera, Floats, Ints
 
@@ -20,7 +23,6 @@ NO_POINT = -1
 """Point id of a keypoint without a 3D point."""
 FILES = ("cameras", "images", "points3D")
 OPTIONAL_FILES = ("rigs", "frames")
-COPY_ADVICE = "Copy the model again or export it anew."
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +64,15 @@ class ColmapPoints:
 
 @dataclass(frozen=True, eq=False)
 class ColmapModel:
-    """A sparse model: what cameras, images and points3D files say."""
+    """A sparse model: what cameras, images, points3D and, where there are any, rigs and frames files say."""
 
     cameras: dict[int, Camera]
     """By camera id."""
     images: tuple[ColmapImage, ...]
     """In file order."""
     points: ColmapPoints
+    rigs: Rigs | None = None
+    """None for a model without files of rigs and frames: every image stands for itself."""
 
 
 def no_points() -> ColmapPoints:
@@ -128,64 +132,27 @@ def read_model(folder: Path) -> ColmapModel:
         raise InputError(
             folder, "holds no COLMAP model", "Expected cameras, images and points3D, all .bin or all .txt."
         )
-    paths = [folder / f"{name}{suffix}" for name in FILES]
+    paths, rigs = [folder / f"{name}{suffix}" for name in FILES], read_rigs(folder, suffix)
     if suffix == ".bin":
-        return ColmapModel(read_cameras_bin(paths[0]), read_images_bin(paths[1]), read_points_bin(paths[2]))
-    return ColmapModel(read_cameras_txt(paths[0]), read_images_txt(paths[1]), read_points_txt(paths[2]))
+        model = ColmapModel(read_cameras_bin(paths[0]), read_images_bin(paths[1]), read_points_bin(paths[2]), rigs)
+    else:
+        model = ColmapModel(read_cameras_txt(paths[0]), read_images_txt(paths[1]), read_points_txt(paths[2]), rigs)
+    _check_frames(folder / f"frames{suffix}", model)
+    return model
+
+
+def _check_frames(path: Path, model: ColmapModel) -> None:
+    """Every image must be in some frame; files that a program left behind when it wrote images anew are not."""
+    if model.rigs is None:
+        return
+    known = {recorded for frame in model.rigs.frames for recorded in frame.data[:, 2].tolist()}
+    lost = next((image.name for image in model.images if image.image_id not in known), None)
+    if lost is not None:
+        advice = "Export the model again, or remove the files of rigs and frames if its cameras were single ones."
+        raise InputError(path, f"has no frame for image {lost}", advice)
 
 
 # --- binary in --------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Bytes:
-    """A file's bytes and a place in them; reading past the end is an InputError that names the file."""
-
-    path: Path
-    data: bytes
-    at: int = 0
-    what: str = "the header"
-
-    def take(self, dtype: str, count: int = 1) -> np.ndarray:
-        """`count` values of a little-endian type."""
-        size = np.dtype(dtype).itemsize * count
-        if count < 0 or self.at + size > len(self.data):
-            raise _truncated(self.path, self.what)
-        values = np.frombuffer(self.data, dtype, count, self.at)
-        self.at += size
-        return values
-
-    def number(self, dtype: str) -> int:
-        """One whole number."""
-        return int(self.take(dtype)[0])
-
-    def text(self) -> str:
-        """A zero-terminated string."""
-        end = self.data.find(b"\0", self.at)
-        if end < 0:
-            raise _truncated(self.path, self.what)
-        raw = self.data[self.at : end]
-        self.at = end + 1
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(self.path, f"has an unreadable name in {self.what}", COPY_ADVICE) from error
-
-    def finish(self) -> None:
-        """Raise when bytes are left over."""
-        if self.at != len(self.data):
-            raise InputError(self.path, f"has {len(self.data) - self.at} bytes more than it announces", COPY_ADVICE)
-
-
-def _contents(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(path, f"cannot be read ({error.strerror})", "Check its permissions and the disk.") from error
-
-
-def _truncated(path: Path, what: str) -> InputError:
-    return InputError(path, f"is truncated: it ends inside {what}", COPY_ADVICE)
 
 
 def camera_of(path: Path, camera_id: int, model: int | str, width: int, height: int, params: Floats) -> Camera:
@@ -218,7 +185,7 @@ def parameter_count(model: str) -> int | None:
 
 def read_cameras_bin(path: Path) -> dict[int, Camera]:
     """Cameras by id."""
-    file = _Bytes(path, _contents(path))
+    file = CheckedBytes(path, contents(path))
     cameras: dict[int, Camera] = {}
     for k in range(file.number("<u8")):
         file.what = f"camera {k + 1}"
@@ -234,7 +201,7 @@ def read_cameras_bin(path: Path) -> dict[int, Camera]:
 
 def read_images_bin(path: Path) -> tuple[ColmapImage, ...]:
     """Images in file order."""
-    file = _Bytes(path, _contents(path))
+    file = CheckedBytes(path, contents(path))
     images: list[ColmapImage] = []
     keypoint = np.dtype([("xy", "<f8", 2), ("id", "<i8")])
     for k in range(file.number("<u8")):
@@ -246,7 +213,7 @@ def read_images_bin(path: Path) -> tuple[ColmapImage, ...]:
         file.what = f"image {k + 1} ({name})"
         count = file.number("<u8")
         if count * keypoint.itemsize > len(file.data) - file.at:
-            raise _truncated(path, file.what)
+            raise truncated(path, file.what)
         keypoints = np.frombuffer(file.data, keypoint, count, file.at)
         file.at += count * keypoint.itemsize
         xy, ids = keypoints["xy"].astype(np.float64), keypoints["id"].astype(np.int64)
@@ -262,8 +229,8 @@ POINT_DTYPE = np.dtype([("id", "<i8"), ("xyz", "<f8", 3), ("rgb", "u1", 3), ("er
 
 def read_points_bin(path: Path) -> ColmapPoints:
     """Points with their tracks."""
-    data = _contents(path)
-    count = _Bytes(path, data).number("<u8")
+    data = contents(path)
+    count = CheckedBytes(path, data).number("<u8")
     start = _point_offsets(path, data, count)
     if count == 0:
         return no_points()
@@ -288,16 +255,16 @@ def read_points_bin(path: Path) -> ColmapPoints:
 def _point_offsets(path: Path, data: bytes, count: int) -> Ints:
     """Where each point's record begins; records have different lengths, so this walks through them."""
     if count > (len(data) - 8) // POINT_BYTES:
-        raise _truncated(path, f"its {count} points")
+        raise truncated(path, f"its {count} points")
     at, size, offsets = 8, len(data), np.empty(count, np.int64)
     for k in range(count):
         offsets[k] = at
         end = at + POINT_BYTES
         if end > size:
-            raise _truncated(path, f"point {k + 1} of {count}")
+            raise truncated(path, f"point {k + 1} of {count}")
         at = end + 8 * int.from_bytes(data[end - 8 : end], "little")
     if at > size:
-        raise _truncated(path, f"point {count} of {count}")
+        raise truncated(path, f"point {count} of {count}")
     if at < size:
         raise InputError(path, f"has {size - at} bytes more than it announces", COPY_ADVICE)
     return offsets
@@ -306,37 +273,23 @@ def _point_offsets(path: Path, data: bytes, count: int) -> Ints:
 # --- text in ----------------------------------------------------------------------------------------------------
 
 
-def _lines(path: Path, keep_empty: bool = False) -> list[tuple[int, str]]:
-    """(line number, text) of every line that is no comment."""
-    try:
-        text = _contents(path).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(path, "is not a text file", COPY_ADVICE) from error
-    numbered = [(k + 1, line.strip()) for k, line in enumerate(text.split("\n"))]
-    return [(k, line) for k, line in numbered if not line.startswith("#") and (line or keep_empty)]
-
-
-def _bad_line(path: Path, number: int, what: str, error: Exception) -> InputError:
-    return InputError(path, f"line {number} is no {what} ({error})", COPY_ADVICE)
-
-
 def read_cameras_txt(path: Path) -> dict[int, Camera]:
     """Cameras by id."""
     cameras: dict[int, Camera] = {}
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         words = line.split()
         try:
             camera_id, width, height = int(words[0]), int(words[2]), int(words[3])
             params = np.array(words[4:], dtype=np.float64)
         except (ValueError, IndexError) as error:
-            raise _bad_line(path, number, "camera", error) from error
+            raise bad_line(path, number, "camera", error) from error
         cameras[camera_id] = camera_of(path, camera_id, words[1], width, height, params)
     return cameras
 
 
 def read_images_txt(path: Path) -> tuple[ColmapImage, ...]:
     """Images in file order: two lines each, the second (keypoints) may be empty."""
-    lines = _lines(path, keep_empty=True)
+    lines = numbered_lines(path, keep_empty=True)
     while lines and not lines[0][1]:
         lines.pop(0)
     images: list[ColmapImage] = []
@@ -347,7 +300,7 @@ def read_images_txt(path: Path) -> tuple[ColmapImage, ...]:
         try:
             images.append(_image_of_lines(head, tail))
         except (ValueError, IndexError) as error:
-            raise _bad_line(path, number, "image with keypoints below it", error) from error
+            raise bad_line(path, number, "image with keypoints below it", error) from error
         k += 2
     if any(text for _, text in lines[k:]):
         raise InputError(path, f"has an empty line {lines[k][0]} where an image should be", COPY_ADVICE)
@@ -372,7 +325,7 @@ def _image_of_lines(head: str, tail: str) -> ColmapImage:
 def read_points_txt(path: Path) -> ColmapPoints:
     """Points with their tracks."""
     ids, xyz, rgb, error, length, elements = [], [], [], [], [], []
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path):
         words = line.split()
         try:
             ids.append(int(words[0]))
@@ -381,7 +334,7 @@ def read_points_txt(path: Path) -> ColmapPoints:
             error.append(float(words[7]))
             track = np.array(words[8:], dtype=np.int64).reshape(-1, 2)
         except (ValueError, IndexError) as problem:
-            raise _bad_line(path, number, "point", problem) from problem
+            raise bad_line(path, number, "point", problem) from problem
         length.append(len(track))
         elements.append(track)
     if not ids:
@@ -398,12 +351,15 @@ def read_points_txt(path: Path) -> ColmapPoints:
 
 
 def write_model(folder: Path, model: ColmapModel) -> None:
-    """cameras.bin, images.bin and points3D.bin in `folder`; numbers go out as they are held.
+    """cameras.bin, images.bin, points3D.bin, and rigs.bin and frames.bin where there are any; numbers as they are held.
 
-    Files of rigs and frames of an older model there are removed: they would contradict the new one.
+    Files of rigs and frames of an older model there are removed where the new one has none: they would contradict it.
     """
-    for stale in ("rigs.bin", "frames.bin"):
-        (folder / stale).unlink(missing_ok=True)
+    for name, data in rig_files(model.rigs).items():
+        if data is None:
+            (folder / name).unlink(missing_ok=True)
+        else:
+            write_bytes(folder / name, data)
     write_bytes(folder / "cameras.bin", _cameras_bytes(model.cameras))
     write_bytes(folder / "images.bin", _images_bytes(model.images))
     write_bytes(folder / "points3D.bin", _points_bytes(model.points))

@@ -12,18 +12,8 @@ from skyanchor.errors import InputError
 from skyanchor.geometry import rigid
 from skyanchor.scaffold import colmap_files, georeference
 from skyanchor.scaffold.colmap_files import NO_POINT, ColmapImage, ColmapModel, ColmapPoints
+from skyanchor.scaffold.colmap_rigs import Rigs, with_single_cameras
 from skyanchor.types import Bytes, Camera, Floats, Scaffold, Tracks, View
-
-
-def moved_model(model: ColmapModel, by: Floats) -> ColmapModel:
-    """The model with x' = x + by: points shifted, t' = t - R by; everything else as it is."""
-    if not np.any(by):
-        return model
-    images = tuple(
-        replace(image, translation=image.translation - rigid.rotation_from_quaternion(image.quaternion) @ by)
-        for image in model.images
-    )
-    return ColmapModel(model.cameras, images, replace(model.points, xyz=model.points.xyz + by))
 
 
 def combined_model(
@@ -74,7 +64,8 @@ def _with_added(
     cameras, camera_ids = _with_cameras(source.cameras, [view.camera for view in added])
     images, keypoints = _added_images(added, camera_ids, moved, first_image, first_point, tracks)
     new_points = _added_points(xyz, rgb, first_point, first_image, tracks, keypoints)
-    return ColmapModel(cameras, (*source.images, *images), _joined(source.points, new_points))
+    rigs = None if source.rigs is None else _with_rigs(source.rigs, camera_ids, images)
+    return ColmapModel(cameras, (*source.images, *images), _joined(source.points, new_points), rigs)
 
 
 def write_in_original_frame(folder: Path, model: ColmapModel, scaffold: Scaffold) -> None:
@@ -102,6 +93,12 @@ def _with_cameras(cameras: dict[int, Camera], new: list[Camera]) -> tuple[dict[i
     """All cameras by id, and the ids of the new ones."""
     ids = {camera: max(cameras, default=0) + 1 + k for k, camera in enumerate(dict.fromkeys(new))}
     return {**cameras, **{camera_id: camera for camera, camera_id in ids.items()}}, ids
+
+
+def _with_rigs(rigs: Rigs, camera_ids: dict[Camera, int], images: list[ColmapImage]) -> Rigs:
+    """The user's rigs as they are; every street camera is a rig of its own, every street image a frame."""
+    poses = {one.image_id: (one.camera_id, np.concatenate([one.quaternion, one.translation])) for one in images}
+    return with_single_cameras(rigs, list(camera_ids.values()), poses)
 
 
 def _added_images(

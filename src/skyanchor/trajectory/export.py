@@ -14,22 +14,6 @@ from skyanchor.types import Georeference, Scaffold, Sequence, Tracks, Trajectory
 
 TUM_FILE = "trajectory.tum"
 GEOJSON_FILE = "trajectory.geojson"
-STREET_FOLDER = "sparse"
-MERGED_FOLDER = "merged"
-
-
-def write_files(folder: Path, scaffold: Scaffold, sequence: Sequence, trajectory: Trajectory) -> tuple[Path, ...]:
-    """Everything into a folder: TUM, GeoJSON where the place on Earth is known, and both COLMAP models."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / TUM_FILE]
-    written[0].write_text(tum_text(trajectory, scaffold.georef))
-    track = geojson_text(trajectory, sequence, scaffold.georef)
-    if track is not None:
-        written.append(folder / GEOJSON_FILE)
-        written[-1].write_text(track)
-    written.append(write_street_model(folder / STREET_FOLDER, scaffold, sequence, trajectory))
-    written.append(write_merged_model(folder / MERGED_FOLDER, scaffold, sequence, trajectory))
-    return tuple(written)
 
 
 def tum_text(trajectory: Trajectory, georef: Georeference) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
-from skyanchor.feedforward.free_frames import FreeFrames, read_free_frames
+from skyanchor.feedforward.free_frames import FreeFrames
 from skyanchor.geometry import rigid, similarity
 from skyanchor.matching import Sift
 from skyanchor.photos import read_pixels
@@ -92,14 +91,6 @@ def recover_feedforward(
         adjust_all(whole, sequence.camera_is_guess)
     used = {frame: anchor for frame, anchor in held.items() if frame in whole.constant}
     return trajectory_of(whole, len(sequence.frames), used, {}, refused), laid
-
-
-def recover_from_folder(
-    sequence: Sequence, anchors: Anchors, folder: Path, config: FeedForwardConfig
-) -> tuple[Trajectory, tuple[Laid, ...]]:
-    """As `recover_feedforward`, for a folder that a system run elsewhere has written, with the sequence's photos."""
-    free = read_free_frames(folder, sequence)
-    return recover_feedforward(sequence, anchors, (free,), config, SequencePhotos(sequence))
 
 
 class SequencePhotos(Mapping[int, Bytes]):
