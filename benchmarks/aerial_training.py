@@ -70,7 +70,7 @@ def main() -> None:
     config = settings(options, engine.device)
     scaffold = load_scaffold(options.scene)
     begun, cpu = time.perf_counter(), time.process_time()
-    model = train_aerial(scaffold, engine, config, listener=spoken(begun))
+    model = train_aerial(scaffold, engine, config, listen=spoken(begun))
     cpu = time.process_time() - cpu
     if options.splats:
         write_ply(options.splats, model.splats)

@@ -128,7 +128,7 @@ def aerial_model(scaffold: Scaffold, engine: Engine, options: argparse.Namespace
         config = training.with_iterations(config, options.aerial_iterations)
     if options.width:
         config = replace(config, train=replace(config.train, width=options.width))
-    model = training.train_aerial(scaffold, engine, config, listener=spoken())
+    model = training.train_aerial(scaffold, engine, config, listen=spoken())
     print(f"aerial model: {len(model.splats)} Gaussians, {model.seconds:.0f} s, {model.scores.psnr:.2f} dB held out")
     if options.out:
         write_ply(options.out, model.splats)

@@ -77,9 +77,9 @@ def test_killed_and_resumed_is_undisturbed(
 
     checkpoint = tmp_path / "training.npz"
     with pytest.raises(KilledError):
-        training.fit(sets, scene, config, engine(), listener=killing, checkpoint=checkpoint)
+        training.fit(sets, scene, config, engine(), listen=killing, checkpoint=checkpoint)
     notes: list[Event] = []
-    resumed = training.fit(sets, scene, config, engine(), listener=notes.append, checkpoint=checkpoint)
+    resumed = training.fit(sets, scene, config, engine(), listen=notes.append, checkpoint=checkpoint)
     assert any(isinstance(note, Note) and "from iteration 20" in note.text for note in notes)
     assert len(undisturbed[0]) > len(sets[0])
     assert all(same(a, b) for a, b in zip(undisturbed, resumed, strict=True))
@@ -93,7 +93,7 @@ def test_a_checkpoint_of_another_training_is_not_used(truth: Splats, scene: Trai
     training.fit((truth,), scene, short, engine(), checkpoint=checkpoint)
     notes: list[Event] = []
     other = replace(short, seed=1)
-    (after,) = training.fit((truth,), scene, other, engine(), listener=notes.append, checkpoint=checkpoint)
+    (after,) = training.fit((truth,), scene, other, engine(), listen=notes.append, checkpoint=checkpoint)
     assert any(isinstance(note, Note) and note.warning for note in notes)
     assert same(after, training.fit((truth,), scene, other, engine())[0])
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])

@@ -62,7 +62,7 @@ def test_an_aerial_model_shows_photos_it_has_not_seen(scaffold: Scaffold, tmp_pa
     config = with_iterations(CPU, 250)
     config = replace(config, train=replace(config.train, width=64), seeds=SeedConfig(count=1200, per_view=500))
     events: list[Event] = []
-    model = train_aerial(scaffold, engine(), config, listener=events.append, checkpoint=tmp_path / "training.npz")
+    model = train_aerial(scaffold, engine(), config, listen=events.append, checkpoint=tmp_path / "training.npz")
     assert 22 < model.scores.psnr < 45
     assert isinstance(events[-1], StageFinished)
     assert sum(isinstance(event, Progress) for event in events) == 5

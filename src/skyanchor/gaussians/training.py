@@ -238,7 +238,7 @@ def train(
     engine: Engine,
     *,
     until: int | None = None,
-    listener: Listener = silent,
+    listen: Listener = silent,
     stage: str = "train",
     checkpoint: Path | None = None,
     fingerprint: str = "",
@@ -256,7 +256,7 @@ def train(
             state, figures = _next(state, stream, scene, config, engine)
             done = state.iteration
             if done % config.report_every == 0 or done == last:
-                listener(Progress(stage, "training", done, config.iterations, _shown(state, figures)))
+                listen(Progress(stage, "training", done, config.iterations, _shown(state, figures)))
             if checkpoint is not None and (done % config.checkpoint_every == 0 or done == last):
                 write_checkpoint(checkpoint, state, fingerprint)
     return state
@@ -282,7 +282,7 @@ def fit(
     config: TrainConfig,
     engine: Engine,
     *,
-    listener: Listener = silent,
+    listen: Listener = silent,
     stage: str = "train",
     checkpoint: Path | None = None,
 ) -> tuple[Splats, ...]:
@@ -294,11 +294,11 @@ def fit(
     if checkpoint is not None and checkpoint.is_file():
         state = read_checkpoint(checkpoint, fingerprint, engine.device)
         text = "has other inputs or settings: starting again" if state is None else f"from iteration {state.iteration}"
-        listener(Note(stage, f"checkpoint {checkpoint.name}: {text}", warning=state is None))
+        listen(Note(stage, f"checkpoint {checkpoint.name}: {text}", warning=state is None))
     if state is None:
         state = start(sets, scene, config, engine.device)
     state = train(
-        state, scene, config, engine, listener=listener, stage=stage, checkpoint=checkpoint, fingerprint=fingerprint
+        state, scene, config, engine, listen=listen, stage=stage, checkpoint=checkpoint, fingerprint=fingerprint
     )
     return tuple(splats_of(one) for one in state.sets)
 

@@ -76,7 +76,7 @@ def train_aerial(
     config: AerialConfig | None = None,
     *,
     cloud: Cloud | None = None,
-    listener: Listener = silent,
+    listen: Listener = silent,
     checkpoint: Path | None = None,
 ) -> AerialModel:
     """Gaussians trained on the aerial photos, from a dense cloud where there is one, else from the sparse points.
@@ -87,15 +87,15 @@ def train_aerial(
 
     config = config or preset(engine.device)
     training, held_out = split(scaffold.views, config.held_out_every)
-    listener(StageStarted(STAGE, f"{len(training)} photos, {config.train.iterations} iterations on {engine.device}"))
+    listen(StageStarted(STAGE, f"{len(training)} photos, {config.train.iterations} iterations on {engine.device}"))
     begun = time.perf_counter()
     seeds = first_splats(scaffold, config, cloud)
-    listener(Note(STAGE, f"{len(seeds)} first Gaussians"))
+    listen(Note(STAGE, f"{len(seeds)} first Gaussians"))
     scene = TrainingScene((aerial_pool(training),), scene_extent(scaffold))
-    (splats,) = fit((seeds,), scene, config.train, engine, listener=listener, stage=STAGE, checkpoint=checkpoint)
+    (splats,) = fit((seeds,), scene, config.train, engine, listen=listen, stage=STAGE, checkpoint=checkpoint)
     scores = score(splats, held_out, engine, config.train.width)
     seconds = time.perf_counter() - begun
-    listener(StageFinished(STAGE, seconds, {"psnr": scores.psnr, "ssim": scores.ssim, "gaussians": float(len(splats))}))
+    listen(StageFinished(STAGE, seconds, {"psnr": scores.psnr, "ssim": scores.ssim, "gaussians": float(len(splats))}))
     return AerialModel(splats, scores, seconds)
 
 

@@ -32,7 +32,7 @@ def train_splats(folder: RunFolder, scaffold: Scaffold, engine: Engine, config: 
     stage = folder.stage(parts.SPLATS, what, settings, aerial_digests(folder, scaffold))
     if not stage.done:
         checkpoint = stage.path(f"{PROGRESS}/checkpoint.npz")
-        model = train_aerial(scaffold, engine, config, listener=stage.listen, checkpoint=checkpoint)
+        model = train_aerial(scaffold, engine, config, listen=stage.listen, checkpoint=checkpoint)
         write_ply(stage.path(parts.SPLATS_FILE), model.splats)
         stage.save("scores.json", model.scores)
         georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)

@@ -83,7 +83,7 @@ def run_phase(
     while state.iteration < phase.training.iterations and not is_flat(curve, phase):
         until = state.iteration + phase.score_every - state.iteration % phase.score_every
         state = train(
-            state, scene, phase.training, judge.engine, until=until, listener=listen, stage=phase.name,
+            state, scene, phase.training, judge.engine, until=until, listen=listen, stage=phase.name,
             checkpoint=checkpoint, fingerprint=fingerprint, photos=photos,
         )  # fmt: skip
         curve.append(_scored(state, phase, judge))
