@@ -25,6 +25,7 @@ def test_nested_steps_do_not_count_twice(tick: list[float]) -> None:
     tick[0] += 50.0
     with clock.step("inner"):
         tick[0] += 0.5
+    assert clock.with_total == {"outer": 3.0, "inner": 4.5, "total": 7.5}
     assert clock.take() == {"outer": 3.0, "inner": 4.5}
     assert clock.take() == {}
 
