@@ -23,6 +23,7 @@ from skyanchor.events import Event, Note, Progress
 from skyanchor.gaussians.devices import Engine, load_engine
 from skyanchor.gaussians.ply import read_splats, write_ply
 from skyanchor.gaussians.splats import Splats
+from skyanchor.gaussians.split import split
 from skyanchor.geometry import colmap
 from skyanchor.photos import PhotoCache
 from skyanchor.run.results import open_run
@@ -48,7 +49,6 @@ from skyanchor.update.scene import (
     with_iterations,
     without_insertion,
 )
-from skyanchor.update.views import split
 
 
 def arguments() -> argparse.Namespace:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor.gaussians.ply import read_ply, write_ply
+from skyanchor.gaussians.ply import read_bytes, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import owned
 from skyanchor.update.patch import Change, apply_patch, make_patch, remove_patch, summary
@@ -25,9 +25,10 @@ def main() -> None:
         hidden = np.zeros(1000, bool)
         hidden[:3] = True
         street = owned(some_splats(200, 1), 1)
-        patch = make_patch(base, "monday", Change(read_ply(base), np.zeros(1000, bool), hidden, street), "{}")
-        apply_patch(base, patch, updated)
-        remove_patch(updated, patch, back)
+        held = read_bytes(base)
+        patch = make_patch(held, "monday", Change(held.splats(), np.zeros(1000, bool), hidden, street), "{}")
+        apply_patch(held, patch, updated)
+        remove_patch(read_bytes(updated), patch, back)
         print(summary(patch), "identical after removal:", back.read_bytes() == base.read_bytes())
 
 

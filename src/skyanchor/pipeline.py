@@ -138,6 +138,8 @@ def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Exe
     wanted = STAGES[: [step.name for step in STAGES].index(upto) + 1]
     check_backends(config, wanted)
     work = read_work(folder, inputs, config, executor)
+    if upto == SCENE:
+        scene.check_given_splats(work.scaffold)
     above: Made | None = None
     with work.site.prepared.reading() if work.site.given else nullcontext():
         for step in wanted:

@@ -8,7 +8,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-import torch
 from gaussians_small_scene import disturbed, engine, floor, photograph
 
 from skyanchor.events import Event, Note, Progress
@@ -152,28 +151,6 @@ def test_exposures_explain_brightness(truth: Splats, tmp_path: Path) -> None:
     learnt = state.exposures.maps[:, :, :3].diagonal(dim1=1, dim2=2).mean(dim=1).numpy()
     assert np.abs(learnt - gains).max() < 0.05
     assert same(splats_of(state.sets[0]), truth)
-
-
-def test_sky_pushes_alpha_down(truth: Splats, views: tuple[View, ...], tmp_path: Path) -> None:
-    sky = np.zeros((48, 64), np.uint8)
-    sky[:24] = 255
-    cv2.imwrite(str(tmp_path / "sky.png"), sky)
-    scene = TrainingScene(((TrainingView(views[0], sky_path=tmp_path / "sky.png"),),), 6.5)
-    (after,) = training.fit((truth,), scene, replace(QUICK, iterations=80, sky_weight=1.0), engine())
-    seen = [shown(one, views[0]) for one in (truth, after)]
-    assert seen[0][:20].mean() > 0.8
-    assert seen[1][:20].mean() < 0.5 * seen[0][:20].mean()
-    assert seen[1][28:].mean() > 0.9 * seen[0][28:].mean()
-
-
-def shown(splats: Splats, view: View) -> np.ndarray:
-    from skyanchor.gaussians.views import matrix
-
-    with torch.no_grad():
-        rendered = engine().rasteriser.render(
-            splat_sets.to_tensors(splats), view.camera, matrix(view.cam_from_world, "cpu")
-        )
-    return np.asarray(rendered.alpha.numpy())
 
 
 def test_a_weight_on_every_view_changes_neither_growth_nor_steps(truth: Splats, views: tuple[View, ...]) -> None:

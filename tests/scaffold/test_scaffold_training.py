@@ -11,10 +11,14 @@ from gaussians_small_scene import engine, floor, photograph
 from small_scaffold import scaffold_of
 
 from skyanchor.events import Event, Progress, StageFinished
+from skyanchor.gaussians.splats import to_tensors
+from skyanchor.gaussians.split import split
+from skyanchor.gaussians.views import matrix
+from skyanchor.photos import PhotoCache, load_photo
 from skyanchor.scaffold import seeding
 from skyanchor.scaffold.seeding import SeedConfig
-from skyanchor.scaffold.training import CPU, scene_extent, split, train_aerial, with_iterations
-from skyanchor.types import Cloud, Scaffold, Tracks
+from skyanchor.scaffold.training import CPU, first_splats, scene_extent, train_aerial, with_iterations
+from skyanchor.types import Cloud, DepthMap, Scaffold, Tracks, View
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +55,63 @@ def test_thinning_keeps_fine_detail_where_it_was_seen_finely() -> None:
     assert (thin.spacing >= 0.05).all()
 
 
-def test_held_out_views_are_never_trained_on(scaffold: Scaffold) -> None:
-    training, held_out = split(scaffold.views)
-    assert [view.name for view in held_out] == ["00.png", "08.png"]
-    assert not {view.name for view in training} & {view.name for view in held_out}
-    assert len(training) == 14
+def test_only_training_views_are_looked_at_before_the_score(
+    scaffold: Scaffold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Test and validation photos give neither seeds nor gradients; the test alone is scored."""
+    config = with_iterations(CPU, 30)
+    config = replace(config, train=replace(config.train, width=64), seeds=SeedConfig(count=400, per_view=200))
+    views, seen = split(scaffold.views), []
+    look = PhotoCache.photo
+
+    def recorded(cache: PhotoCache, name: str, *rest: object) -> object:
+        seen.append(name)
+        return look(cache, name, *rest)  # type: ignore[arg-type]
+
+    def read(name: str, *rest: object) -> object:
+        seen.append(name)
+        return load_photo(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(PhotoCache, "photo", recorded)
+    monkeypatch.setattr(seeding, "load_photo", read)
+    model = train_aerial(scaffold, engine(), config)
+    test = [view.name for view in views.test]
+    assert [score.name for score in model.scores.views] == test == ["00.png", "08.png"]
+    assert seen[-2:] == test
+    assert set(seen[:-2]) == {view.name for view in views.training}
+
+
+def test_seeds_of_dense_depth_lie_on_the_surface(scaffold: Scaffold) -> None:
+    """Depth of the true splats at every view: seeds within a pixel or so of the floor, measured before completed."""
+    maps = [exact_depth(view) for view in scaffold.views]
+    config = SeedConfig(count=1500, per_view=500)
+    cloud = seeding.dense_cloud(maps, split(scaffold.views).training, config)
+    assert 1000 < len(cloud.points) < 2000
+    assert np.abs(cloud.points[:, 2]).max() < 0.5
+    assert np.median(np.abs(cloud.points[:, 2])) < 0.2
+    none = seeding.dense_cloud(maps, split(scaffold.views).training[:0], config)
+    assert len(none.points) == 0
+    filled = [replace(one, completed=one.depth > 0) for one in maps]
+    both = seeding.dense_cloud(filled, split(scaffold.views).training, config)
+    np.testing.assert_array_equal(both.points, cloud.points)
+    weak = [replace(one, confidence=0.1 * one.confidence) for one in maps]
+    assert len(seeding.dense_cloud(weak, split(scaffold.views).training, config).points) == 0
+
+
+def exact_depth(view: View) -> DepthMap:
+    truth, camera = floor(), view.camera
+    drawn = engine().rasteriser.render(to_tensors(truth), camera, matrix(view.cam_from_world, "cpu"))
+    depth = np.where(drawn.alpha.numpy() > 0.9, drawn.depth.numpy(), 0.0).astype(np.float32)
+    normal = np.broadcast_to(np.array([0, 0, 1], np.float32), (*depth.shape, 3))
+    return DepthMap(view.name, camera, view.cam_from_world, depth, np.ones_like(depth), depth < 0, normal)
+
+
+def test_a_dense_cloud_is_where_training_starts(scaffold: Scaffold) -> None:
+    cloud = Cloud(
+        np.array([[1.0, 2.0, 3.0]], np.float32), np.array([[0, 0, 1]], np.float32),
+        np.full((1, 3), 90, np.uint8), np.array([0.1], np.float32),
+    )  # fmt: skip
+    assert first_splats(scaffold, CPU, cloud).means.tolist() == [[1.0, 2.0, 3.0]]
 
 
 def test_an_aerial_model_shows_photos_it_has_not_seen(scaffold: Scaffold, tmp_path: Path) -> None:
@@ -71,7 +127,5 @@ def test_an_aerial_model_shows_photos_it_has_not_seen(scaffold: Scaffold, tmp_pa
 
 
 def test_models_without_tracks_start_at_their_points(scaffold: Scaffold) -> None:
-    from skyanchor.scaffold.training import first_splats
-
     bare = replace(scaffold, tracks=Tracks(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 2))))
     assert len(first_splats(bare, CPU)) == 300

@@ -9,8 +9,9 @@ import paper_street
 from PIL import Image
 
 from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY
-from skyanchor.gaussians.ply import read_ply, write_ply
+from skyanchor.gaussians.ply import read_bytes, read_ply, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
+from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.gaussians.splats import owned
 from skyanchor.geometry import cameras
 from skyanchor.run import prepared as parts
@@ -117,12 +118,14 @@ def add_scene(root: Path) -> None:
         stage = run.stage(SCENE, "street", {}, {})
         street = owned(splats_from_points(rng.uniform(0, 5, (9, 3)), grey[:9], sh_degree=0), 1)
         moved, hidden = np.arange(40) < 2, np.arange(40) == 7
-        patch = make_patch(base, "monday", Change(_shifted(base, moved), moved, hidden, street), "{}")
+        held = read_bytes(base)
+        patch = make_patch(held, "monday", Change(_shifted(base, moved), moved, hidden, street), "{}")
         save_patch(stage.path(PATCH_FILE), patch)
-        apply_patch(base, patch, stage.path(UPDATED_PLY))
+        apply_patch(held, patch, stage.path(UPDATED_PLY))
         before, after = Quality(27.0, 0.9, 12.0, 0.5, 11.0), Quality(26.9, 0.9, 21.0, 0.7, 20.0)
         curves = (CurvePoint("insertion", 100, after), CurvePoint("joint", 50, after))
-        stage.save(SCENE_FILE, SceneRecord("splats.ply", before, after, curves, True, 40, 9, 2, 1))
+        file = SplatFile(Path("splats.ply"))
+        stage.save(SCENE_FILE, SceneRecord(file, before, after, before, curves, True, 40, 9, 2, 1))
         for kind in ("aerial", "ground"):
             for part, grey_level in (("photo", 90), ("before", 200), ("render", 95)):
                 path = stage.path(f"test/{kind}/{part}/v0.png")

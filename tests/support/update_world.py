@@ -12,12 +12,12 @@ from skyanchor.gaussians.devices import Engine, load_engine
 from skyanchor.gaussians.parameters import Rates
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import Splats, concat, to_tensors
+from skyanchor.gaussians.split import split
 from skyanchor.gaussians.training import TrainConfig
 from skyanchor.gaussians.views import matrix
 from skyanchor.geometry import cameras, rigid
 from skyanchor.types import Cloud, DepthMap, Pose, View
 from skyanchor.update.scene import UpdateConfig, UpdateInputs
-from skyanchor.update.views import split
 
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(64, 48, 60.0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import tracemalloc
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +14,9 @@ import pytest
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats, concat, owned, select
+from skyanchor.storage import codec, files
 from skyanchor.update import patch as patches
-from skyanchor.update.patch import Change
+from skyanchor.update.patch import Change, Patch
 
 
 def random_splats(count: int, seed: int, degree: int = 3) -> Splats:
@@ -34,6 +38,11 @@ def some_change(aerial: Splats, ground_seed: int = 9) -> Change:
     return Change(shifted, moved, hidden, owned(random_splats(4, ground_seed, degree=1), 1))
 
 
+def monday(base: Path) -> Patch:
+    held = ply.read_bytes(base)
+    return patches.make_patch(held, "monday", some_change(held.splats()), "{}")
+
+
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     path = tmp_path / "aerial.ply"
@@ -42,11 +51,10 @@ def base(tmp_path: Path) -> Path:
 
 
 def test_apply_and_remove_returns_every_byte(base: Path, tmp_path: Path) -> None:
-    patch = patches.make_patch(base, "monday", some_change(ply.read_ply(base)), "{}")
-    patches.save_patch(tmp_path / "p.npz", patch)
+    patches.save_patch(tmp_path / "p.npz", monday(base))
     loaded = patches.load_patch(tmp_path / "p.npz")
-    patches.apply_patch(base, loaded, tmp_path / "updated.ply")
-    patches.remove_patch(tmp_path / "updated.ply", loaded, tmp_path / "back.ply")
+    patches.apply_patch(ply.read_bytes(base), loaded, tmp_path / "updated.ply")
+    patches.remove_patch(ply.read_bytes(tmp_path / "updated.ply"), loaded, tmp_path / "back.ply")
     assert (tmp_path / "back.ply").read_bytes() == base.read_bytes()
     assert (tmp_path / "updated.ply").read_bytes() != base.read_bytes()
 
@@ -54,7 +62,8 @@ def test_apply_and_remove_returns_every_byte(base: Path, tmp_path: Path) -> None
 def test_updated_file_reads_as_the_change_says(base: Path, tmp_path: Path) -> None:
     aerial = ply.read_ply(base)
     change = some_change(aerial)
-    patches.apply_patch(base, patches.make_patch(base, "monday", change, "{}"), tmp_path / "updated.ply")
+    held = ply.read_bytes(base)
+    patches.apply_patch(held, patches.make_patch(held, "monday", change, "{}"), tmp_path / "updated.ply")
     updated = ply.read_ply(tmp_path / "updated.ply")
     expected = concat([change.aerial, change.ground])
     np.testing.assert_array_equal(updated.means, expected.means)
@@ -62,36 +71,38 @@ def test_updated_file_reads_as_the_change_says(base: Path, tmp_path: Path) -> No
     untouched = ~(change.moved | change.hidden)
     for name in ("means", "quats", "log_scales", "logit_opacities", "sh"):
         np.testing.assert_array_equal(getattr(updated, name)[:20][untouched], getattr(aerial, name)[untouched])
-    np.testing.assert_array_equal(patches.visible_rows(tmp_path / "updated.ply")[:20], ~change.hidden)
-    assert patches.applied_patches(tmp_path / "updated.ply") == (patches.PatchSummary("monday", 4, 1, 2),)
+    np.testing.assert_array_equal(patches.visible(updated).means[:18], expected.means[:20][~change.hidden])
+    stack = patches.applied_patches(ply.read_bytes(tmp_path / "updated.ply"))
+    assert stack == (patches.PatchSummary("monday", 4, 1, 2),)
 
 
 def test_a_stack_comes_off_in_reverse_order_only(base: Path, tmp_path: Path) -> None:
-    first = patches.make_patch(base, "first", some_change(ply.read_ply(base)), "{}")
+    held = ply.read_bytes(base)
+    first = patches.make_patch(held, "first", some_change(held.splats()), "{}")
     one, two = tmp_path / "one.ply", tmp_path / "two.ply"
-    patches.apply_patch(base, first, one)
-    second = patches.make_patch(one, "second", some_change(ply.read_ply(one), ground_seed=3), "{}")
-    patches.apply_patch(one, second, two)
+    patches.apply_patch(held, first, one)
+    held = ply.read_bytes(one)
+    second = patches.make_patch(held, "second", some_change(held.splats(), ground_seed=3), "{}")
+    assert patches.summary(second) == patches.PatchSummary("second", 4, 2, 0), "hidden already: not hidden again"
+    patches.apply_patch(held, second, two)
     with pytest.raises(InputError, match=r"first.*second|holds: first, second"):
-        patches.remove_patch(two, first, tmp_path / "x.ply")
+        patches.remove_patch(ply.read_bytes(two), first, tmp_path / "x.ply")
     assert not (tmp_path / "x.ply").exists()
-    patches.remove_patch(two, second, tmp_path / "y.ply")
+    patches.remove_patch(ply.read_bytes(two), second, tmp_path / "y.ply")
     assert (tmp_path / "y.ply").read_bytes() == one.read_bytes()
 
 
 def test_a_patch_for_another_file_is_refused(base: Path, tmp_path: Path) -> None:
-    patch = patches.make_patch(base, "monday", some_change(ply.read_ply(base)), "{}")
     other = tmp_path / "other.ply"
     ply.write_ply(other, random_splats(20, seed=2))
     with pytest.raises(InputError, match="not the file"):
-        patches.apply_patch(other, patch, tmp_path / "x.ply")
+        patches.apply_patch(ply.read_bytes(other), monday(base), tmp_path / "x.ply")
 
 
 def test_the_same_name_twice_is_refused(base: Path, tmp_path: Path) -> None:
-    patch = patches.make_patch(base, "monday", some_change(ply.read_ply(base)), "{}")
-    patches.apply_patch(base, patch, tmp_path / "one.ply")
+    patches.apply_patch(ply.read_bytes(base), monday(base), tmp_path / "one.ply")
     with pytest.raises(InputError, match="already holds"):
-        patches.make_patch(tmp_path / "one.ply", "monday", some_change(ply.read_ply(tmp_path / "one.ply")), "{}")
+        monday(tmp_path / "one.ply")
 
 
 def test_properties_that_splats_do_not_know_are_kept(base: Path, tmp_path: Path) -> None:
@@ -103,8 +114,111 @@ def test_properties_that_splats_do_not_know_are_kept(base: Path, tmp_path: Path)
     moved = np.zeros(6, bool)
     moved[0] = True
     change = Change(owned(splats, 0), moved, np.zeros(6, bool), owned(random_splats(1, 5), 3))
-    patch = patches.make_patch(base, "p", change, "{}")
-    patches.apply_patch(base, patch, tmp_path / "u.ply")
+    held = ply.read_bytes(base)
+    patch = patches.make_patch(held, "p", change, "{}")
+    patches.apply_patch(held, patch, tmp_path / "u.ply")
     assert ply.read_ply(tmp_path / "u.ply").owner[-1] == 3
-    patches.remove_patch(tmp_path / "u.ply", patch, tmp_path / "b.ply")
+    patches.remove_patch(ply.read_bytes(tmp_path / "u.ply"), patch, tmp_path / "b.ply")
     assert (tmp_path / "b.ply").read_bytes() == data
+
+
+def test_rows_that_are_not_finite_keep_their_place_and_bytes(tmp_path: Path) -> None:
+    """The change speaks of the usable Gaussians alone; the patch finds their rows."""
+    whole, broken = random_splats(12, seed=6), [0, 4, 11]
+    means = whole.means.copy()
+    means[broken, 1] = np.nan
+    ply.write_ply(tmp_path / "nan.ply", replace(whole, means=means))
+    held = ply.read_bytes(tmp_path / "nan.ply")
+    usable = held.splats()
+    assert len(usable) == 9
+    everything, hidden = np.ones(9, bool), np.arange(9) == 8
+    change = Change(replace(usable, means=usable.means + np.float32(1)), everything, hidden, random_splats(2, 7))
+    patch = patches.make_patch(held, "p", change, "{}")
+    patches.apply_patch(held, patch, tmp_path / "u.ply")
+    after = ply.read_bytes(tmp_path / "u.ply")
+    assert after.rows[broken].tobytes() == held.rows[broken].tobytes()
+    np.testing.assert_array_equal(after.splats().means[:9], usable.means + np.float32(1))
+    assert patch.hidden.tolist() == [10]
+    patches.remove_patch(after, patch, tmp_path / "b.ply")
+    assert (tmp_path / "b.ply").read_bytes() == held.data
+
+
+@pytest.mark.parametrize("part", ["after", "added", "before"])
+def test_a_tampered_patch_is_refused_and_nothing_is_written(base: Path, tmp_path: Path, part: str) -> None:
+    """One byte of a row is another: apply sees it in the result, remove in what comes back."""
+    good, held = monday(base), ply.read_bytes(base)
+    rows = getattr(good, part).copy()
+    rows[0, 3] ^= 1
+    bad = replace(good, **{part: rows})
+    patches.apply_patch(held, good, tmp_path / "updated.ply")
+    with pytest.raises(InputError, match="was altered"):
+        if part == "before":
+            patches.remove_patch(ply.read_bytes(tmp_path / "updated.ply"), bad, tmp_path / "x.ply")
+        else:
+            patches.apply_patch(held, bad, tmp_path / "x.ply")
+    assert not (tmp_path / "x.ply").exists()
+
+
+def test_the_file_itself_is_never_written_over(base: Path, tmp_path: Path) -> None:
+    before, held = base.read_bytes(), ply.read_bytes(base)
+    (tmp_path / "same.ply").symlink_to(base)
+    for out in (base, tmp_path / "same.ply"):
+        with pytest.raises(InputError, match="would be lost"):
+            patches.apply_patch(held, monday(base), out)
+    assert base.read_bytes() == before
+
+
+def test_damaged_patches_are_refused_in_one_line(base: Path, tmp_path: Path) -> None:
+    patches.save_patch(tmp_path / "p.npz", monday(base))
+    data = (tmp_path / "p.npz").read_bytes()
+    rng = np.random.default_rng(0)
+    cases = [b"", b"PK", data[: len(data) // 2], data[:-1], bytes(range(256)) * 4]
+    for place in rng.integers(0, len(data), 300):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << int(rng.integers(8))
+        cases.append(bytes(flipped))
+    refused = 0
+    for case in cases:
+        (tmp_path / "bad.npz").write_bytes(case)
+        try:
+            patches.apply_patch(ply.read_bytes(base), patches.load_patch(tmp_path / "bad.npz"), tmp_path / "x.ply")
+        except InputError as error:
+            assert "\n" not in str(error)
+            refused += 1
+        else:  # a byte that says nothing, as the date in the archive: then the result is the right one
+            assert files.file_digest(tmp_path / "x.ply") == monday(base).result_digest
+    assert refused > 200
+    with pytest.raises(InputError, match="does not exist"):
+        patches.load_patch(tmp_path / "nowhere.npz")
+
+
+def test_a_patch_that_claims_more_than_it_holds_takes_no_memory(base: Path, tmp_path: Path) -> None:
+    """A deflated bomb, and an array that says it has 2^40 rows."""
+    entries = np.load(io.BytesIO(codec.pack(monday(base))))
+    np.savez_compressed(tmp_path / "bomb.npz", **{**entries, "array0": np.zeros(200 << 20, np.uint8)})
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (1 << 40, 248)})
+    with zipfile.ZipFile(tmp_path / "claim.npz", "w") as archive:
+        for name in entries.files:
+            member = io.BytesIO()
+            np.save(member, entries[name])
+            archive.writestr(f"{name}.npy", header.getvalue() if name == "array1" else member.getvalue())
+    for name in ("bomb.npz", "claim.npz"):
+        tracemalloc.start()
+        with pytest.raises(InputError, match=r"compressed|not as large as it says"):
+            patches.load_patch(tmp_path / name)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+        tracemalloc.stop()
+
+
+def test_rows_that_do_not_fit_each_other_are_refused(base: Path, tmp_path: Path) -> None:
+    good = monday(base)
+    wrong = [
+        replace(good, changed=good.changed + 40), replace(good, changed=good.changed[::-1].copy()),
+        replace(good, after=good.after[:, :-4]), replace(good, hidden=np.array([3])), replace(good, count=-1),
+        replace(good, count=10**40), replace(good, before=good.before[:1]), replace(good, added=good.added[0]),
+    ]  # fmt: skip
+    for patch in wrong:
+        patches.save_patch(tmp_path / "bad.npz", patch)
+        with pytest.raises(InputError, match="damaged"):
+            patches.load_patch(tmp_path / "bad.npz")

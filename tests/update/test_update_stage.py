@@ -10,7 +10,8 @@ import pytest
 from update_world import CAMERA, UP, World, quick
 
 from skyanchor.events import SCAFFOLD, TRAJECTORY
-from skyanchor.gaussians.ply import read_ply, write_ply
+from skyanchor.gaussians.ply import read_bytes, read_splats, write_ply
+from skyanchor.gaussians.splats import concat, select
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.executor import InProcess
@@ -35,16 +36,22 @@ from skyanchor.types import (
 from skyanchor.update.ground_points import GroundPointConfig
 from skyanchor.update.patch import load_patch, remove_patch
 
+MOVED = np.array([300.0, -120.0, 40.0])
+"""From the local frame to that of the aerial files, metres."""
+
 
 @pytest.fixture(scope="module")
 def scaffold(world: World, tmp_path_factory: pytest.TempPathFactory) -> Scaffold:
+    """The .ply lies 300 m from the local frame, and one of its rows is no Gaussian."""
     aerial = tmp_path_factory.mktemp("aerial") / "aerial.ply"
-    write_ply(aerial, world.aerial)
+    means = (world.aerial.means + MOVED).astype(np.float32)
+    broken = replace(select(world.aerial, slice(0, 1)), means=np.full((1, 3), np.nan, np.float32))
+    write_ply(aerial, concat([broken, replace(world.aerial, means=means)]))
     nothing = Tracks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
     points = world.whole.means[::10].astype(np.float64)
     return Scaffold(
         aerial.parent, world.aerial_views, points, np.zeros((len(points), 3), np.uint8), np.arange(len(points)),
-        nothing, UP, Plane(UP, 0.0), Georeference(np.zeros(3)), aerial,
+        nothing, UP, Plane(UP, 0.0), Georeference(MOVED), aerial,
     )  # fmt: skip
 
 
@@ -89,11 +96,17 @@ def test_scene_stage_end_to_end(world: World, scaffold: Scaffold, tmp_path: Path
     record = stage.load(SCENE_FILE, SceneRecord)
     assert record.added > 100 and record.aerial == len(world.aerial)
     assert record.after.ground_psnr > record.before.ground_psnr + 1.0
-    updated = read_ply(stage.path(UPDATED_PLY))
+    updated = read_splats(stage.path(UPDATED_PLY))
     assert len(updated) == record.aerial + record.added
+    np.testing.assert_array_equal(record.base.moved, MOVED)
+    assert record.base.path == Path("aerial.ply")
+    local = record.base.at(stage.path(UPDATED_PLY)).read()
+    np.testing.assert_allclose(local.means[: record.aerial], world.aerial.means, atol=1e-4)
+    np.testing.assert_allclose(updated.means - MOVED, local.means, atol=1e-3)
+    assert np.abs(np.median(local.means[record.aerial :], axis=0) - np.median(world.wall[0], axis=0)).max() < 3.0
     base = scaffold.splats_path
     assert base is not None
-    remove_patch(stage.path(UPDATED_PLY), load_patch(stage.path(PATCH_FILE)), tmp_path / "back.ply")
+    remove_patch(read_bytes(stage.path(UPDATED_PLY)), load_patch(stage.path(PATCH_FILE)), tmp_path / "back.ply")
     assert (tmp_path / "back.ply").read_bytes() == base.read_bytes()
     for kind in ("aerial", "ground"):
         names = [

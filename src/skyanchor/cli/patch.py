@@ -22,10 +22,11 @@ def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
         patch_file: 4-scene/patch.npz of a run.
         out: The .ply to write.
     """
+    from skyanchor.gaussians.ply import read_bytes
     from skyanchor.update.patch import apply_patch, load_patch
 
     _refuse_absent(base, patch_file)
-    apply_patch(base, load_patch(patch_file), out)
+    apply_patch(read_bytes(base), load_patch(patch_file), out)
     print(f"written to {out}")
 
 
@@ -37,10 +38,11 @@ def remove(updated: Ply, patch_file: PatchPath, /, out: Path) -> None:
         patch_file: The patch.
         out: The .ply to write.
     """
+    from skyanchor.gaussians.ply import read_bytes
     from skyanchor.update.patch import load_patch, remove_patch
 
     _refuse_absent(updated, patch_file)
-    remove_patch(updated, load_patch(patch_file), out)
+    remove_patch(read_bytes(updated), load_patch(patch_file), out)
     print(f"written to {out}")
 
 
@@ -50,30 +52,32 @@ def list_patches(path: Ply, /) -> None:
     Args:
         path: A .ply.
     """
+    from skyanchor.gaussians.ply import read_bytes
     from skyanchor.update.patch import applied_patches
 
     _refuse_absent(path)
-    rows = [[p.name, str(p.added), str(p.changed), str(p.hidden)] for p in applied_patches(path)]
+    rows = [[p.name, str(p.added), str(p.changed), str(p.hidden)] for p in applied_patches(read_bytes(path))]
     print_table(f"patches in {path.name}", ["name", "added", "moved", "hidden"], rows)
 
 
 def export(path: Ply, /, out: Path) -> None:
-    """Write a .ply without the Gaussians that patches hide, or a .splat or .spz for web and phone.
+    """Write a plain .ply without the Gaussians that patches hide, or a .splat or .spz for web and phone.
 
     Args:
-        path: A .ply, patched or not.
+        path: A .ply, patched or not, of any kind that can be read, or a gsplat checkpoint.
         out: File to write; its ending, .ply, .splat or .spz, says which.
     """
-    from skyanchor.gaussians.ply import read_ply, write_ply, write_splat
-    from skyanchor.gaussians.splats import select
+    from skyanchor.gaussians.ply import read_splats, write_ply, write_splat
     from skyanchor.gaussians.spz import write_spz
-    from skyanchor.update.patch import visible_rows
+    from skyanchor.update.patch import visible
 
     writers = {".ply": write_ply, ".splat": write_splat, ".spz": write_spz}
     if out.suffix.lower() not in writers:
         raise InputError(out, f"{out.suffix or 'no ending'} cannot be written", f"End it in {', '.join(writers)}.")
     _refuse_absent(path)
-    seen = select(read_ply(path), visible_rows(path))
+    if out.exists() and out.samefile(path):
+        raise InputError(out, "is the file itself, which would be lost", "Give --out another name.")
+    seen = visible(read_splats(path))
     writers[out.suffix.lower()](out, seen)
     print(f"{len(seen)} Gaussians written to {out}")
 

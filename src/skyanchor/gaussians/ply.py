@@ -14,7 +14,7 @@ from skyanchor.errors import InputError
 from skyanchor.gaussians.harmonics import SH_C0
 from skyanchor.gaussians.splats import Splats, select
 from skyanchor.storage import files
-from skyanchor.types import Floats, Floats32
+from skyanchor.types import Bools, Bytes, Floats, Floats32
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +28,17 @@ REST_COUNTS = (0, 9, 24, 45)
 """f_rest properties of SH degree 0 to 3."""
 FLAT_LOG_RATIO = float(np.log(1e-3))
 """A 2DGS disc gets a third scale of 1/1000 of its smaller one."""
+CHECKPOINTS = (".pt", ".pth", ".ckpt")
+"""Endings of a gsplat trainer's files."""
 LARGEST_HEADER = 1 << 16
 """Bytes; an INRIA header has 1.5 kB."""
 
+PACKED = "packed_position"
+"""A property of SuperSplat's compressed .ply, whose vertices come after an element `chunk`."""
+
 TRAIN_ADVICE = "Give a 3D Gaussian .ply of the INRIA convention (as gsplat, Splatfacto or 3DGS export it)."
+CHECKED_AT_ONCE = 1 << 16
+"""Gaussians looked through at a time."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +58,89 @@ class Header:
         return tuple(name for name, _ in self.properties)
 
 
+@dataclass(frozen=True, eq=False)
+class PlyBytes:
+    """A binary splat .ply in memory, byte for byte."""
+
+    path: Path
+    header: Header
+    data: bytes
+    """The whole file."""
+    usable: Bools
+    """(N,), rows whose numbers are all finite: the Gaussians that are read."""
+
+    @property
+    def head(self) -> bytes:
+        """The header as it stands in the file."""
+        return self.data[: self.header.size]
+
+    @property
+    def rows(self) -> Bytes:
+        """(N, row size)."""
+        return _rows(self.data, self.header)
+
+    def splats(self, offset: Floats | None = None) -> Splats:
+        """The usable Gaussians in the order of their rows, minus `offset` (3,)."""
+        return select(_splats(table_of(self.rows, self.header), self.header, offset), self.usable)
+
+
+@dataclass(frozen=True)
+class SplatCheck:
+    """What a splat file holds, known without training on it."""
+
+    gaussians: int
+    """Rows of the file."""
+    unusable: int
+    """Rows with a number that is not finite: neither drawn nor changed."""
+
+
 def read_splats(path: Path, offset: Floats | None = None) -> Splats:
     """The Gaussians of a .ply or of a gsplat checkpoint (.pt), minus `offset` (3,) where their frame is a moved one."""
     if not path.is_file():
         raise InputError(path, "does not exist", "Give the path of a .ply file or of a gsplat checkpoint.")
-    if path.suffix in (".pt", ".pth", ".ckpt"):
+    if path.suffix in CHECKPOINTS:
         return _finite(path, read_gsplat_checkpoint(path, offset))
     return _finite(path, read_ply(path, offset))
+
+
+def check_splats(path: Path) -> SplatCheck:
+    """What a .ply that is to be patched holds; InputError, before any work, when it cannot be."""
+    header = _patchable_header(path)
+    dtype = np.dtype(_dtype(header))
+    unusable = 0
+    with path.open("rb") as file:
+        file.seek(header.size)
+        while block := file.read(CHECKED_AT_ONCE * dtype.itemsize):
+            unusable += int((~_usable(np.frombuffer(block, dtype), header)).sum())
+    if unusable == header.count:
+        raise InputError(path, "holds no usable Gaussian", TRAIN_ADVICE)
+    return SplatCheck(header.count, unusable)
+
+
+def read_bytes(path: Path) -> PlyBytes:
+    """The file as it is, for a patch; InputError when it cannot be patched."""
+    header = _patchable_header(path)
+    data = path.read_bytes()
+    usable = _usable(table_of(_rows(data, header), header), header)
+    if not usable.any():
+        raise InputError(path, "holds no usable Gaussian", TRAIN_ADVICE)
+    return PlyBytes(path, header, data, usable)
+
+
+def _patchable_header(path: Path) -> Header:
+    """The header of a binary little-endian .ply of Gaussians that holds exactly what its header says."""
+    if not path.is_file():
+        raise InputError(path, "does not exist", "Give the path of a .ply file.")
+    export = f"Write it as one first: `skyanchor patch export {path} --out {path.stem}-plain.ply`."
+    if path.suffix in CHECKPOINTS:
+        raise InputError(path, "is a checkpoint, and only a .ply can be patched", export)
+    header = check_header(path)
+    if header.byte_order != "<":
+        raise InputError(path, "is not a binary little-endian .ply", export)
+    _refuse_cut(path, header)
+    if path.stat().st_size > header.size + header.count * np.dtype(_dtype(header)).itemsize:
+        raise InputError(path, "holds more than the Gaussians of its header", export)
+    return header
 
 
 # --- .ply in ----------------------------------------------------------------------------------------------------
@@ -65,16 +148,18 @@ def read_splats(path: Path, offset: Floats | None = None) -> Splats:
 
 def read_ply(path: Path, offset: Floats | None = None) -> Splats:
     """The Gaussians of an INRIA-convention .ply, bit for bit; a 2DGS disc gets a tiny third scale."""
-    header = read_header(path)
-    _refuse_other_conventions(path, header)
-    table = _read_table(path, header)
+    header = check_header(path)
+    return _splats(_read_table(path, header), header, offset)
+
+
+def _splats(table: Table, header: Header, offset: Floats | None) -> Splats:
     means = _columns(table, ("x", "y", "z"), np.float64 if offset is not None else np.float32)
     if offset is not None:
         means = means - offset
     scales = _columns(table, tuple(f"scale_{k}" for k in range(3) if f"scale_{k}" in header.names))
     if scales.shape[1] == 2:
         scales = np.concatenate([scales, scales.min(axis=1, keepdims=True) + np.float32(FLAT_LOG_RATIO)], axis=1)
-    owner = table["owner"].astype(np.int32) if "owner" in header.names else np.zeros(header.count, np.int32)
+    owner = table["owner"].astype(np.int32) if "owner" in header.names else np.zeros(len(table), np.int32)
     return Splats(
         means.astype(np.float32),
         _columns(table, ("rot_0", "rot_1", "rot_2", "rot_3")),
@@ -90,7 +175,7 @@ def _harmonics(table: Table, header: Header) -> Floats32:
     rest_count = sum(name.startswith("f_rest_") for name in header.names)
     dc = _columns(table, ("f_dc_0", "f_dc_1", "f_dc_2"))[:, None]
     rest = _columns(table, tuple(f"f_rest_{k}" for k in range(rest_count)))
-    return np.concatenate([dc, rest.reshape(header.count, 3, rest_count // 3).transpose(0, 2, 1)], axis=1)
+    return np.concatenate([dc, rest.reshape(len(table), 3, rest_count // 3).transpose(0, 2, 1)], axis=1)
 
 
 def _columns(table: Table, names: tuple[str, ...], dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
@@ -124,7 +209,7 @@ def check_header(path: Path) -> Header:
 
 
 def _parse_header(lines: list[str], size: int) -> Header:
-    byte_order, count, properties, element = "", -1, [], ""
+    byte_order, count, properties, element, ahead = "", -1, [], "", ""
     for line in lines[1:]:
         words = line.split()
         if not words or words[0] in ("comment", "obj_info"):
@@ -132,14 +217,15 @@ def _parse_header(lines: list[str], size: int) -> Header:
         if words[0] == "format":
             byte_order = BYTE_ORDERS[words[1]]
         elif words[0] == "element":
-            if count < 0 and words[1] != "vertex":
-                raise ValueError(f"its first element is {words[1]}, not vertex")
             element = words[1]
+            ahead = ahead or ("" if count >= 0 or element == "vertex" else element)
             count = int(words[2]) if element == "vertex" else count
         elif words[0] == "property" and element == "vertex":
             properties.append((words[2], NUMPY_TYPES[words[1]]))
     if not byte_order or count < 0:
         raise ValueError("no format or no vertices")
+    if ahead and PACKED not in dict(properties):
+        raise ValueError(f"its first element is {ahead}, not vertex")
     return Header(byte_order, count, tuple(properties), size)
 
 
@@ -152,10 +238,8 @@ def _refuse_other_conventions(path: Path, header: Header) -> None:
             "holds anchors of a Scaffold-GS, Octree-GS or Horizon-GS model, whose Gaussians live in its networks",
             "Export explicit 3D Gaussians from that trainer, or leave the .ply out and run `skyanchor scaffold train`.",
         )
-    if "packed_position" in names:
-        raise InputError(
-            path, "is a compressed splat .ply", "Convert it to a plain .ply first (SuperSplat exports it)."
-        )
+    if PACKED in names:
+        raise InputError(path, "is a compressed splat .ply", "Export it as a plain .ply first, SuperSplat can.")
     wanted = {"x", "y", "z", "opacity", "scale_0", "scale_1"}
     wanted |= {f"rot_{k}" for k in range(4)} | {f"f_dc_{k}" for k in range(3)}
     if missing := sorted(wanted - names):
@@ -168,15 +252,41 @@ def _refuse_other_conventions(path: Path, header: Header) -> None:
 def _read_table(path: Path, header: Header) -> Table:
     if header.byte_order == "=":
         return _read_ascii(path, header)
-    dtype = np.dtype([(name, header.byte_order + kind) for name, kind in header.properties])
-    held = path.stat().st_size - header.size
-    if held < header.count * dtype.itemsize:
+    _refuse_cut(path, header)
+    return np.fromfile(path, dtype=_dtype(header), count=header.count, offset=header.size)
+
+
+def _refuse_cut(path: Path, header: Header) -> None:
+    size, held = np.dtype(_dtype(header)).itemsize, path.stat().st_size - header.size
+    if held < header.count * size:
         raise InputError(
             path,
-            f"is cut short: {held // dtype.itemsize} of {header.count} Gaussians are there",
+            f"is cut short: {held // size} of {header.count} Gaussians are there",
             "Copy or export the file again.",
         )
-    return np.fromfile(path, dtype=dtype, count=header.count, offset=header.size)
+
+
+def _dtype(header: Header) -> list[tuple[str, str]]:
+    return [(name, header.byte_order + kind) for name, kind in header.properties]
+
+
+def _rows(data: bytes, header: Header) -> Bytes:
+    """(N, row size) of a whole file."""
+    return np.frombuffer(data, np.uint8, offset=header.size).reshape(header.count, np.dtype(_dtype(header)).itemsize)
+
+
+def table_of(rows: Bytes, header: Header) -> Table:
+    """A view of contiguous row bytes (N, row size) as records."""
+    return rows.view(np.dtype(_dtype(header)))[:, 0]
+
+
+def _usable(table: Table, header: Header) -> Bools:
+    """(N,), rows whose numbers are all finite as float32; properties that a splat does not know do not count."""
+    good = np.ones(len(table), np.bool_)
+    for name in header.names:
+        if name in ("x", "y", "z", "opacity") or name.startswith(("scale_", "rot_", "f_dc_", "f_rest_")):
+            good &= np.abs(table[name]) <= np.finfo(np.float32).max
+    return good
 
 
 def _read_ascii(path: Path, header: Header) -> Table:

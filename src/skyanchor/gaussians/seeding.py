@@ -11,25 +11,21 @@ from skyanchor.gaussians.splats import AERIAL, Splats
 from skyanchor.types import Bytes, Cloud, Floats, Floats32
 
 
-def splats_from_points(
-    points: Floats, colors: Bytes, *, sh_degree: int = 3, opacity: float = 0.1, owner: int = AERIAL
-) -> Splats:
+def splats_from_points(points: Floats, colors: Bytes, *, sh_degree: int = 3, opacity: float = 0.1) -> Splats:
     """Round Gaussians at the points (N, 3) with colours (N, 3); σ = root mean square distance to three neighbours."""
     spacing = neighbour_distance(points)
     log_scales = np.repeat(np.log(spacing)[:, None], 3, axis=1)
     quats = np.zeros((len(points), 4))
     quats[:, 0] = 1.0
-    return _splats(points, quats, log_scales, colors, sh_degree, opacity, owner)
+    return _splats(points, quats, log_scales, colors, sh_degree, opacity)
 
 
-def splats_from_cloud(
-    cloud: Cloud, *, sh_degree: int = 3, opacity: float = 0.5, flatness: float = 0.2, owner: int = AERIAL
-) -> Splats:
+def splats_from_cloud(cloud: Cloud, *, sh_degree: int = 3, opacity: float = 0.5, flatness: float = 0.2) -> Splats:
     """Discs in the surface: σ = 0.7 spacing along it, `flatness` of that across."""
     along = np.log(np.maximum(0.7 * cloud.spacing.astype(np.float64), 1e-6))
     log_scales = np.stack([along, along, along + np.log(flatness)], axis=1)
     quats = _quaternions_with_z(cloud.normals.astype(np.float64))
-    return _splats(cloud.points.astype(np.float64), quats, log_scales, cloud.colors, sh_degree, opacity, owner)
+    return _splats(cloud.points.astype(np.float64), quats, log_scales, cloud.colors, sh_degree, opacity)
 
 
 def neighbour_distance(points: Floats, neighbours: int = 3) -> Floats:
@@ -55,12 +51,11 @@ def _splats(
     colors: Bytes,
     sh_degree: int,
     opacity: float,
-    owner: int,
 ) -> Splats:
     sh = np.zeros((len(points), (sh_degree + 1) ** 2, 3), np.float32)
     sh[:, 0] = (colors / 255.0 - 0.5) / SH_C0
     logits: Floats32 = np.full(len(points), np.log(opacity / (1.0 - opacity)), np.float32)
-    owners: npt.NDArray[np.int32] = np.full(len(points), owner, np.int32)
+    owners: npt.NDArray[np.int32] = np.full(len(points), AERIAL, np.int32)
     return Splats(
         points.astype(np.float32), quats.astype(np.float32), log_scales.astype(np.float32), logits, sh, owners
     )

@@ -66,8 +66,6 @@ class TrainConfig:
     """Weight of the mean opacity of the growing set; 0.01 with McmcGrowth."""
     scale_weight: float = 0.0
     """Weight of the mean scale of the growing set as a fraction of the extent; 0.01 with McmcGrowth."""
-    sky_weight: float = 0.1
-    """Weight of the mean alpha where a photo shows sky."""
     exposure: ExposureConfig = field(default_factory=ExposureConfig)
     """For views that have an exposure of their own."""
     seed: int = 0
@@ -160,9 +158,6 @@ def objective(
     loss = target.weight * photometric_loss(rgb, photo, use, config.ssim_weight)
     if colour_map is not None and config.exposure.pull > 0:
         loss = loss + config.exposure.pull * exposure.identity_penalty(colour_map)
-    if target.sky is not None and config.sky_weight > 0:
-        sky = _on_device(target.sky, rendered.rgb)
-        loss = loss + config.sky_weight * (rendered.alpha * sky).mean()
     growing = state.sets[0].values
     if config.opacity_weight > 0:
         loss = loss + config.opacity_weight * growing.logit_opacities.sigmoid().mean()
@@ -313,7 +308,7 @@ def training_fingerprint(sets: Sequence[Splats], scene: TrainingScene, config: T
     for pool in scene.pools:
         for item in pool:
             view = item.view
-            digest.update(f"{view.path} {view.mask_path} {item.sky_path} {item.exposure} {view.camera!r}".encode())
+            digest.update(f"{view.path} {view.mask_path} {item.exposure} {view.camera!r}".encode())
             digest.update(f"{item.weight}".encode() + (b"" if item.pixels is None else item.pixels.tobytes()))
             digest.update(view.cam_from_world.rotation.tobytes() + view.cam_from_world.translation.tobytes())
     return digest.hexdigest()

@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +26,6 @@ class TrainingView:
     view: View
     exposure: int | None = None
     """Index of its own affine exposure; None = the photo shows the model's colours."""
-    sky_path: Path | None = None
-    """White = sky: nothing may stand there, and its colour is not learnt."""
     weight: float = 1.0
     """Of its loss."""
     pixels: Bytes | None = None
@@ -56,8 +53,6 @@ class Target:
     """(H, W, 3)."""
     use: Bools | None
     """(H, W); None = everywhere."""
-    sky: Bools | None
-    """(H, W); None = no sky."""
     exposure: int | None
     weight: float = 1.0
 
@@ -95,19 +90,14 @@ def load_target(cache: PhotoCache, training_view: TrainingView, width: int) -> T
     if not cameras.is_pinhole(view.camera):
         inside = _inside(view.camera, camera.width)
         use = inside if use is None else use & inside
-    sky = None
-    if training_view.sky_path is not None:
-        drawn, _ = cache.photo(view.name, training_view.sky_path, view.camera, width)
-        sky = drawn.pixels[..., 0] > 127
-        use = ~sky if use is None else use & ~sky
-    return Target(camera, view.cam_from_world, photo.pixels, use, sky, training_view.exposure, training_view.weight)
+    return Target(camera, view.cam_from_world, photo.pixels, use, training_view.exposure, training_view.weight)
 
 
 def _target_of_pixels(one: TrainingView, pixels: Bytes, width: int) -> Target:
     """A picture that is held in memory, at most `width` pixels wide."""
     camera = cameras.scaled(one.view.camera, min(width, one.view.camera.width))
     shown = resized(pixels, camera.width)
-    return Target(camera, one.view.cam_from_world, shown, None, None, one.exposure, one.weight)
+    return Target(camera, one.view.cam_from_world, shown, None, one.exposure, one.weight)
 
 
 @lru_cache(maxsize=8)

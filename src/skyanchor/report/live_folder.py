@@ -64,17 +64,16 @@ def live_scene(run: Run) -> LiveScene:
     )
     if before is None or not run.has(SCENE):
         return scene
-    return _patched(scene, before, run)
+    return _patched(scene, run)
 
 
-def _patched(scene: LiveScene, before: Splats, run: Run) -> LiveScene:
+def _patched(scene: LiveScene, run: Run) -> LiveScene:
     """The scene with the finished update."""
-    stage, base = run.stage(SCENE), run.base
-    updated = stage.path(records.UPDATED_PLY)
-    after = ply.read_splats(updated, None if base is None else base[1])
-    patch, stack = load_patch(stage.path(records.PATCH_FILE)), applied_patches(updated)
-    changed, hidden = np.zeros((2, len(before)), np.bool_)
-    changed[patch.changed], hidden[patch.hidden] = True, True
+    updated, patch = run.updated, load_patch(run.stage(SCENE).path(records.PATCH_FILE))
+    held = ply.read_bytes(updated.path)
+    after, stack = updated.local(held), applied_patches(held)
+    rows = np.flatnonzero(held.usable[: patch.count])
+    changed, hidden = np.isin(rows, patch.changed), np.isin(rows, patch.hidden)
     after = replace(after, owner=owners_by_patches(len(after), tuple(one.added for one in stack)))
     return replace(scene, after=after, changed=changed, hidden=hidden, sequences=tuple(one.name for one in stack))
 
@@ -85,8 +84,8 @@ def _aerial_splats(run: Run) -> tuple[Splats | None, tuple[str, ...]]:
     if base is None:
         sets = checkpoint_splats(run.prepared.root / AERIAL_TRAINING)
         return (sets[0] if sets else None), ()
-    splats = ply.read_splats(*base)
-    stack = applied_patches(base[0]) if base[0].suffix == ".ply" else ()
+    held = ply.read_bytes(base.path)
+    splats, stack = base.local(held), applied_patches(held)
     owners = owners_by_patches(len(splats), tuple(one.added for one in stack))
     return replace(splats, owner=owners), tuple(one.name for one in stack)
 

@@ -74,7 +74,7 @@ def plot_curves(curves: tuple[Curve, ...], path: Path) -> None:
     figure, axes = _figure(WIDTH_IN, 3.6)
     for curve in curves:
         axes.plot(curve.x, curve.y, label=curve.label)
-    axes.set(xlabel="iteration", ylabel="held-out PSNR [dB]")
+    axes.set(xlabel="iteration", ylabel="PSNR of validation views [dB]")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})

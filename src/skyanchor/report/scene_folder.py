@@ -52,15 +52,15 @@ def _views(folder: Path, kind: str) -> list[RenderedView]:
 
 
 def _curves(record: SceneRecord) -> tuple[Curve, ...]:
-    """Both phases one after the other."""
+    """Both phases one after the other, of the validation views."""
     first = max((point.iteration for point in record.curves if point.phase == "insertion"), default=0)
     x = tuple(float(p.iteration + (first if p.phase == "joint" else 0)) for p in record.curves)
     ground = tuple(point.quality.ground_psnr for point in record.curves)
     aerial = tuple(point.quality.aerial_psnr for point in record.curves)
     start = (0.0, *x)
     return (
-        Curve("ground", start, (record.before.ground_psnr, *ground)),
-        Curve("aerial", start, (record.before.aerial_psnr, *aerial)),
+        Curve("ground", start, (record.start.ground_psnr, *ground)),
+        Curve("aerial", start, (record.start.aerial_psnr, *aerial)),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.run.folder import Made
 from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Pose, PosedFrame, Tracks, Trajectory
 from skyanchor.update.schedule import CurvePoint
@@ -20,7 +21,7 @@ MODEL_FOLDER = "model"
 MERGED_FOLDER = "merged"
 UPDATED_PLY, UPDATED_SPLAT = "updated.ply", "updated.splat"
 PATCH_FILE, SCENE_FILE, TEST_FOLDER = "patch.npz", "scene.json", "test"
-"""TEST_FOLDER/{aerial,ground}/{photo,before,render}/*.png: the held-out views, real and drawn."""
+"""TEST_FOLDER/{aerial,ground}/{photo,before,render}/*.png: the test views, real and drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,15 +72,20 @@ class PointsRecord:
     tracks: Tracks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SceneRecord:
     """scene.json: how the update went."""
 
-    base: str
-    """The aerial .ply that the patch is made for."""
+    base: SplatFile
+    """The aerial .ply that the patch is made for, by its name, and its frame: that of the updated one too."""
     before: Quality
+    """Of the test views."""
     after: Quality
+    """Of the test views."""
+    start: Quality
+    """Of the validation views, before the update."""
     curves: tuple[CurvePoint, ...]
+    """Of the validation views, which decide; never of the test views."""
     rolled_back: bool
     aerial: int
     """Gaussians of the aerial model."""

@@ -9,12 +9,10 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from skyanchor.errors import InputError
 from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY
-from skyanchor.gaussians import ply
-from skyanchor.gaussians.splats import Splats, select
+from skyanchor.gaussians.splat_file import SplatFile
+from skyanchor.gaussians.splats import Splats
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.folder import STATE, Finished, is_finished, read_finished
@@ -24,12 +22,12 @@ from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.records import AnchorsRecord, SceneRecord, TrajectoryRecord
 from skyanchor.run.timing import timings
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
-from skyanchor.scaffold.georeference import moved_by
+from skyanchor.scaffold.frame_check import given_splats
 from skyanchor.sequence.loading import find_photos
 from skyanchor.stereo import depth_path, load_depth
 from skyanchor.storage import codec, files
-from skyanchor.types import Anchors, Camera, DepthMap, Floats, Pose, Scaffold, Sequence, Trajectory
-from skyanchor.update.patch import visible_rows
+from skyanchor.types import Anchors, Camera, DepthMap, Pose, Scaffold, Sequence, Trajectory
+from skyanchor.update.patch import visible
 
 STAGES = (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE)
 
@@ -156,24 +154,27 @@ class Run:
         return self.stage(SCENE).load(records.SCENE_FILE, SceneRecord)
 
     @property
-    def base(self) -> tuple[Path, Floats] | None:
-        """(the aerial .ply, what is subtracted from its coordinates (3,)); None where there is none yet."""
-        given, trained = self.scaffold.splats_path, self.prepared.part(parts.SPLATS)
-        if given is not None:
-            return given, moved_by(self.scaffold.georef)
-        return None if trained is None else (trained.path(parts.SPLATS_FILE), np.zeros(3))
+    def base(self) -> SplatFile | None:
+        """The aerial splats; None where there are none yet."""
+        trained = self.prepared.part(parts.SPLATS)
+        own = None if trained is None else SplatFile(trained.path(parts.SPLATS_FILE))
+        return given_splats(self.scaffold) or own
 
     def splats(self) -> Splats:
         """What is drawn, in the local frame: after the update, else the aerial Gaussians."""
-        base = self.base
-        if base is None:
+        drawn = self.updated if self.has(SCENE) else self.base
+        if drawn is None:
             raise InputError(self.root, "has no splats yet", "Run `skyanchor update` or `skyanchor prepare`.")
-        path = self.stage(SCENE).path(records.UPDATED_PLY) if self.has(SCENE) else base[0]
-        return select(ply.read_splats(path, base[1]), visible_rows(path))
+        return visible(drawn.read())
+
+    @property
+    def updated(self) -> SplatFile:
+        """The splats after the update."""
+        return self.scene.base.at(self.stage(SCENE).path(records.UPDATED_PLY))
 
     @property
     def held_out(self) -> Path | None:
-        """Folder of the held-out views' pictures, {aerial,ground}/{photo,before,render}; None before stage 4."""
+        """Folder of the test views' pictures, {aerial,ground}/{photo,before,render}; None before stage 4."""
         return self.stage(SCENE).path(records.TEST_FOLDER) if self.has(SCENE) else None
 
     @property

@@ -9,15 +9,17 @@ the pictures fall onto each other. A camera is moved instead of the splats: the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skyanchor.events import Listener, Note, silent
-from skyanchor.gaussians.ply import read_splats, write_ply
+from skyanchor.gaussians.ply import write_ply
+from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.gaussians.splats import Splats, to_tensors, transformed
+from skyanchor.gaussians.split import split
 from skyanchor.gaussians.views import Target, TrainingView, load_target, matrix
 from skyanchor.geometry import rigid, robust, similarity
 from skyanchor.photos import PhotoCache
@@ -94,15 +96,21 @@ class FrameFix:
         return f"scale {move.scale:.5f}, turn {angle:.2f} deg, shift {shift:.2f} m (from {self.source}); {self.after}"
 
 
+def given_splats(scaffold: Scaffold) -> SplatFile | None:
+    """The Gaussians that came with the model, in the frame of the model's own files; None without any."""
+    path = scaffold.splats_path
+    return None if path is None else SplatFile(path, georeference.moved_by(scaffold.georef))
+
+
 def load_aerial_splats(scaffold: Scaffold) -> Splats | None:
     """The Gaussians that came with the model, in its local frame if they are in its frame at all; None without any."""
-    if scaffold.splats_path is None:
+    given = given_splats(scaffold)
+    if given is None:
         return None
-    offset = georeference.moved_by(scaffold.georef)
-    splats = read_splats(scaffold.splats_path)
+    splats = given.read()
     middle = np.median(splats.means.astype(np.float64), axis=0)
-    moved = np.linalg.norm(middle - offset) < np.linalg.norm(middle)
-    return read_splats(scaffold.splats_path, offset) if moved else splats
+    elsewhere = np.linalg.norm(middle) >= np.linalg.norm(middle + given.moved)
+    return SplatFile(given.path).read() if given.moved.any() and elsewhere else splats
 
 
 def check_frame(splats: Splats, scaffold: Scaffold, engine: Engine, config: FrameConfig | None = None) -> FrameVerdict:
@@ -118,7 +126,7 @@ def fix_frame(
     engine: Engine,
     config: FrameConfig | None = None,
     *,
-    listener: Listener = silent,
+    listen: Listener = silent,
 ) -> FrameFix | Refusal:
     """The similarity that makes the splats fit, proven by the pictures, or why there is none.
 
@@ -131,7 +139,7 @@ def fix_frame(
     for guess in _guesses(splats, scaffold, before, config):
         refined = _refined(stand, guess.splats_from_model, config)
         after = _verdict(stand, refined, config)
-        listener(Note(STAGE, f"guess from {guess.source}: {after}"))
+        listen(Note(STAGE, f"guess from {guess.source}: {after}"))
         if after.fits:
             return FrameFix(refined.inverse, guess.source, before, after)
         best = max(best, after, key=lambda one: one.correlation)
@@ -144,9 +152,8 @@ def fix_frame(
 
 def write_fixed(out: Path, splats: Splats, fix: FrameFix, scaffold: Scaffold) -> None:
     """Write the splats as a .ply in the coordinates of the model's own files."""
-    local = transformed(splats, fix.model_from_splats)
-    means = local.means.astype(np.float64) + georeference.moved_by(scaffold.georef)
-    write_ply(out, replace(local, means=means.astype(np.float32)))
+    fixed = SplatFile(out, georeference.moved_by(scaffold.georef))
+    write_ply(out, fixed.in_file(transformed(splats, fix.model_from_splats)))
 
 
 def _guesses(
@@ -194,9 +201,9 @@ class _Stand:
 
 
 def _chosen(scaffold: Scaffold, count: int) -> tuple[View, ...]:
-    """Views spread over the flight, held-out ones where there are enough of them."""
-    held_out = scaffold.views[::8]
-    pool = held_out if len(held_out) >= count else scaffold.views
+    """Views spread over the flight, none of the test; those that are not trained on where there are enough of them."""
+    views = split(scaffold.views)
+    pool = views.validation if len(views.validation) >= count else (views.training or scaffold.views)
     rows = np.unique(np.linspace(0, len(pool) - 1, min(count, len(pool))).round().astype(int))
     return tuple(pool[row] for row in rows)
 

@@ -1,12 +1,13 @@
-"""Surface points between the sparse ones: depth interpolated over each photo's triangulated features.
+"""Surface points where Gaussians start: of dense depth, else between the sparse points.
 
-A poor man's dense stereo, in seconds: enough to start a Gaussian model where every surface is covered from the first
-step. Inverse depth is affine in the pixel on a plane, so triangles between features lie in the surface they span.
+Without dense depth it is interpolated over each photo's triangulated features, a poor man's stereo, in seconds: every
+surface is covered from the first step. Inverse depth is affine in the pixel on a plane, so triangles between features
+lie in the surface they span.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.spatial import Delaunay, QhullError
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import lift
 from skyanchor.photos import load_photo
-from skyanchor.types import Cloud, Floats, Floats32, Ints, Photo, Plane, Scaffold, View
+from skyanchor.types import Bools, Cloud, DepthMap, Floats, Floats32, Ints, Photo, Plane, Scaffold, View
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,41 @@ class SeedConfig:
     farthest: float = 5.0
     """Pixels beyond all features are put on the ground plane up to this many times the view's median depth."""
     photo_width: int = 800
-    """Colours are read from the photo at most this wide, pixels."""
+    """Between sparse points: colours are read from the photo at most this wide, pixels."""
+    least_confidence: float = 0.3
+    """Measured depth below this confidence is left out, 0..1."""
+
+
+def dense_cloud(maps: Iterable[DepthMap], views: Sequence[View], config: SeedConfig | None = None) -> Cloud:
+    """Points, normals and colours of depth maps of the given views, thinned evenly; other views' maps are passed over.
+
+    Completed depth counts where no measured depth is: a surface that is roughly there beats a hole.
+    """
+    config = config or SeedConfig()
+    by_name = {view.name: view for view in views}
+    sampled = [_sampled(one, by_name[one.name], config) for one in maps if one.name in by_name]
+    return thinned(_joined([measured for measured, _ in sampled] + [filled for _, filled in sampled]), config.count)
+
+
+def _sampled(one: DepthMap, view: View, config: SeedConfig) -> tuple[Cloud, Cloud]:
+    """Grid pixels of one depth map as points: the measured ones, and the completed ones."""
+    photo, camera = load_photo(view.name, view.path, view.camera, one.depth.shape[1], view.mask_path)
+    step = float(np.sqrt(camera.width * camera.height / config.per_view))
+    column, row = _grid(photo, step).astype(int).T
+    depth, completed = one.depth[row, column].astype(np.float64), one.completed[row, column]
+    confident = one.confidence[row, column] >= config.least_confidence
+    rays = cameras.unproject(one.camera, np.stack([column + 0.5, row + 0.5], axis=1))
+    points = one.cam_from_world.inverse(rays * depth[:, None])
+    cloud = Cloud(
+        points.astype(np.float32), one.normal[row, column], photo.pixels[row, column],
+        (step * depth / cameras.focal_px(one.camera)).astype(np.float32),
+    )  # fmt: skip
+    there = depth > 0
+    return _some(cloud, there & confident & ~completed), _some(cloud, there & completed)
+
+
+def _some(cloud: Cloud, rows: Bools) -> Cloud:
+    return Cloud(cloud.points[rows], cloud.normals[rows], cloud.colors[rows], cloud.spacing[rows])
 
 
 def interpolated_cloud(scaffold: Scaffold, views: Sequence[int], config: SeedConfig | None = None) -> Cloud:

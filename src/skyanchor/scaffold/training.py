@@ -13,11 +13,12 @@ from skyanchor.events import Listener, Note, StageFinished, StageStarted, silent
 from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
 from skyanchor.gaussians.splats import Splats
+from skyanchor.gaussians.split import TEST_EVERY, split
 from skyanchor.gaussians.training import TrainConfig, fit
 from skyanchor.gaussians.views import TrainingScene, aerial_pool
 from skyanchor.geometry import rigid
 from skyanchor.scaffold.seeding import SeedConfig, interpolated_cloud, thinned
-from skyanchor.types import Cloud, Scaffold, View
+from skyanchor.types import Cloud, Scaffold
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
@@ -36,8 +37,8 @@ class AerialConfig:
     """The first Gaussians."""
     seed_opacity: float = 0.5
     """Opacity of the first Gaussians, 0..1."""
-    held_out_every: int = 8
-    """Every so many photos one is kept for scoring."""
+    test_every: int = TEST_EVERY
+    """Every so many photos one is kept for the test; the validation photos of an update are not trained on either."""
 
 
 CPU = AerialConfig(
@@ -81,34 +82,32 @@ def train_aerial(
 ) -> AerialModel:
     """Gaussians trained on the aerial photos, from a dense cloud where there is one, else from the sparse points.
 
+    `cloud` is `seeding.dense_cloud` of the training photos: those of the test must have no part in it.
     With `checkpoint` the training is kept there as it goes on and resumed from it; removing the file is the caller's.
     """
     from skyanchor.gaussians.scoring import score
 
     config = config or preset(engine.device)
-    training, held_out = split(scaffold.views, config.held_out_every)
-    listen(StageStarted(STAGE, f"{len(training)} photos, {config.train.iterations} iterations on {engine.device}"))
+    views = split(scaffold.views, config.test_every)
+    count = len(views.training)
+    listen(StageStarted(STAGE, f"{count} photos, {config.train.iterations} iterations on {engine.device}"))
     begun = time.perf_counter()
     seeds = first_splats(scaffold, config, cloud)
     listen(Note(STAGE, f"{len(seeds)} first Gaussians"))
-    scene = TrainingScene((aerial_pool(training),), scene_extent(scaffold))
+    scene = TrainingScene((aerial_pool(views.training),), scene_extent(scaffold))
     (splats,) = fit((seeds,), scene, config.train, engine, listen=listen, stage=STAGE, checkpoint=checkpoint)
-    scores = score(splats, held_out, engine, config.train.width)
+    scores = score(splats, views.test, engine, config.train.width)
     seconds = time.perf_counter() - begun
     listen(StageFinished(STAGE, seconds, {"psnr": scores.psnr, "ssim": scores.ssim, "gaussians": float(len(splats))}))
     return AerialModel(splats, scores, seconds)
-
-
-def split(views: tuple[View, ...], every: int = 8) -> tuple[tuple[View, ...], tuple[View, ...]]:
-    """(training, held out): views 0, every, 2 every ... are held out."""
-    return tuple(v for k, v in enumerate(views) if k % every), tuple(views[::every])
 
 
 def first_splats(scaffold: Scaffold, config: AerialConfig, cloud: Cloud | None = None) -> Splats:
     """The Gaussians before training: of the dense cloud, else between the sparse points, else at them."""
     degree = config.train.sh_degree
     if cloud is None or not len(cloud.points):
-        seen = [k for k in range(len(scaffold.views)) if k % config.held_out_every]
+        trained = {view.name for view in split(scaffold.views, config.test_every).training}
+        seen = [k for k, view in enumerate(scaffold.views) if view.name in trained]
         cloud = interpolated_cloud(scaffold, seen, config.seeds)
     if not len(cloud.points):
         return splats_from_points(scaffold.points, scaffold.point_colors, sh_degree=degree)

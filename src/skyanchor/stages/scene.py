@@ -1,4 +1,4 @@
-"""Stage 4, the scene: street depth, aerial model, update, patch, held-out pictures."""
+"""Stage 4, the scene: street depth, aerial model, update, patch, pictures of the test views."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from skyanchor.errors import NothingPlacedError, SkyAnchorError
 from skyanchor.events import SCENE, Listener, Note
 from skyanchor.gaussians import exposure, ply
 from skyanchor.gaussians.devices import AnyRasteriser, Device, Engine, load_engine, rasteriser_of
+from skyanchor.gaussians.ply import PlyBytes
 from skyanchor.gaussians.scoring import rendered_rgb
+from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
+from skyanchor.gaussians.split import Split, split
 from skyanchor.gaussians.views import TrainingView, load_target
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
@@ -25,7 +28,6 @@ from skyanchor.run.folder import PROGRESS, Made, Stage
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, TEST_FOLDER, UPDATED_PLY, UPDATED_SPLAT, SceneRecord
 from skyanchor.scaffold import frame_check, georeference, training
-from skyanchor.scaffold.georeference import moved_by
 from skyanchor.scaffold.training import AerialConfig
 from skyanchor.stages.splats import splats_part
 from skyanchor.stages.survey import Work
@@ -42,10 +44,9 @@ from skyanchor.update.ground_points import (
     ground_depth,
     source_views,
 )
-from skyanchor.update.patch import Change
 from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene
 from skyanchor.update.scoring import borrowed_exposure
-from skyanchor.update.views import Split, ground_views, split
+from skyanchor.update.views import ground_views
 
 WHAT = "the street in the splats"
 STREET = "street.npz"
@@ -82,6 +83,19 @@ class StreetPlan:
     config: GroundPointConfig
 
 
+@dataclass(frozen=True, eq=False)
+class Base:
+    """The aerial .ply that is patched, read once."""
+
+    file: SplatFile
+    held: PlyBytes
+
+    @property
+    def splats(self) -> Splats:
+        """Its usable Gaussians in the local frame."""
+        return self.file.local(self.held)
+
+
 def resolved_update(config: SceneConfig) -> UpdateConfig:
     """The settings of the update, the device's preset where none were given."""
     return config.update or preset(load_engine(config.device).device)
@@ -94,28 +108,35 @@ def run(work: Work, config: SceneConfig, above: Made) -> Made:
         raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to add to the scene")
     engine = load_engine(config.device)
     settings = {"points": config.points, "update": config.update or preset(engine.device), "device": engine.device}
-    given = work.scaffold.splats_path
+    given = frame_check.given_splats(work.scaffold)
     if given is not None:
-        inputs = {"splats": work.run.digest({given.name: given})}
+        inputs = {"splats": work.run.digest({given.path.name: given.path})}
         stage = work.run.stage(SCENE, WHAT, settings, inputs, (above,))
     else:
         trained = splats_part(work.site, engine, config.aerial or training.preset(engine.device))
-        given = trained.path(parts.SPLATS_FILE)
         stage = work.run.stage(SCENE, WHAT, settings, {}, (above, trained))
     if not stage.done:
-        _update(stage, work, given, trajectory, config, engine)
+        base = _read_base(given or SplatFile(trained.path(parts.SPLATS_FILE)), stage.listen)
+        if given is not None:
+            _refuse_other_frame(base, work.scaffold, engine)
+        _update(stage, work, base, trajectory, config, engine)
     return stage
 
 
-def _update(stage: Stage, work: Work, base: Path, trajectory: Trajectory, config: SceneConfig, engine: Engine) -> None:
+def check_given_splats(scaffold: Scaffold) -> None:
+    """InputError, before any work, when the Gaussians that came with the model cannot be patched."""
+    if scaffold.splats_path is not None:
+        ply.check_splats(scaffold.splats_path)
+
+
+def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config: SceneConfig, engine: Engine) -> None:
     settings = config.update or preset(engine.device)
     views = split(ground_views(work.sequence, trajectory))
     maps = _street_depth(stage, StreetPlan(views.training, trajectory.points, config.points), work.executor)
-    aerial = _aerial_splats(base, work.scaffold, engine)
     inputs = UpdateInputs(
-        aerial, split(work.scaffold.views), views, ground_cloud(maps, views.training, config.points),
+        base.splats, split(work.scaffold.views), views, ground_cloud(maps, views.training, config.points),
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
-        _aerial_depth(work.site.prepared, work.scaffold),
+        _aerial_depth(work.site.prepared, work.scaffold), len(patches.applied_patches(base.held)) + 1,
     )  # fmt: skip
     update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS))
     _write(stage, work, base, inputs, update, engine, settings)
@@ -176,33 +197,39 @@ def agree_street_job(out: str, plan: str, measured: list[str], listen: Listener)
 # --- aerial model -------------------------------------------------------------------------------------------------
 
 
-def _aerial_splats(base: Path, scaffold: Scaffold, engine: Engine) -> Splats:
-    """The Gaussians that will be patched, in the local frame; those that a user brought are checked first."""
-    if base != scaffold.splats_path:
-        return ply.read_splats(base)
-    given = ply.read_splats(base, moved_by(scaffold.georef))
-    verdict = frame_check.check_frame(given, scaffold, engine)
+def _read_base(file: SplatFile, listen: Listener) -> Base:
+    base = Base(file, ply.read_bytes(file.path))
+    if unusable := int((~base.held.usable).sum()):
+        told = f"{unusable} Gaussians of {file.path.name} have values that are not finite: they stay as they are"
+        listen(Note(SCENE, told, warning=True))
+    return base
+
+
+def _refuse_other_frame(base: Base, scaffold: Scaffold, engine: Engine) -> None:
+    """Raise where the Gaussians that a user brought do not show the aerial photos."""
+    verdict = frame_check.check_frame(base.splats, scaffold, engine)
     if not verdict.fits:
         raise SkyAnchorError(
-            f"{base} is not in the frame of the aerial model ({verdict}). "
+            f"{base.file.path} is not in the frame of the aerial model ({verdict}). "
             "Run `skyanchor scaffold check --fix-frame` and use the .ply it writes."
         )
-    return given
 
 
 # --- results ------------------------------------------------------------------------------------------------------
 
 
 def _write(
-    stage: Stage, work: Work, base: Path, inputs: UpdateInputs, update: SceneUpdate, engine: Engine,
+    stage: Stage, work: Work, base: Base, inputs: UpdateInputs, update: SceneUpdate, engine: Engine,
     config: UpdateConfig,
 ) -> None:  # fmt: skip
-    offset = moved_by(work.scaffold.georef) if base == work.scaffold.splats_path else np.zeros(3)
-    change = _in_file_frame(update.change, offset)
+    file = base.file
+    change = replace(
+        update.change, aerial=file.in_file(update.change.aerial), ground=file.in_file(update.change.ground)
+    )
     recipe: Json = codec.to_json(stage.recipe)
-    made = patches.make_patch(base, _patch_name(base, work.sequence), change, codec.dumps(recipe))
+    made = patches.make_patch(base.held, _patch_name(base.held, work.sequence), change, codec.dumps(recipe))
     patches.save_patch(stage.path(PATCH_FILE), made)
-    patches.apply_patch(base, made, stage.path(UPDATED_PLY))
+    patches.apply_patch(base.held, made, stage.path(UPDATED_PLY))
     final = _visible(update)
     ply.write_splat(stage.path(UPDATED_SPLAT), final)
     _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
@@ -210,7 +237,7 @@ def _write(
     stage.save(
         SCENE_FILE,
         SceneRecord(
-            base.name, update.before, update.after, update.curves,
+            file.at(Path(file.path.name)), update.before, update.after, update.start, update.curves,
             update.rolled_back, len(inputs.aerial), facts.added, facts.changed, facts.hidden,
         ),
     )  # fmt: skip
@@ -221,22 +248,11 @@ def _write(
     stage.finish(figures)
 
 
-def _patch_name(base: Path, sequence: Sequence) -> str:
+def _patch_name(base: PlyBytes, sequence: Sequence) -> str:
     """The sequence's folder name, with a number where the file already holds a patch of that name."""
     name = sequence.root.parent.name if sequence.root.name == "images" else sequence.root.name
     taken = {facts.name for facts in patches.applied_patches(base)}
     return next(one for one in (name, *(f"{name}-{k}" for k in range(2, 1000))) if one not in taken)
-
-
-def _in_file_frame(change: Change, offset: Floats) -> Change:
-    """The change in the coordinates of the user's file: rows that stay keep their bytes anyway."""
-    if not offset.any():
-        return change
-
-    def moved(splats: Splats) -> Splats:
-        return replace(splats, means=(splats.means.astype(np.float64) + offset).astype(np.float32))
-
-    return replace(change, aerial=moved(change.aerial), ground=moved(change.ground))
 
 
 def _visible(update: SceneUpdate) -> Splats:
@@ -247,14 +263,14 @@ def _visible(update: SceneUpdate) -> Splats:
 def _write_pictures(
     folder: Path, inputs: UpdateInputs, update: SceneUpdate, final: Splats, engine: Engine, config: UpdateConfig
 ) -> None:
-    """test/{aerial,ground}/{photo,before,render}/*.png of the held-out views."""
+    """test/{aerial,ground}/{photo,before,render}/*.png of the test views."""
     import torch
 
     sets = {"before": to_tensors(inputs.aerial, engine.device), "render": to_tensors(final, engine.device)}
     maps = torch.tensor(update.exposures, dtype=torch.float32, device=engine.device)
     photos = PhotoCache(64 << 20)
     for kind, views in (("aerial", inputs.aerial_views), ("ground", inputs.ground_views)):
-        for view in views.held_out:
+        for view in views.test:
             target = load_target(photos, TrainingView(view), config.insertion.width)
             _save_png(folder / kind / "photo" / _png(view), target.pixels)
             for name, tensors in sets.items():

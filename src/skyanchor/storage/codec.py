@@ -10,13 +10,16 @@ from __future__ import annotations
 import io
 import json
 import math
+import struct
 import types
 import typing
+import zipfile
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -31,6 +34,9 @@ TAG = "kind"
 """Key that names the class where a union of dataclasses leaves it open."""
 
 _DOCUMENT = "document"
+_DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, EOFError, LookupError, AttributeError, RuntimeError)
+_DAMAGE += (SyntaxError, TokenError, struct.error)
+"""What reading a file that is cut, altered or of another kind may raise, besides ValueError."""
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -127,11 +133,38 @@ def loads(kind: type[T], text: str) -> T:
 
 
 def unpack(kind: type[T], data: bytes) -> T:
-    """The value of type `kind` that `pack` wrote."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        document = json.loads(archive[_DOCUMENT].tobytes().decode())
-        arrays = [archive[f"array{index}"] for index in range(len(archive.files) - 1)]
-    return typing.cast(T, _decoded(kind, document, arrays))
+    """The value of type `kind` that `pack` wrote; ValueError where the bytes are cut, altered or others."""
+    try:
+        held = _members(data)
+        document = json.loads(held.pop(_DOCUMENT).tobytes().decode())
+        arrays = [held[f"array{index}"] for index in range(len(held))]
+        return typing.cast(T, _decoded(kind, document, arrays))
+    except _DAMAGE as error:
+        raise ValueError(f"not a whole archive: {error}") from error
+
+
+def _members(data: bytes) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an archive by name. Nothing in it is compressed, so it cannot claim more than it has."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+            raise ValueError("it is compressed, which `pack` never does")
+        if sum(entry.file_size for entry in entries) > len(data):
+            raise ValueError("it claims to hold more than it is large")
+        return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in entries}
+
+
+def _array(member: bytes) -> npt.NDArray[Any]:
+    """The array of a .npy file; memory is taken only for what is there."""
+    file = io.BytesIO(member)
+    version = np.lib.format.read_magic(file)
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_column, dtype = reader(file)
+    size = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or size != len(member) - file.tell():
+        raise ValueError("an array is not as large as it says")
+    values = np.frombuffer(bytearray(member[file.tell() :]), dtype)
+    return values.reshape(shape, order="F" if by_column else "C")
 
 
 def _decoded(kind: Any, document: Any, arrays: list[npt.NDArray[Any]] | None) -> Any:

@@ -10,7 +10,8 @@ Patches form a stack: the one applied last is removed first.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,16 @@ import numpy.typing as npt
 
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
+from skyanchor.gaussians.ply import PlyBytes
 from skyanchor.gaussians.splats import Splats, select, with_sh_degree
 from skyanchor.storage import codec, files
 from skyanchor.types import Bools, Bytes, Ints
 
 COMMENT = "comment skyanchor patch "
+COUNT = re.compile(rb"^element[ \t]+vertex[ \t]+\d+", re.MULTILINE)
 HIDDEN_LOGIT = np.float32(-20.0)
 """Logit opacity of a hidden Gaussian: 2e-9, far below the 1/255 that is drawn."""
+AGAIN = "Copy the patch again from the run that made it."
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,7 @@ class Patch:
     added: Bytes
     """(A, row size), new rows."""
     hidden: Ints
-    """(H,), rows hidden; a subset of `changed`."""
+    """(H,), rows that this patch hides; a subset of `changed`."""
     recipe: str
     """JSON of what made the update."""
 
@@ -70,7 +74,7 @@ class Change:
     """An update in memory, in the frame of the .ply it is meant for."""
 
     aerial: Splats
-    """The aerial set as it is now, same rows as the file."""
+    """The aerial set as it is now, in the order of the file's usable rows."""
     moved: Bools
     """(N,), rows whose values differ from the file's; the others keep their bytes."""
     hidden: Bools
@@ -79,44 +83,50 @@ class Change:
     """New Gaussians."""
 
 
-def make_patch(base: Path, name: str, change: Change, recipe: str) -> Patch:
+def make_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> Patch:
     """The patch that brings the change into `base`."""
-    header, head, rows = _read(base)
-    if len(change.aerial) != header.count:
-        raise ValueError(f"the aerial set has {len(change.aerial)} Gaussians, {base} has {header.count}")
-    if name in _applied(head):
+    usable = np.flatnonzero(base.usable)
+    if len(change.aerial) != len(usable):
+        raise ValueError(f"the aerial set has {len(change.aerial)} Gaussians, {base.path} has {len(usable)}")
+    if name in {facts.name for facts in applied_patches(base)}:
         raise InputError(
-            base, f"already holds a patch named {name}", "Remove it first, or name the new one differently."
+            base.path, f"already holds a patch named {name}", "Remove it first, or name the new one differently."
         )
+    rows, moved = base.rows, usable[change.moved]
     wanted = rows.copy()
-    wanted[change.moved] = _rows_of(header, select(change.aerial, change.moved), rows[change.moved])
-    _table(wanted, header)["opacity"][change.hidden] = HIDDEN_LOGIT
+    wanted[moved] = _rows_of(base.header, select(change.aerial, change.moved), rows[moved])
+    ply.table_of(wanted, base.header)["opacity"][usable[change.hidden]] = HIDDEN_LOGIT
     changed = np.flatnonzero((wanted != rows).any(axis=1))
+    was_seen = ply.table_of(rows, base.header)["opacity"] > HIDDEN_LOGIT
+    hidden = np.flatnonzero(was_seen & np.isin(np.arange(base.header.count), usable[change.hidden]))
     blank = np.zeros((len(change.ground), rows.shape[1]), np.uint8)
-    added = _rows_of(header, change.ground, blank)
+    added = _rows_of(base.header, change.ground, blank)
     patch = Patch(
-        name, files.file_digest(base), "", np.frombuffer(head, np.uint8), header.count,
-        changed, rows[changed], wanted[changed], added, np.flatnonzero(change.hidden), recipe,
+        name, files.digest(base.data), "", np.frombuffer(base.head, np.uint8), base.header.count,
+        changed, rows[changed], wanted[changed], added, hidden, recipe,
     )  # fmt: skip
-    result = files.digest(_patched(head, rows, patch))
-    return Patch(**{**patch.__dict__, "result_digest": result})
+    return replace(patch, result_digest=files.digest(_patched(base, patch)))
 
 
-def apply_patch(base: Path, patch: Patch, out: Path) -> None:
+def apply_patch(base: PlyBytes, patch: Patch, out: Path) -> None:
     """Write the patched file; InputError when `base` is not the file the patch was made for."""
+    _refuse_same(base.path, out)
     _check_digest(base, patch.base_digest, f"is not the file that patch {patch.name} was made for")
-    _, head, rows = _read(base)
-    files.write_bytes(out, _patched(head, rows, patch))
+    data = _patched(base, patch)
+    if files.digest(data) != patch.result_digest:
+        raise InputError(base.path, f"would not become what patch {patch.name} says: it was altered", AGAIN)
+    files.write_bytes(out, data)
 
 
-def remove_patch(updated: Path, patch: Patch, out: Path) -> None:
+def remove_patch(updated: PlyBytes, patch: Patch, out: Path) -> None:
     """Write the file as it was before the patch, byte for byte."""
+    _refuse_same(updated.path, out)
     _check_digest(updated, patch.result_digest, f"does not end with patch {patch.name} unchanged")
-    _, _, rows = _read(updated)
-    original = rows[: patch.count].copy()
+    original = updated.rows[: patch.count].copy()
     original[patch.changed] = patch.before
     data = patch.header.tobytes() + original.tobytes()
-    assert files.digest(data) == patch.base_digest
+    if files.digest(data) != patch.base_digest:
+        raise InputError(updated.path, f"would not become what it was: patch {patch.name} was altered", AGAIN)
     files.write_bytes(out, data)
 
 
@@ -126,8 +136,31 @@ def save_patch(path: Path, patch: Patch) -> None:
 
 
 def load_patch(path: Path) -> Patch:
-    """The patch that `save_patch` wrote."""
-    return files.load(path, Patch)
+    """The patch that `save_patch` wrote; InputError when the file is another or damaged."""
+    if not path.is_file():
+        raise InputError(path, "does not exist", "Give 4-scene/patch.npz of a run.")
+    try:
+        return _checked(codec.unpack(Patch, path.read_bytes()))
+    except (ValueError, TypeError, KeyError, OverflowError, OSError) as error:
+        raise InputError(path, f"is no patch, or a damaged one ({error})", AGAIN) from error
+
+
+def _checked(patch: Patch) -> Patch:
+    """The patch, if its parts fit each other; ValueError else."""
+    shapes = [part.shape[1:] for part in (patch.before, patch.after, patch.added)]
+    fits = (
+        all(part.dtype == np.uint8 for part in (patch.header, patch.before, patch.after, patch.added))
+        and _count(patch.header.tobytes()) == patch.count
+        and len(shapes[0]) == 1
+        and shapes[0] == shapes[1] == shapes[2]
+        and all(rows.dtype == np.int64 and rows.ndim == 1 for rows in (patch.changed, patch.hidden))
+        and len(patch.before) == len(patch.after) == len(patch.changed)
+        and (np.diff(patch.changed, prepend=-1, append=patch.count) > 0).all()
+        and np.isin(patch.hidden, patch.changed).all()
+    )
+    if not fits:
+        raise ValueError("its rows do not fit each other")
+    return patch
 
 
 def summary(patch: Patch) -> PatchSummary:
@@ -135,51 +168,24 @@ def summary(patch: Patch) -> PatchSummary:
     return PatchSummary(patch.name, len(patch.added), len(patch.changed) - len(patch.hidden), len(patch.hidden))
 
 
-def applied_patches(path: Path) -> tuple[PatchSummary, ...]:
+def applied_patches(held: PlyBytes) -> tuple[PatchSummary, ...]:
     """The patches a .ply holds, first applied first."""
-    _, head, _ = _read(path)
-    return tuple(_comments(head))
+    lines = held.head.decode("ascii", errors="replace").splitlines()
+    return tuple(PatchSummary(*json.loads(line.removeprefix(COMMENT))) for line in lines if line.startswith(COMMENT))
 
 
-def visible_rows(path: Path) -> Bools:
-    """(N,), False for the Gaussians that patches hide."""
-    header, _, rows = _read(path)
-    return np.asarray(_table(rows, header)["opacity"] > HIDDEN_LOGIT, np.bool_)
+def visible(splats: Splats) -> Splats:
+    """Without the Gaussians that patches hide."""
+    return select(splats, splats.logit_opacities > HIDDEN_LOGIT)
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------
 
 
-def _read(path: Path) -> tuple[ply.Header, bytes, Bytes]:
-    """Header, its bytes, and the rows as bytes (N, row size)."""
-    header = ply.read_header(path)
-    if header.byte_order != "<":
-        raise InputError(
-            path,
-            "is not a binary little-endian .ply",
-            "Export it as binary_little_endian, the default of every splat trainer.",
-        )
-    data = path.read_bytes()
-    size = np.dtype(_dtype(header)).itemsize
-    if len(data) != header.size + header.count * size:
-        raise InputError(path, "holds more or less than its header says", "Copy or export the file again.")
-    rows = np.frombuffer(data, np.uint8, offset=header.size).reshape(header.count, size)
-    return header, data[: header.size], rows
-
-
-def _dtype(header: ply.Header) -> list[tuple[str, str]]:
-    return [(name, header.byte_order + kind) for name, kind in header.properties]
-
-
-def _table(rows: Bytes, header: ply.Header) -> npt.NDArray[np.void]:
-    """A view of contiguous row bytes as records."""
-    return rows.view(np.dtype(_dtype(header)))[:, 0]
-
-
 def _rows_of(header: ply.Header, splats: Splats, like: Bytes) -> Bytes:
     """The set as rows of the file's layout; properties that a splat set does not know are taken from `like`."""
     rows = like.copy()
-    _fill(_table(rows, header), header, splats)
+    _fill(ply.table_of(rows, header), header, splats)
     return rows
 
 
@@ -199,30 +205,33 @@ def _fill(table: npt.NDArray[np.void], header: ply.Header, splats: Splats) -> No
         table["owner"] = full.owner
 
 
-def _patched(head: bytes, rows: Bytes, patch: Patch) -> bytes:
+def _patched(base: PlyBytes, patch: Patch) -> bytes:
     """Bytes of the file after the patch."""
-    result = rows.copy()
+    if patch.count != base.header.count or patch.after.shape[1] != base.rows.shape[1]:
+        raise InputError(base.path, f"has other rows than patch {patch.name} speaks of", AGAIN)
+    result = base.rows.copy()
     result[patch.changed] = patch.after
     facts = summary(patch)
     line = COMMENT + json.dumps([facts.name, facts.added, facts.changed, facts.hidden], ensure_ascii=True) + "\n"
-    count = f"element vertex {patch.count}".encode()
-    assert head.count(count) == 1
-    new_count = f"element vertex {patch.count + len(patch.added)}".encode()
-    return head.replace(count, line.encode() + new_count) + result.tobytes() + patch.added.tobytes()
+    new_count = line.encode() + f"element vertex {patch.count + len(patch.added)}".encode()
+    return COUNT.sub(lambda _: new_count, base.head, count=1) + result.tobytes() + patch.added.tobytes()
 
 
-def _comments(head: bytes) -> list[PatchSummary]:
-    lines = head.decode("ascii", errors="replace").splitlines()
-    return [PatchSummary(*json.loads(line.removeprefix(COMMENT))) for line in lines if line.startswith(COMMENT)]
+def _count(head: bytes) -> int | None:
+    """Gaussians that a header speaks of; None where it does not."""
+    found = COUNT.search(head)
+    return None if found is None else int(found.group().split()[2])
 
 
-def _applied(head: bytes) -> list[str]:
-    return [facts.name for facts in _comments(head)]
+def _refuse_same(path: Path, out: Path) -> None:
+    """Raise where the file read would be written over."""
+    if out.exists() and out.samefile(path):
+        raise InputError(out, "is the file itself, which would be lost", "Give --out another name.")
 
 
-def _check_digest(path: Path, wanted: str, problem: str) -> None:
-    if files.file_digest(path) != wanted:
-        held = ", ".join(facts.name for facts in applied_patches(path)) or "none"
+def _check_digest(held: PlyBytes, wanted: str, problem: str) -> None:
+    if files.digest(held.data) != wanted:
+        names = ", ".join(facts.name for facts in applied_patches(held)) or "none"
         raise InputError(
-            path, f"{problem} (it holds: {held})", "Patches come off in reverse order: the last one first."
+            held.path, f"{problem} (it holds: {names})", "Patches come off in reverse order: the last one first."
         )

@@ -14,7 +14,8 @@ from skyanchor.events import Listener, Note, silent
 from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.parameters import Rates, drawn, splats_of
 from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
-from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
+from skyanchor.gaussians.splats import Splats, concat, owned, select, to_tensors
+from skyanchor.gaussians.split import Split
 from skyanchor.gaussians.training import TrainConfig
 from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool, load_target, matrix
 from skyanchor.geometry import rigid
@@ -28,7 +29,7 @@ from skyanchor.update.rendered import guard_pictures, rendered_depth
 from skyanchor.update.schedule import CurvePoint, Phase, constant_exposures, run_phase
 from skyanchor.update.scoring import Judge, Quality
 from skyanchor.update.sky import sky_shell
-from skyanchor.update.views import Split, street_pool
+from skyanchor.update.views import street_pool
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
@@ -88,15 +89,13 @@ class UpdateConfig:
     sky_radius: float = 8.0
     """Radius of the sky shell, multiples of the scene extent, but beyond all that aerial views see; 0 = none."""
     most_aerial_loss_db: float = 0.1
-    """Held-out aerial PSNR that the joint refinement may cost before it is rolled back, dB."""
+    """PSNR of the aerial validation views that the joint refinement may cost before it is rolled back, dB."""
     score_every: int = 1_000
-    """Iterations between two scores of the held-out views."""
+    """Iterations between two scores of the validation views."""
     patience: int = 4
     """Scores without a gain of `least_gain_db` after which a phase ends early."""
     least_gain_db: float = 0.03
     """dB."""
-    owner: int = 1
-    """Owner of the new Gaussians: the number of this ground sequence."""
 
 
 CPU = UpdateConfig(
@@ -139,7 +138,7 @@ CUDA = with_iterations(UpdateConfig(), 1_500, 12_500)
 """A fifth of the paper's 70K iterations, most of them in the refinement: what is frozen cannot make way."""
 
 PAPER = UpdateConfig(guard=False)
-"""The paper's 30K + 40K iterations and its objective; ended early, as all are, when the held-out curves are flat."""
+"""The paper's 30K + 40K iterations and its objective; ended early, as all are, when the validation curves are flat."""
 
 
 def preset(device: str) -> UpdateConfig:
@@ -183,6 +182,8 @@ class UpdateInputs:
     """Typical distance from camera to surface in the ground views, metres."""
     aerial_depth: tuple[DepthMap, ...] = ()
     """Depth of aerial views: what they look through cannot hold a ground Gaussian."""
+    owner: int = 1
+    """Owner of the new Gaussians: the number of this ground sequence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +193,13 @@ class SceneUpdate:
     change: Change
     """In the local frame."""
     before: Quality
+    """Of the test views, which nothing was chosen by."""
     after: Quality
+    """Of the test views."""
+    start: Quality
+    """Of the validation views, before the update."""
     curves: tuple[CurvePoint, ...]
+    """Of the validation views, during it."""
     rolled_back: bool
     """Whether the joint refinement was undone for the sake of the aerial view."""
     exposures: Floats
@@ -208,22 +214,22 @@ def update_scene(
     checkpoints: Path | None = None,
 ) -> SceneUpdate:
     """The street added to the aerial splats: hide floaters, insert, refine, keep what the guard allows."""
-    judge = Judge(
-        inputs.aerial_views.held_out, inputs.ground_views.held_out, inputs.ground_views.training,
-        config.insertion.width, engine, PhotoCache(1 << 28),
-    )  # fmt: skip
-    before = judge.quality(to_tensors(inputs.aerial, engine.device), None)
-    hidden = hidden_floaters(inputs, config.floaters, judge, before.aerial_psnr, listen)
+    above, street = inputs.aerial_views, inputs.ground_views
+    scale = (street.training, config.insertion.width, engine, PhotoCache(1 << 28))
+    judge, examiner = Judge(above.validation, street.validation, *scale), Judge(above.test, street.test, *scale)
+    start = judge.quality(to_tensors(inputs.aerial, engine.device), None)
+    hidden = hidden_floaters(inputs, config.floaters, judge, start.aerial_psnr, listen)
     visible = np.flatnonzero(~hidden)
     aerial = select(inputs.aerial, np.empty(0, np.int64) if config.from_scratch else visible)
     inserted = _insert(inputs, aerial, config, judge, listen, checkpoints)
     refined = None
     if config.joint is not None and not config.from_scratch:
-        refined = _refine(inputs, inserted, config, judge, before, listen, checkpoints)
+        refined = _refine(inputs, inserted, config, judge, start, listen, checkpoints)
     final = inserted if refined is None else refined
     return SceneUpdate(
         _change(inputs, final, visible, hidden, config),
-        before, final.quality, inserted.curve + (refined.curve if refined else ()),
+        examiner.quality(to_tensors(inputs.aerial, engine.device), None), _quality(final.state, examiner, config),
+        start, inserted.curve + (refined.curve if refined else ()),
         config.joint is not None and refined is None and not config.from_scratch,
         final.state.exposures.maps.detach().cpu().numpy().astype(np.float64),
     )  # fmt: skip
@@ -235,7 +241,7 @@ def update_scene(
 def hidden_floaters(
     inputs: UpdateInputs, config: FloaterConfig | None, judge: Judge, aerial_psnr: float, listen: Listener = silent
 ) -> Bools:
-    """(N,), aerial Gaussians in verified free space, as many as the held-out aerial views can do without.
+    """(N,), aerial Gaussians in verified free space, as many as the aerial validation views can do without.
 
     Those that aerial views show least go first.
     """
@@ -288,16 +294,16 @@ def weights_from_above(splats: Splats, views: Split, judge: Judge) -> Floats:
 def ground_seeds(inputs: UpdateInputs, colour_map: Floats, depth: tuple[DepthMap, ...], config: UpdateConfig) -> Splats:
     """The ground Gaussians before training, in the model's colours, sky included; `depth` is of the aerial views."""
     if config.seeds == "dense" and len(inputs.cloud.points):
-        street = splats_from_cloud(_new_points(inputs, colour_map, depth, config), owner=config.owner)
+        street = splats_from_cloud(_new_points(inputs, colour_map, depth, config))
     elif config.seeds == "random":
         points, colors = _random_points(inputs, config.insertion.seed)
-        street = splats_from_points(points, colors, owner=config.owner)
+        street = splats_from_points(points, colors)
     else:
-        street = splats_from_points(inputs.track_points, inputs.track_colors, owner=config.owner)
-    if config.sky_radius <= 0 or not inputs.depth:
-        return street
-    shell = sky_shell(inputs.ground_views.training, inputs.depth, inputs.up, sky_radius(inputs, config), config.owner)
-    return concat([street, shell])
+        street = splats_from_points(inputs.track_points, inputs.track_colors)
+    if config.sky_radius > 0 and inputs.depth:
+        shell = sky_shell(inputs.ground_views.training, inputs.depth, inputs.up, sky_radius(inputs, config))
+        street = concat([street, shell])
+    return owned(street, inputs.owner)
 
 
 def sky_radius(inputs: UpdateInputs, config: UpdateConfig) -> float:
@@ -345,6 +351,7 @@ class Fitted:
     moved: Bools
     """Per visible aerial row, whether it was free to move."""
     quality: Quality
+    """Of the validation views."""
     curve: tuple[CurvePoint, ...]
 
 
@@ -376,7 +383,7 @@ def _insert(
 
 
 def _refine(
-    inputs: UpdateInputs, inserted: Fitted, config: UpdateConfig, judge: Judge, before: Quality, listen: Listener,
+    inputs: UpdateInputs, inserted: Fitted, config: UpdateConfig, judge: Judge, start: Quality, listen: Listener,
     folder: Path | None,
 ) -> Fitted | None:  # fmt: skip
     """Both sets after the joint refinement; None when it costs the aerial view too much."""
@@ -385,13 +392,13 @@ def _refine(
     order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])
     near, far = select(inserted.aerial, seen), select(inserted.aerial, ~seen)
     pools = _pools(inputs, config, judge, guard=True, pictures=0)
-    least = before.aerial_psnr - config.most_aerial_loss_db
+    least = start.aerial_psnr - config.most_aerial_loss_db
     phase = Phase("joint", config.joint, config.score_every, config.patience, config.least_gain_db, least)
     scene = TrainingScene(pools, inputs.extent)
     sets = (inserted.ground, near, far)
     state, curve = run_phase(sets, inserted.state.exposures, scene, phase, judge, listen, folder)
     quality = _quality(state, judge, config)
-    lost = before.aerial_psnr - quality.aerial_psnr
+    lost = start.aerial_psnr - quality.aerial_psnr
     if lost > config.most_aerial_loss_db and quality.aerial_psnr < inserted.quality.aerial_psnr:
         listen(Note("scene", f"joint refinement rolled back: it cost {lost:.2f} dB from the air", warning=True))
         return None

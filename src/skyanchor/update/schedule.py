@@ -1,4 +1,4 @@
-"""A phase of the update: training in legs, held-out scores between them, an early end when the curves are flat."""
+"""A phase of the update: training in legs, validation scores between them, an early end when the curves are flat."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Phase:
     """Scores without a gain before the phase ends."""
     least_gain_db: float
     least_aerial_db: float = 0.0
-    """Held-out aerial PSNR below which the phase does not end if it was above it at an earlier score."""
+    """Aerial PSNR of the validation views below which the phase does not end if it was above it at an earlier score."""
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """Held-out scores at one moment."""
+    """Scores of the validation views at one moment."""
 
     phase: str
     iteration: int
@@ -93,7 +93,7 @@ def run_phase(
             files.save(_curve_path(checkpoint), Curve(fingerprint, tuple(curve)))
         listen(_progress(curve[-1], phase))
     if state.iteration < phase.training.iterations:
-        listen(Note("scene", f"{phase.name} ended at iteration {state.iteration}: the held-out curves are flat"))
+        listen(Note("scene", f"{phase.name} ended at iteration {state.iteration}: the validation curves are flat"))
     good = [k for k, point in enumerate(curve) if _is_good(point, phase)]
     if not good or good[-1] == len(curve) - 1:
         return state, tuple(curve)

@@ -1,4 +1,4 @@
-"""Held-out views against their photos, aerial and ground apart, ground views through their neighbours' exposure."""
+"""Views against their photos, aerial and ground apart, ground views through their neighbours' exposure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quality:
-    """PSNR (dB) and SSIM (3DGS variant) over held-out views."""
+    """PSNR (dB) and SSIM (3DGS variant) over views that had no part in the training."""
 
     aerial_psnr: float
     aerial_ssim: float
@@ -40,6 +40,7 @@ class Judge:
     aerial: tuple[View, ...]
     ground: tuple[View, ...]
     ground_training: tuple[View, ...]
+    """The views whose exposures are known."""
     width: int
     engine: Engine
     photos: PhotoCache
@@ -55,7 +56,7 @@ class Judge:
         return Quality(aerial.psnr, aerial.ssim, shown.psnr, shown.ssim, raw.psnr)
 
     def aerial_psnr(self, tensors: SplatTensors) -> float:
-        """Mean PSNR of the held-out aerial views, dB."""
+        """Mean PSNR of the aerial views, dB."""
         return self._scores(tensors, self.aerial, [None] * len(self.aerial)).psnr
 
     def _scores(self, tensors: SplatTensors, views: Sequence[View], maps: Sequence[Tensor | None]) -> Scores:

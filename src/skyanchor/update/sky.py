@@ -16,7 +16,7 @@ from skyanchor.types import Bools, Bytes, DepthMap, Floats, View
 
 
 def sky_shell(
-    views: Sequence[View], depth: Sequence[DepthMap], up: Floats, radius_m: float, owner: int, count: int = 6000
+    views: Sequence[View], depth: Sequence[DepthMap], up: Floats, radius_m: float, count: int = 6000
 ) -> Splats:
     """Gaussians on the upper half of a sphere, where ground views see no surface, in the colour they show there.
 
@@ -37,7 +37,7 @@ def sky_shell(
         seen[rows] += 1
     kept = seen > 0
     mean = total[kept] / seen[kept, None]
-    return splats_from_points(points[kept], mean.astype(np.uint8), opacity=0.9, owner=owner)
+    return splats_from_points(points[kept], mean.astype(np.uint8), opacity=0.9)
 
 
 def hemisphere(up: Floats, count: int) -> Floats:

@@ -1,27 +1,9 @@
-"""Which views train and which judge: every 8th aerial photo and every 8th ground frame are held out."""
+"""The street frames as views, and how they take part in the training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skyanchor.gaussians.views import TrainingView
-from skyanchor.scaffold import training
 from skyanchor.types import Sequence, Trajectory, View
-
-HELD_OUT_EVERY = 8
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Views of one kind, split in two."""
-
-    training: tuple[View, ...]
-    held_out: tuple[View, ...]
-
-
-def split(views: tuple[View, ...], every: int = HELD_OUT_EVERY) -> Split:
-    """Views 0, every, 2 every ... are held out."""
-    return Split(*training.split(views, every))
 
 
 def ground_views(sequence: Sequence, trajectory: Trajectory) -> tuple[View, ...]:
