@@ -12,7 +12,7 @@ from skyanchor.photos import PhotoCache
 from skyanchor.stereo.backends import AnyStereo, NumbaStereo, Photometry, RefineConfig, SweepConfig
 from skyanchor.stereo.planes import GreyStack, PlaneField, pixel_grid, sweep_planes, upsampled
 from skyanchor.stereo.sources import depth_range
-from skyanchor.types import Camera, DepthMap, Floats, Floats32, Plane, Pose, View
+from skyanchor.types import Bools, Camera, DepthMap, Floats, Floats32, Plane, Pose, View
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def estimate_depth(
 
     `hints` are sparse points (N, 3) in view; they bound the search. With a ground plane below the photo the sweep
     runs over planes parallel to it: roofs and ground then cost nothing in the smoothness term, however oblique the
-    photo. Without one the planes are fronto-parallel.
+    photo. Without one the planes are fronto-parallel. What a mask blackens has no depth and measures none.
     """
     config = config or StereoConfig()
     coarse = grey_stack(reference, sources, photos, config.width // config.sweep_scale)
@@ -52,7 +52,7 @@ def estimate_depth(
     start = upsampled(swept(coarse, normal, distances, config), fine.camera, coarse.camera)
     tilt = tilt_of(fine.camera, normal)
     planes, cost = config.backend.load().refine(fine, start, tilt, w_range, config.photometry, config.refine)
-    return as_depth_map(reference, fine.camera, planes, cost)
+    return as_depth_map(reference, fine.camera, planes, cost, masked_out(reference, photos, fine.camera))
 
 
 def swept(stack: GreyStack, normal: Floats, distances: tuple[float, float], config: StereoConfig) -> PlaneField:
@@ -90,9 +90,21 @@ def grey_photo(view: View, photos: PhotoCache, width: int) -> tuple[Floats32, Ca
     photo, fine = photos.photo(view.name, view.path, view.camera, fine_width, view.mask_path)
     camera = cameras.scaled(fine, width)
     grey = photo.pixels.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
+    if photo.mask is not None and photo.mask.any():
+        grey = np.where(photo.mask, grey, grey[photo.mask].mean())  # a plain patch, which fits nothing
     if width != fine_width:
         grey = cv2.resize(grey, (camera.width, camera.height), interpolation=cv2.INTER_AREA)
     return np.ascontiguousarray(grey), camera
+
+
+def masked_out(view: View, photos: PhotoCache, camera: Camera) -> Bools | None:
+    """(H, W), where the view's mask is black at the size of `camera`; None without a mask."""
+    if view.mask_path is None:
+        return None
+    fine_width = min(view.camera.width, 2 * camera.width)
+    photo, _ = photos.photo(view.name, view.path, view.camera, fine_width, view.mask_path)
+    used = np.asarray(photo.mask).astype(np.float32)
+    return np.asarray(cv2.resize(used, (camera.width, camera.height), interpolation=cv2.INTER_AREA) < 0.5)
 
 
 def warp(camera: Camera, cam_from_world: Pose, other: Camera, other_from_world: Pose) -> tuple[Floats, Floats]:
@@ -138,10 +150,14 @@ def inverse_range(depths: tuple[float, float]) -> tuple[float, float]:
 # --- outputs ------------------------------------------------------------------------------------------------------
 
 
-def as_depth_map(view: View, camera: Camera, planes: PlaneField, cost: Floats32) -> DepthMap:
-    """Depth, confidence = 1 - cost, and normals."""
+def as_depth_map(
+    view: View, camera: Camera, planes: PlaneField, cost: Floats32, ignored: Bools | None = None
+) -> DepthMap:
+    """Depth, confidence = 1 - cost, and normals; none of them where `ignored` (H, W)."""
     depth = np.where(planes.w > 0, 1.0 / np.maximum(planes.w, 1e-9), 0.0).astype(np.float32)
     confidence = np.clip(1.0 - cost, 0.0, 1.0).astype(np.float32)
+    if ignored is not None:
+        depth[ignored], confidence[ignored] = 0.0, 0.0
     normal = world_normals(camera, view.cam_from_world, planes)
     normal[depth <= 0] = 0.0
     return DepthMap(view.name, camera, view.cam_from_world, depth, confidence, np.zeros(depth.shape, bool), normal)
