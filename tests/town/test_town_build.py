@@ -13,8 +13,9 @@ from PIL import Image
 
 from skyanchor.errors import InputError
 from skyanchor.events import Event, Progress
-from skyanchor.geometry import cameras, colmap
+from skyanchor.geometry import cameras, colmap, rigid
 from skyanchor.photos import read_pixels
+from skyanchor.scaffold import colmap_files
 from skyanchor.town import PRESETS, Epoch, Town, TownPreset, build_town, render_depth
 from skyanchor.town.build import DEPTH_UNIT, half_camera
 from skyanchor.types import Pose
@@ -99,6 +100,21 @@ def test_points_lie_on_surfaces_and_tracks_are_real(tiny_scene: Path, tiny_town:
     # 0.2 px over a base of 10 m from 50 m with a focal length of 310 px: 50² * 0.2 / (10 * 310) = 0.16 m
     assert np.median(gaps) < 0.3
     assert np.mean(np.array(gaps) < 1.0) > 0.85
+
+
+def test_every_observation_is_of_its_point_to_a_pixel(tiny_scene: Path) -> None:
+    model = colmap_files.read_model(tiny_scene / "aerial" / "sparse")
+    xyz = dict(zip(model.points.ids.tolist(), model.points.xyz, strict=True))
+    errors = []
+    for image in model.images:
+        seen = image.point_ids != colmap_files.NO_POINT
+        points = np.array([xyz[int(k)] for k in image.point_ids[seen]]).reshape(-1, 3)
+        pose = Pose(rigid.rotation_from_quaternion(image.quaternion), image.translation)
+        projected = cameras.project(model.cameras[image.camera_id], pose(points))
+        errors.append(np.linalg.norm(projected - image.xy[seen], axis=1))
+    held = np.concatenate(errors)
+    assert len(held) == len(model.points.track_keypoints) > 800
+    assert np.mean(held < 1.0) > 0.9 and held.max() < 5.0 and np.median(held) > 0.01
 
 
 def test_refuses_a_folder_in_use(tiny: TownPreset, tmp_path: Path) -> None:

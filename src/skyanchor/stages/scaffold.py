@@ -29,7 +29,7 @@ from skyanchor.stereo import (
     choose_neighbours,
     choose_sources,
     complete,
-    depth_path,
+    depth_files,
     estimate_depth,
     load_depth,
     make_consistent,
@@ -107,10 +107,10 @@ def _measured_depths(
 ) -> list[Path]:
     scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
     work = {
-        depth_path(Path(PROGRESS, "measured"), view.name).as_posix(): Job.of(
+        f"{PROGRESS}/measured/{name}": Job.of(
             measure_depth_job, scaffold=scaffold, view=k, sources=sources[k].tolist(), config=config.stereo
         )
-        for k, view in enumerate(views)
+        for k, name in enumerate(depth_files([view.name for view in views]))
     }
     return stage.produce("depth measured", work, executor)
 
@@ -125,7 +125,7 @@ def _agreed_depths(
 ) -> list[Path]:
     scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
     work = {
-        depth_path(Path(), view.name).as_posix(): Job.of(
+        name: Job.of(
             agree_depth_job,
             scaffold=scaffold,
             view=k,
@@ -133,7 +133,7 @@ def _agreed_depths(
             agree=config.consistency,
             fill=config.completion,
         )
-        for k, view in enumerate(views)
+        for k, name in enumerate(depth_files([view.name for view in views]))
     }
     return stage.produce("depth confirmed", work, executor)
 

@@ -31,7 +31,7 @@ from skyanchor.scaffold import frame_check, georeference, training
 from skyanchor.scaffold.training import AerialConfig
 from skyanchor.stages.splats import splats_part
 from skyanchor.stages.survey import Work
-from skyanchor.stereo import depth_path, load_depth, save_depth
+from skyanchor.stereo import depth_files, depth_path, load_depth, save_depth
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, Sequence, Trajectory, View
@@ -165,18 +165,15 @@ def _street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> list[De
     stage.save(shared, plan)
     chosen = depth_views(plan.views, plan.config)
     calls = {k: Job.of(measure_street_job, plan=stage.path(shared), view=k) for k in chosen}
-    first = {_street_file("measured", plan.views[k]): call for k, call in calls.items()}
+    names = depth_files([view.name for view in plan.views])
+    first = {f"{PROGRESS}/measured/{names[k]}": call for k, call in calls.items()}
     measured = stage.produce("street depth measured", first, executor, plan.config)
     work = {}
     for i, k in enumerate(chosen):
         near = [measured[j] for j in range(max(0, i - NEIGHBOURS), min(len(chosen), i + NEIGHBOURS + 1)) if j != i]
         call = Job.of(agree_street_job, plan=stage.path(shared), measured=[measured[i], *near])
-        work[_street_file("street", plan.views[k])] = call
+        work[f"{PROGRESS}/street/{names[k]}"] = call
     return [load_depth(path) for path in stage.produce("street depth confirmed", work, executor, plan.config)]
-
-
-def _street_file(folder: str, view: View) -> str:
-    return depth_path(Path(PROGRESS, folder), view.name).as_posix()
 
 
 def measure_street_job(out: str, plan: str, view: int, listen: Listener) -> None:
