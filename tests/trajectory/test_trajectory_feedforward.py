@@ -324,5 +324,5 @@ def test_vggts_answer_becomes_free_frames(monkeypatch: pytest.MonkeyPatch):
 def test_missing_vggt_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     torch.save({"w": torch.zeros(1)}, tmp_path / "vggt_1B.pt")
     monkeypatch.setitem(sys.modules, "vggt", None)
-    with pytest.raises(BackendError, match="needs the package vggt"):
+    with pytest.raises(BackendError, match="vggt is not installed"):
         Vggt(weights=tmp_path).load("cpu")
