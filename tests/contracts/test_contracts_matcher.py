@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args
 
 import cv2
@@ -9,12 +10,16 @@ import numpy as np
 import pytest
 
 from skyanchor.errors import BackendError
-from skyanchor.matching import AnyMatcher, AnySparse
+from skyanchor.matching import AnyMatcher, AnySparse, Own
 from skyanchor.types import Photo
 
 SIZE = (480, 320)
 
-CHOICES = [pytest.param(kind(keypoints=1500), id=kind.__name__) for kind in get_args(AnyMatcher)]
+OWN = Path(__file__).parents[1] / "support" / "own_matcher.py"
+GIVEN = {Own: {"target": f"{OWN}:Mine"}}
+"""What only the user can say."""
+
+CHOICES = [pytest.param(kind(keypoints=1500, **GIVEN.get(kind, {})), id=kind.__name__) for kind in get_args(AnyMatcher)]
 
 
 def loaded(choice):

@@ -276,5 +276,29 @@ class Vismatch:
         return load(self, resolved(device))
 
 
+@dataclass(frozen=True)
+class Own:
+    """A matcher of your own, by the name of its class: SkyAnchor stays as it is."""
+
+    needs: ClassVar[tuple[Need, ...]] = ()
+    named_by: ClassVar[tuple[str, ...]] = ("target",)
+    target: str
+    """package.module:Class or path/to/file.py:Class, a class with `keypoints`, `longest` and `load(device)`."""
+    keypoints: int = 4000
+    """Most keypoints or matches."""
+    longest: int = 1600
+    """Longer side that images are shrunk to, pixels."""
+
+    def check(self) -> None:
+        """BackendError that says what is missing; it is loaded for that."""
+        self.load("cpu")
+
+    def load(self, device: str = "auto") -> Matcher:
+        """The matcher, ready to run."""
+        from skyanchor.matching.own import load
+
+        return load(self, resolved(device))
+
+
 AnySparse: TypeAlias = Sift | XFeat | LightGlue | Disk | LighterGlue
-AnyMatcher: TypeAlias = Sift | XFeat | XFeatStar | LightGlue | Disk | LighterGlue | Mast3r | Roma | Vismatch
+AnyMatcher: TypeAlias = Sift | XFeat | XFeatStar | LightGlue | Disk | LighterGlue | Mast3r | Roma | Vismatch | Own
