@@ -1,8 +1,9 @@
 """Anchor localisation on a scene with known truth: per group verdict, error and figures, seconds per step and memory.
 
-    python benchmarks/anchors.py --scene DIR --depth DIR --camera PINHOLE,fx,fy,cx,cy [--ground ground2] [--work DIR]
+    python benchmarks/anchors.py --scene DIR [--ground ground2] [--run RUN] [--workers 1]
 
-Truth is read only here, to score. `--work` keeps the prepared scaffold between runs.
+The stages run as the command runs them, in a run folder, and are read back from it; those that are done there are not
+repeated. Without `--run` it is `runs/SCENE-GROUND`.
 """
 
 from __future__ import annotations
@@ -10,58 +11,20 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
-from skyanchor.anchors.storage import load_places, load_surface, save_places, save_surface
+from scenes import camera_of, load_scene, told
 
-from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.group import PreparedScaffold, prepare
-from skyanchor.anchors.walk import localise_prepared
-from skyanchor.bridges.ground import find_ground
-from skyanchor.bridges.views import AerialAtlas
-from skyanchor.evaluation.truth import read_truth
-from skyanchor.events import Event, Note, Progress
 from skyanchor.geometry import rigid
-from skyanchor.scaffold import load_scaffold, visibility_graph
-from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
-from skyanchor.stereo import load_depth
-from skyanchor.types import Camera, LocalisedGroup, Pose, Scaffold, Sequence
-
-
-def prepared_scaffold(
-    scaffold: Scaffold, depth: Path, camera: Camera, config: AnchorConfig, work: Path | None
-) -> PreparedScaffold:
-    if work is not None and (work / "places.npz").is_file():
-        surface = load_surface(work / "surface.npz")
-        index = load_places(work / "places.npz")
-        atlas = AerialAtlas(surface, scaffold.views, config.bridge)
-        graph = visibility_graph(scaffold)
-        return PreparedScaffold(scaffold, surface, find_ground(surface), atlas, index, graph)
-    maps = tuple(load_depth(path) for path in sorted(depth.glob("*.npz")))
-    prepared = prepare(scaffold, visibility_graph(scaffold), maps, camera, config, config.prior.near, Told())
-    if work is not None:
-        work.mkdir(parents=True, exist_ok=True)
-        save_surface(work / "surface.npz", prepared.surface, float(prepared.surface.spacing[0]) / 1.1)
-        save_places(work / "places.npz", prepared.index)
-    return prepared
-
-
-@dataclass
-class Told:
-    """Prints what happens and keeps the seconds per step of the groups."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def __call__(self, event: Event) -> None:
-        """Listen."""
-        if isinstance(event, Note):
-            print("  ", event.text, flush=True)
-        if isinstance(event, Progress):
-            print(f"   {event.step} {event.done}/{event.total}", flush=True)
-            for step, seconds in event.figures.items() if event.step == "localise groups" else ():
-                self.seconds[step] = self.seconds.get(step, 0.0) + seconds
+from skyanchor.pipeline import CPU, Inputs, run_anchors
+from skyanchor.run import records
+from skyanchor.run.executor import executor_of
+from skyanchor.run.folder import RunFolder
+from skyanchor.sequence import SequenceConfig, SubmapConfig
+from skyanchor.storage import files
+from skyanchor.types import LocalisedGroup, Pose, Sequence
 
 
 def group_error(group: LocalisedGroup, sequence: Sequence, true: dict[str, Pose]) -> tuple[float, float, float]:
@@ -100,32 +63,37 @@ def describe(group: LocalisedGroup, sequence: Sequence, true: dict[str, Pose]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scene", type=Path, required=True)
-    parser.add_argument("--depth", type=Path, required=True)
-    parser.add_argument("--camera", required=True)
     parser.add_argument("--ground", default="ground")
     parser.add_argument("--submap", type=int, default=100)
-    parser.add_argument("--work", type=Path)
+    parser.add_argument("--run", type=Path, help="run folder")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
     given = parser.parse_args()
-    config = AnchorConfig()
-    scaffold = load_scaffold(given.scene / "aerial")
-    cut = SubmapConfig(submap_length=given.submap)
-    sequence = load_sequence(given.scene / given.ground / "images", SequenceConfig(camera=given.camera, cut=cut))
-    start = time.monotonic()
-    prepared = prepared_scaffold(scaffold, given.depth, sequence.camera, config, given.work)
-    print(f"prepared in {time.monotonic() - start:.0f} s: {len(prepared.index.views)} places", flush=True)
-    true = read_truth(given.scene / given.ground / "truth", scaffold.georef.offset)
-    told = Told()
+    run = given.run or Path("runs") / f"{given.scene.name}-{given.ground}"
+    scene = load_scene(given.scene, given.ground, given.submap)
+    camera = camera_of(given.scene / given.ground / "truth")
+    config = replace(CPU, sequence=SequenceConfig(camera=camera, cut=SubmapConfig(submap_length=given.submap)))
+    inputs = Inputs(given.scene / "aerial", given.scene / given.ground / "images")
     start, cpu = time.monotonic(), time.process_time()
-    anchors = localise_prepared(prepared, sequence, config, told)
-    report(anchors.groups, sequence, true)
-    groups = len(anchors.groups)
-    for step, seconds in sorted(told.seconds.items(), key=lambda item: -item[1]):
-        print(f"{step:24s} {seconds / groups:6.1f} s a group")
+    with RunFolder(run, listen=told) as folder:
+        run_anchors(folder, inputs, config, executor_of(given.workers))
     wall, cpu = time.monotonic() - start, time.process_time() - cpu
+    groups = records.load_anchors(run).anchors.groups
+    report(groups, scene.sequence, scene.true)
+    for step, seconds in sorted(seconds_of(run).items(), key=lambda item: -item[1]):
+        print(f"{step:24s} {seconds / len(groups):6.1f} s a group")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"{wall / groups:.1f} s a group, {cpu / groups:.1f} CPU s, the walk between them included; {memory:.1f} GB")
+    print(f"{wall:.0f} s, {cpu:.0f} CPU s of this process, what was not done before included; {memory:.1f} GB")
+
+
+def seconds_of(run: Path) -> dict[str, float]:
+    """Per step of the work on groups, over all looks."""
+    total: dict[str, float] = {}
+    for look in files.load(run / records.ANCHOR_SECONDS_FILE, records.AnchorSeconds).looks:
+        for step, seconds in look.seconds.items():
+            total[step] = total.get(step, 0.0) + seconds
+    return total
 
 
 def report(groups: tuple[LocalisedGroup, ...], sequence: Sequence, true: dict[str, Pose]) -> None:

@@ -1,10 +1,10 @@
 """Place finding against truth: rank of the first right place, recall@k, and the margin of geometry to wrong places.
 
-    python benchmarks/places.py --scene DIR --work DIR --camera PINHOLE,fx,fy,cx,cy [--ground ground2] [--every 12]
+    python benchmarks/places.py --scene DIR [--ground ground2] [--run RUN] [--every 12]
 
-WORK is a folder that `benchmarks/anchors.py --work` prepared. Groups of six frames are cut every so many frames of the
-walk. A place is right when it stands within 9 m of the group and looks within 45 degrees of its way. Truth is read only
-here, to score.
+Depth, surface and described places are made in a run folder (`runs/SCENE-GROUND` without `--run`) and found again
+there. Groups of six frames are cut every so many frames of the walk. A place is right when it stands within 9 m of the
+group and looks within 45 degrees of its way.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from skyanchor.anchors.storage import load_places, load_surface
+from scenes import load_scene, prepared_in
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.places import PlaceIndex, count_votes, find_places, spread_voters
+from skyanchor.anchors.places import PlaceIndex, PlaceQuery, count_votes, find_places, spread_voters
+from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup, reconstruct_local
-from skyanchor.bridges.ground import Ground, find_ground
-from skyanchor.evaluation.truth import read_truth
 from skyanchor.geometry import rigid
 from skyanchor.matching.retrieval import vlad
-from skyanchor.scaffold import load_scaffold
-from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.types import Bools, Pose
 
 REACH_M, TURN_DEG = 9.0, 45.0
@@ -55,20 +52,21 @@ def rank(right: Bools, order: np.ndarray) -> int:
     return int(hits[0]) + 1 if len(hits) else 0
 
 
-def try_group(
-    index: PlaceIndex, ground: Ground, frames: GroundFrames, chosen: tuple[int, ...], pose: Pose, config: AnchorConfig
-) -> Found:
-    features = tuple(frames.place(i) for i in chosen)
+def try_group(search: Search, chosen: tuple[int, ...], pose: Pose) -> Found:
+    prepared, frames, config = search.prepared, search.frames, search.config
+    index = prepared.places
+    features = tuple(frames.features(i, config.places.features) for i in chosen)
     voters = tuple(features[int(k)] for k in spread_voters(len(features), config.places.voters))
     right, everywhere = right_places(index, pose), np.ones(len(index.views), bool)
     described = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
     by_descriptor = np.argsort(-(described @ index.globals_.T).sum(axis=0), kind="stable")
     by_votes, _ = count_votes(index, voters, everywhere, config.places)
-    seen = tuple(frames.ground(i) for i in chosen)
-    local = reconstruct_local(chosen, seen, frames.camera, config.ground_matcher.load(), config.local)
+    seen = tuple(frames.features(i, config.ground_matcher) for i in chosen)
+    local = reconstruct_local(chosen, seen, search.camera, config.ground_matcher.load(), config.local)
     support = {True: 0, False: 0}
     if isinstance(local, LocalGroup):
-        for place in find_places(index, ground, local, features, frames.camera, config.places):
+        query = PlaceQuery(local, search.camera, features)
+        for place in find_places(index, prepared.ground, query, config.places):
             centre = rigid.centres_in_world(place.solution.cams_from_world).mean(axis=0)
             near = bool(np.linalg.norm(centre - rigid.centre_in_world(pose)) < 2.0)
             support[near] = max(support[near], place.support)
@@ -78,24 +76,21 @@ def try_group(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scene", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--camera", required=True)
     parser.add_argument("--ground", default="ground")
+    parser.add_argument("--run", type=Path, help="run folder")
     parser.add_argument("--every", type=int, default=12)
     given = parser.parse_args()
-    config = AnchorConfig()
-    scaffold = load_scaffold(given.scene / "aerial")
-    sequence = load_sequence(given.scene / given.ground / "images", SequenceConfig(camera=given.camera))
-    index, ground = load_places(given.work / "places.npz"), find_ground(load_surface(given.work / "surface.npz"))
-    true = read_truth(given.scene / given.ground / "truth", scaffold.georef.offset)
-    frames = GroundFrames(sequence, config)
-    groups = [tuple(range(k, k + 6)) for k in range(0, len(sequence.frames) - 5, given.every)]
+    run = given.run or Path("runs") / f"{given.scene.name}-{given.ground}"
+    scene, config = load_scene(given.scene, given.ground), AnchorConfig()
+    prepared = prepared_in(run, scene.scaffold, scene.sequence, config)
+    search = Search(prepared, GroundFrames(scene.sequence), config)
+    groups = [tuple(range(k, k + 6)) for k in range(0, len(scene.sequence.frames) - 5, given.every)]
     found = []
     for chosen in groups:
-        pose = true[sequence.frames[chosen[3]].name]
-        found.append(try_group(index, ground, frames, chosen, pose, config))
+        pose = scene.true[scene.sequence.frames[chosen[3]].name]
+        found.append(try_group(search, chosen, pose))
         print(found[-1], flush=True)
-    report(found, len(index.views))
+    report(found, len(prepared.places.views))
 
 
 def report(found: list[Found], views: int) -> None:

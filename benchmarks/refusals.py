@@ -1,10 +1,10 @@
 """Sequences that do not belong: none of their groups may be accepted.
 
-    python benchmarks/refusals.py --scaffold NAME=DIR:WORK ... --ground NAME=DIR:CAMERA ... [--groups 3] [--workers 2]
+    python benchmarks/refusals.py [SCENE ...] [--runs DIR] [--groups 1] [--workers 2]
 
-WORK is a folder that `benchmarks/anchors.py --work` prepared. Every sequence is tried on every scaffold of another
-name, and mirrored on its own; what stands behind a `/` tells walks and flights of one scene NAME apart. A group that is
-accepted but needs another to bear it out counts as refused: on its own it would be.
+Without scenes those below `scenes/`. Every walk (`ground`, `ground2`, ...) is tried on every scaffold of another scene,
+and mirrored on its own. Depth, surface and places are made in run folders below `--runs` and found again there. A group
+that is accepted but needs another to bear it out counts as refused: on its own it would be.
 """
 
 from __future__ import annotations
@@ -19,37 +19,51 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
-from skyanchor.anchors.storage import load_places, load_surface
+from scenes import load_walk, prepared_in
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.group import PreparedScaffold, localise_group
+from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.search import Search
 from skyanchor.anchors.verdict import is_sure
-from skyanchor.bridges.ground import find_ground
-from skyanchor.bridges.views import AerialAtlas
-from skyanchor.scaffold import load_scaffold, visibility_graph
-from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
+from skyanchor.anchors.walk import verdict_on
+from skyanchor.scaffold import load_scaffold
 from skyanchor.types import Reason, Sequence
 
 SHOWN = ("support", "ratio", "halves_m", "sigma_m", "aerial_views")
 """Figures of a refusal worth a look."""
+SUBMAP = 40
+"""Frames between the groups that are tried."""
 
 
 @dataclass(frozen=True)
-class Walk:
-    """A ground folder and its camera."""
+class Pairing:
+    """A walk that does not belong to a scaffold."""
 
-    name: str
-    folder: Path
-    camera: str
+    scene: Path
+    """Whose scaffold."""
+    ground: Path
+    """Whose walk."""
+    run: Path
+    """Where the scaffold is prepared, for a walk of its own."""
+    groups: int
+
+    @property
+    def mirrored(self) -> bool:
+        """On its own scaffold a walk does not belong when left is right."""
+        return self.ground.parent == self.scene
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        walk = f"{self.ground.parent.name}/{self.ground.name}"
+        return f"{walk}{' mirrored' if self.mirrored else ''} on {self.scene.name}"
 
 
-def prepared_scaffold(folder: Path, work: Path, config: AnchorConfig) -> PreparedScaffold:
-    scaffold = load_scaffold(folder)
-    surface = load_surface(work / "surface.npz")
-    atlas = AerialAtlas(surface, scaffold.views, config.bridge)
-    index = load_places(work / "places.npz")
-    return PreparedScaffold(scaffold, surface, find_ground(surface), atlas, index, visibility_graph(scaffold))
+@lru_cache(maxsize=1)
+def _prepared(scene: Path, run: Path) -> PreparedScaffold:
+    """The scaffold, its places described for the camera of its own first walk."""
+    return prepared_in(run, load_scaffold(scene / "aerial"), load_walk(scene / "ground"), AnchorConfig())
 
 
 def mirrored_copy(source: Path, target: Path) -> Path:
@@ -59,53 +73,28 @@ def mirrored_copy(source: Path, target: Path) -> Path:
     return target
 
 
-def load(walk: Walk, folder: Path) -> Sequence:
-    return load_sequence(folder, SequenceConfig(camera=walk.camera, cut=SubmapConfig(submap_length=40)))
-
-
-@dataclass(frozen=True)
-class Pairing:
-    """A walk that does not belong to a scaffold."""
-
-    scaffold: str
-    aerial: Path
-    work: Path
-    walk: Walk
-    mirrored: bool
-    groups: int
-
-    @property
-    def label(self) -> str:
-        """For people."""
-        return f"{self.walk.name}{' mirrored' if self.mirrored else ''} on {self.scaffold}"
-
-
-@lru_cache(maxsize=1)
-def _prepared(aerial: Path, work: Path) -> PreparedScaffold:
-    return prepared_scaffold(aerial, work, AnchorConfig())
-
-
 def tried(pairing: Pairing) -> tuple[int, int]:
     """(groups accepted, groups tried) of one pairing, a line printed for each."""
     with tempfile.TemporaryDirectory() as scratch:
-        photos = pairing.walk.folder
+        photos = pairing.ground / "images"
         if pairing.mirrored:
             photos = mirrored_copy(photos, Path(scratch) / "images")
-        return accepted_groups(_prepared(pairing.aerial, pairing.work), load(pairing.walk, photos), pairing)
+        walk = load_walk(pairing.ground, photos, SUBMAP)
+        return accepted_groups(_prepared(pairing.scene, pairing.run), walk, pairing)
 
 
 def accepted_groups(prepared: PreparedScaffold, sequence: Sequence, pairing: Pairing) -> tuple[int, int]:
     config = AnchorConfig()
-    frames = GroundFrames(sequence, config)
+    search = Search(prepared, GroundFrames(sequence), config)
     accepted = 0
     chosen = sequence.groups[:: max(1, len(sequence.groups) // pairing.groups)][: pairing.groups]
     for group in chosen:
         start = time.monotonic()
-        result, _ = localise_group(prepared, frames, group, config)
+        result = verdict_on(search, group).localised
         sure = result.accepted and is_sure(result.figures, config.verdict)
         accepted += sure
         reason = "ACCEPTED" if sure else Reason.NOT_BORNE_OUT if result.refusal is None else result.refusal.reason
-        attempts = ", ".join(a.reason for a in result.attempts)
+        attempts = ", ".join(attempt.reason for attempt in result.attempts)
         printed = asdict(result.figures)
         figures = " ".join(f"{name} {printed[name]:.2f}" for name in SHOWN)
         print(
@@ -116,34 +105,29 @@ def accepted_groups(prepared: PreparedScaffold, sequence: Sequence, pairing: Pai
     return accepted, len(chosen)
 
 
-def pairings(scaffolds: list[str], grounds: list[str], groups: int) -> list[Pairing]:
-    walks = [Walk(name, *_folder_and_camera(rest)) for name, rest in (w.split("=", 1) for w in grounds)]
-    found = []
-    for name, rest in (s.split("=", 1) for s in scaffolds):
-        aerial, work = (Path(part) for part in rest.split(":"))
-        found += [
-            Pairing(name, aerial, work, walk, walk.name.split("/")[0] == name.split("/")[0], groups) for walk in walks
-        ]
-    return found
+def pairings(scenes: list[Path], runs: Path, groups: int) -> list[Pairing]:
+    """Every walk of every scene on every scaffold."""
+    walks = [ground for scene in scenes for ground in sorted(scene.glob("ground*")) if (ground / "truth").is_dir()]
+    return [Pairing(scene, walk, runs / f"{scene.name}-ground", groups) for scene in scenes for walk in walks]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scaffold", action="append", required=True)
-    parser.add_argument("--ground", action="append", required=True)
-    parser.add_argument("--groups", type=int, default=3)
+    parser.add_argument("scenes", type=Path, nargs="*", help="folders with aerial and ground")
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--groups", type=int, default=1, help="of each walk")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     given = parser.parse_args()
-    work = pairings(given.scaffold, given.ground, given.groups)
+    scenes = given.scenes or sorted(path.parent for path in Path("scenes").glob("*/aerial"))
+    if not scenes:
+        parser.error("no scenes: name some, or put them below scenes/")
+    work = pairings(scenes, given.runs, given.groups)
+    for scene, run in dict.fromkeys((pairing.scene, pairing.run) for pairing in work):
+        _prepared(scene, run)
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
         counts = list(pool.map(tried, work))
     wrong, total = (sum(column) for column in zip(*counts, strict=True))
     print(f"{wrong} of {total} groups of {len(work)} pairings accepted, 0 expected")
-
-
-def _folder_and_camera(text: str) -> tuple[Path, str]:
-    folder, camera = text.split(":")
-    return Path(folder), camera
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.shape.depth import depth_of_frames, shape_from_depth
 from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup, reconstruct_local
 from skyanchor.geometry import cameras, rigid
@@ -111,15 +109,16 @@ def test_frames_without_depth_are_refused() -> None:
 def test_the_users_maps_are_read_in_pixels_of_the_photo(tmp_path: Path) -> None:
     frames = tuple(Frame(k, f"f{k}.jpg", tmp_path / f"f{k}.jpg") for k in range(2))
     sequence = Sequence(tmp_path, frames, CAMERA, False, (), ())
-    ground = GroundFrames(sequence, AnchorConfig())
     config = LocalConfig(depth=tmp_path)
     depth = np.ones((36, 64), np.float32)
     depth[:, 32:] = 2.0
     depth[0] = 0.0
     np.save(tmp_path / "f0.npy", depth)
-    assert depth_of_frames(ground, (0, 1), LocalConfig()) is None and depth_of_frames(ground, (0, 1), config) is None
+    assert (
+        depth_of_frames(sequence, (0, 1), LocalConfig()) is None and depth_of_frames(sequence, (0, 1), config) is None
+    )
     np.save(tmp_path / "f1.npy", 3.0 * depth)
-    at = depth_of_frames(ground, (0, 1), config)
+    at = depth_of_frames(sequence, (0, 1), config)
     assert at is not None
     found = at(1, np.array([[100.0, 200.0], [330.0, 200.0], [639.9, 359.9], [50.0, 5.0]]))
     assert found[:3].tolist() == [3.0, 6.0, 6.0] and np.isnan(found[3])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skyanchor.anchors.places import PlacesConfig, PlaceView, count_votes, index_places, likeness, load_descriptor
+from skyanchor.anchors.places import PlacesConfig, PlaceView, count_votes, index_places, likeness
 from skyanchor.bridges.views import Node
 from skyanchor.geometry import rigid
 from skyanchor.matching import Features
@@ -48,4 +48,3 @@ def test_an_index_without_descriptors_falls_back_on_local_features() -> None:
     index = index_places(tuple(view(k, None) for k in range(8)), 16)
     looks = np.stack([EYE[5], EYE[5]])
     assert count_votes(index, (features(3),), np.ones(8, bool), CONFIG, looks)[0].tolist() == [3]
-    assert load_descriptor(None, None) is None  # type: ignore[arg-type]

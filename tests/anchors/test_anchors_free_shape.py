@@ -8,19 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from anchors_street import GROUND, shoot, street_poses, write_photo
-from conftest import small_config
+from anchors_street import GROUND, localised, shoot, small_config, street_poses, write_photo
 
 from skyanchor.anchors.config import AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, with_focal
-from skyanchor.anchors.group import PreparedScaffold
+from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.shape.choice import group_shape, moving_shape
 from skyanchor.anchors.shape.free import confident, depth_of_free, shape_from_free, with_intrinsics
 from skyanchor.anchors.shape.incremental import LocalGroup, match_group, reconstruct_local, tracked, worst_frame
-from skyanchor.anchors.walk import localise_prepared
 from skyanchor.events import Event, Note
 from skyanchor.feedforward import AnyLocal, FreeFolder, FreeFrame, FreeFrames, Incremental, Vggt, write_free_frames
 from skyanchor.geometry import cameras, rigid, similarity
+from skyanchor.matching import Features
 from skyanchor.types import Camera, Frame, Photo, Pose, Reason, Refusal, Sequence, Similarity
 
 FREE_FROM_WORLD = Similarity(0.3, rigid.rotation_exp(np.array([0.3, -1.0, 2.0])), np.array([5.0, -2.0, 9.0]))
@@ -66,13 +65,16 @@ class StandIn:
         return as_free(frames, [self.poses[k] for k in frames], [self.truth[k] for k in frames], self.camera)
 
 
-def frames_with(
-    walk: Sequence, system: StandIn, monkeypatch: pytest.MonkeyPatch, focal: float = 1.0
-) -> tuple[GroundFrames, AnchorConfig]:
+def frames_with(walk: Sequence, system: StandIn, monkeypatch: pytest.MonkeyPatch) -> tuple[GroundFrames, AnchorConfig]:
     """The walk's frames with a stand-in for the network."""
     monkeypatch.setattr(Vggt, "load", lambda self, device: system)
     config = replace(AnchorConfig(), shape=Vggt())
-    return GroundFrames(walk, config, focal), config
+    return GroundFrames(walk), config
+
+
+def ground_features(frames: GroundFrames, config: AnchorConfig) -> tuple[Features, ...]:
+    """Of the first six frames."""
+    return tuple(frames.features(i, config.ground_matcher) for i in range(6))
 
 
 def off(poses: Ordered[Pose], truth: Ordered[Pose]) -> tuple[float, float]:
@@ -111,7 +113,7 @@ def test_noise_drift_and_scale_are_taken_out(
     given = with_intrinsics(tuple(drifted(truth[:count], turn_deg, share, drift)), GROUND, seen_with)
     system = StandIn(given, truth, seen_with)
     frames, config = frames_with(walk, system, monkeypatch)
-    shape = group_shape(frames, tuple(range(count)), config)
+    shape = group_shape(frames, tuple(range(count)), GROUND, config)
     assert isinstance(shape, LocalGroup) and shape.instead_of is None, shape
     before, after = off(given, truth[:count]), off(shape.cams_from_local, truth[:count])
     assert turn_deg == 0.0 or (before[0] > 0.1 and before[1] > 0.4)  # the test can fail
@@ -119,18 +121,18 @@ def test_noise_drift_and_scale_are_taken_out(
     assert 0.05 < shape.reprojection < 1.0 and len(shape.bundle.points) > 150
     steps = np.linalg.norm(np.diff(rigid.centres_in_world(shape.cams_from_local), axis=0), axis=1)
     assert steps.mean() == pytest.approx(1.0)
-    group_shape(frames, tuple(range(count)), config)
+    group_shape(frames, tuple(range(count)), GROUND, config)
     assert system.shown == [tuple(range(count))]  # one pass serves all attempts
 
 
 def test_a_guessed_focal_length_is_followed(walk: Sequence, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shape at 1.2 of the focal length is the one that matches alone give there: the system's focal is no truth."""
     truth = street_poses()
-    frames, config = frames_with(walk, StandIn(drifted(truth, 0.3, 0.05, 0.0), truth, GROUND), monkeypatch, 1.2)
-    group = tuple(range(6))
-    features, matcher = tuple(frames.ground(i) for i in group), config.ground_matcher.load()
-    shape = moving_shape(frames, group, features, frames.camera, matcher, config)
-    alone = reconstruct_local(group, features, frames.camera, matcher, config.local)
+    frames, config = frames_with(walk, StandIn(drifted(truth, 0.3, 0.05, 0.0), truth, GROUND), monkeypatch)
+    group, camera = tuple(range(6)), with_focal(GROUND, 1.2)
+    features, matcher = ground_features(frames, config), config.ground_matcher.load()
+    shape = moving_shape(frames, group, features, camera, matcher, config)
+    alone = reconstruct_local(group, features, camera, matcher, config.local)
     assert isinstance(shape, LocalGroup) and isinstance(alone, LocalGroup) and shape.instead_of is None
     far, turned = off(shape.cams_from_local, alone.cams_from_local)
     assert far < 0.05 and turned < 0.1
@@ -173,7 +175,7 @@ def test_nonsense_never_becomes_the_shape(kind: str, walk: Sequence, monkeypatch
     truth = street_poses()
     assert off(nonsense(kind)[:6], truth[:6])[0] > 0.5 or kind == "one frame"
     frames, config = frames_with(walk, StandIn(nonsense(kind), truth), monkeypatch)
-    shape = group_shape(frames, tuple(range(6)), config)
+    shape = group_shape(frames, tuple(range(6)), GROUND, config)
     assert isinstance(shape, LocalGroup)
     far, turned = off(shape.cams_from_local, truth[:6])
     assert 0.0 < far < 0.08 and turned < 0.15
@@ -186,16 +188,16 @@ def test_where_nothing_fits_both_reasons_are_given(walk: Sequence, monkeypatch: 
     truth = street_poses()
     frames, config = frames_with(walk, StandIn(nonsense("random"), truth), monkeypatch)
     group = tuple(range(6))
-    features = tuple(frames.ground(i) for i in group)
+    features = ground_features(frames, config)
     strict = replace(config, local=replace(config.local, least_points=100_000))
-    refused = moving_shape(frames, group, features, frames.camera, config.ground_matcher.load(), strict)
+    refused = moving_shape(frames, group, features, GROUND, config.ground_matcher.load(), strict)
     assert isinstance(refused, Refusal) and refused.reason == Reason.TOO_FEW_GROUND_POINTS
     assert "feed-forward" in refused.detail and refused.figures["points"] > refused.figures["feed_forward_points"]
 
 
 def test_poses_that_contradict_the_matches_are_measured(walk: Sequence) -> None:
-    frames, config = GroundFrames(walk, AnchorConfig()), AnchorConfig()
-    features, matcher = tuple(frames.ground(i) for i in range(6)), config.ground_matcher.load()
+    config = AnchorConfig()
+    features, matcher = ground_features(GroundFrames(walk), config), config.ground_matcher.load()
     pairs = match_group(features, GROUND, matcher, config.local)
     truth = tracked(features, GROUND, pairs, street_poses()[:6])
     wrong = replace(truth, cams_from_world=tuple(nonsense("one frame")[:6]))
@@ -208,8 +210,8 @@ def test_poses_that_contradict_the_matches_are_measured(walk: Sequence) -> None:
 
 
 def test_the_units_of_the_free_frame_do_not_matter(walk: Sequence) -> None:
-    frames, config = GroundFrames(walk, AnchorConfig()), AnchorConfig()
-    features, matcher = tuple(frames.ground(i) for i in range(6)), config.ground_matcher.load()
+    config = AnchorConfig()
+    features, matcher = ground_features(GroundFrames(walk), config), config.ground_matcher.load()
     truth = street_poses()[:6]
     free = as_free(range(6), drifted(truth, 0.5, 0.1, 0.2), truth)
     for factor in (1e-5, 1e5):
@@ -232,11 +234,11 @@ def test_a_folder_made_elsewhere_gives_the_shape(walk: Sequence, tmp_path: Path)
     write_free_frames(folder, as_free(range(14), drifted(truth, 0.5, 0.1, 0.2), truth))
     config = replace(AnchorConfig(), shape=FreeFolder(folder))
     config.shape.check()
-    shape = group_shape(GroundFrames(walk, config), tuple(range(8, 14)), config)
+    shape = group_shape(GroundFrames(walk), tuple(range(8, 14)), GROUND, config)
     assert isinstance(shape, LocalGroup) and shape.instead_of is None
     assert off(shape.cams_from_local, truth[8:])[0] < 0.08
     (folder / "depth/9.npy").unlink()
-    without = group_shape(GroundFrames(walk, config), tuple(range(8, 14)), config)
+    without = group_shape(GroundFrames(walk), tuple(range(8, 14)), GROUND, config)
     assert isinstance(without, LocalGroup) and without.instead_of is not None
     assert "5 of 6 frames" in without.instead_of.detail and without.instead_of.figures["reconstructed"] == 5.0
     assert off(without.cams_from_local, truth[8:])[0] < 0.08
@@ -258,10 +260,10 @@ def hardly_moving(folder: Path, step: float) -> tuple[Sequence, list[Pose]]:
 def test_where_parallax_is_missing_its_depth_gives_the_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sequence, truth = hardly_moving(tmp_path, 0.03)
     group = tuple(range(6))
-    plain = group_shape(GroundFrames(sequence, AnchorConfig()), group, AnchorConfig())
+    plain = group_shape(GroundFrames(sequence), group, GROUND, AnchorConfig())
     assert isinstance(plain, Refusal) or off(plain.cams_from_local, truth)[0] > 0.8
     frames, config = frames_with(sequence, StandIn(drifted(truth, 0.5, 0.5, 0.0), truth), monkeypatch)
-    shape = group_shape(frames, group, config)
+    shape = group_shape(frames, group, GROUND, config)
     assert isinstance(shape, LocalGroup) and len(shape.bundle.points) > 100
     far, turned = off(shape.cams_from_local, truth)
     assert 0.0 < far < 0.4 and 0.0 < turned < 0.3  # of steps of 3 cm
@@ -294,7 +296,7 @@ def test_groups_are_localised_with_it_and_nonsense_is_told(
     ladder = LadderConfig(places=1, wider_search=1, shift=0, enlarge=6)
     config = replace(small_config(), ladder=ladder, shape=Vggt())
     heard: list[Event] = []
-    anchors = localise_prepared(prepared, replace(walk, groups=walk.groups[:1]), config, heard.append)
+    anchors = localised(prepared, replace(walk, groups=walk.groups[:1]), config, heard.append)
     (group,) = anchors.groups
     assert group.accepted, group.refusal
     eyes = rigid.centres_in_world([pose.cam_from_world for pose in group.poses])
@@ -306,4 +308,4 @@ def test_groups_are_localised_with_it_and_nonsense_is_told(
 
 def test_the_default_asks_nobody(walk: Sequence) -> None:
     choice: AnyLocal = AnchorConfig().shape
-    assert choice == Incremental() and GroundFrames(walk, AnchorConfig()).free((0, 1)) is None
+    assert choice == Incremental() and GroundFrames(walk).free((0, 1), choice) is None

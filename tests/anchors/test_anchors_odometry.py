@@ -11,7 +11,7 @@ from anchors_street import GROUND, street_poses
 from PIL import Image
 
 from skyanchor.anchors.config import AnchorConfig, OdometryConfig
-from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
 from skyanchor.anchors.priors import Near
 from skyanchor.anchors.walk import borne_out, disagreeing
@@ -92,8 +92,8 @@ def test_a_doubtful_group_alone_is_refused() -> None:
 
 
 def test_steps_of_photos(walk: Sequence) -> None:
-    frames = GroundFrames(walk, AnchorConfig())
-    steps = measure_steps(frames, 0, 4, OdometryConfig())
+    frames = GroundFrames(walk)
+    steps = measure_steps(frames, 0, 4, Lens(), OdometryConfig())
     true = street_poses()
     assert all(steps.measured)
     for k, step in enumerate(steps.next_from_frame):
@@ -114,10 +114,10 @@ def standing(walk: Sequence, tmp_path: Path) -> GroundFrames:
         Image.fromarray(noisy[..., ::-1].copy()).save(path)
         frames.append(replace(walk.frames[k], path=path, name=path.name))
     assert GROUND.width == pixels.shape[1]
-    return GroundFrames(replace(walk, frames=tuple(frames)), AnchorConfig())
+    return GroundFrames(replace(walk, frames=tuple(frames)))
 
 
 def test_standing_is_no_step(standing: GroundFrames) -> None:
-    steps = measure_steps(standing, 0, 2, OdometryConfig())
+    steps = measure_steps(standing, 0, 2, Lens(), OdometryConfig())
     assert all(np.linalg.norm(step.translation) == 0.0 for step in steps.next_from_frame)
     assert walked((steps,)).path[-1] == 0.0

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from anchors_street import make_scaffold, street_poses
-from conftest import small_config
+from anchors_street import make_scaffold, small_config, street_poses
 
 from skyanchor.anchors.priors import Near
 from skyanchor.bridges.surface import SurfaceConfig

@@ -1,13 +1,16 @@
 """Matches that people look at: pixels of the real photos, from the pairs that agree most, good and bad."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from skyanchor.anchors.adjustment import AdjustmentConfig, FixedAerial, thinned
-from skyanchor.anchors.evidence import CrossMatches, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, subset
+from skyanchor.anchors.shape.incremental import single_frame
 from skyanchor.anchors.showing import PAIRS, PER_PAIR, shown_adjusted, shown_matches
-from skyanchor.geometry import cameras, rigid
+from skyanchor.anchors.solve import GroupSolution
+from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.types import CrossView, View
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -31,8 +34,14 @@ def matches(count: int = 200, seed: int = 0) -> tuple[CrossMatches, np.ndarray]:
     return CrossMatches(frame, xy, np.ones(count), points, none, source, np.zeros(count, np.int64)), ~bad
 
 
+def standing(found: CrossMatches, agrees: np.ndarray) -> GroupAt:
+    """Frames 40 to 42 at their true poses."""
+    local = replace(single_frame(40, GROUND), frames=(40, 41, 42), cams_from_local=POSES)
+    return GroupAt(local, GROUND, GroupSolution(similarity.identity(), POSES, agrees, 0.5), found)
+
+
 def shown(found: CrossMatches, agrees: np.ndarray) -> CrossView | None:
-    return shown_matches(found, found.points, agrees, POSES, GROUND, (40, 41, 42), VIEWS)
+    return shown_matches(standing(found, agrees), found.points, agrees, VIEWS)
 
 
 def test_pixels_lie_where_the_photos_show_the_points() -> None:
@@ -71,7 +80,7 @@ def test_matches_left_out_for_their_number_are_not_called_bad() -> None:
     points = found.points[agrees][kept]
     nothing = np.zeros(len(kept), np.int64)
     done = FixedAerial(POSES, np.zeros((3, 6, 6)), kept, nothing, nothing, 0.5, 0.5, points, 1.0, len(tried))
-    seen = shown_adjusted(found, agrees, done, GROUND, (40, 41, 42), VIEWS, config)
+    seen = shown_adjusted(standing(found, agrees), done, VIEWS, config)
     assert seen is not None
     off = seen.residual_px > 10
     assert off.any() and not seen.agrees[off].any() and (~seen.agrees[~off]).sum() <= 1

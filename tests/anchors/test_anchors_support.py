@@ -79,7 +79,7 @@ class Choice:
 
 ATLAS = SimpleNamespace(
     views=tuple(SimpleNamespace(name=str(k), cam_from_world=pose) for k, pose in enumerate(AERIAL)),
-    pixels=lambda k: np.full((4, 4, 3), k, np.uint8),
+    photo=lambda k: Photo(str(k), np.full((4, 4, 3), k, np.uint8)),
     photo_camera=lambda k: CAMERA,
 )
 FRAME = Photo("-1", np.zeros((4, 4, 3), np.uint8))
@@ -88,9 +88,8 @@ FRAME = Photo("-1", np.zeros((4, 4, 3), np.uint8))
 def seed(order: tuple[int, ...], retrieved: int, among: np.ndarray | None = None) -> int | None:
     matcher = PairNetwork()
     index = support.index_aerial(ATLAS, matcher, Choice(order))  # type: ignore[arg-type]
-    seen = matcher.extract(FRAME)
-    given = (index, ATLAS, FRAME, seen, CAMERA, matcher, retrieved, VerifyConfig(), among)
-    return support.seed_of(*given)  # type: ignore[arg-type]
+    candidates = index.candidates(FRAME, np.arange(len(AERIAL)) if among is None else among, retrieved)
+    return support.seed_of(index, matcher.extract(FRAME), candidates, CAMERA, VerifyConfig())
 
 
 def test_the_verified_candidate_is_the_seed() -> None:
@@ -126,7 +125,7 @@ def test_matches_are_lifted_with_their_own_sigma(monkeypatch: pytest.MonkeyPatch
     matcher = PairNetwork()
     index = support.index_aerial(ATLAS, matcher, Choice((RIGHT,)))  # type: ignore[arg-type]
     seen = (matcher.extract(FRAME), matcher.extract(FRAME))
-    found = support.match_support(index, ATLAS, np.array([RIGHT]), seen, matcher)  # type: ignore[arg-type]
+    found = support.match_support(index, np.array([RIGHT]), seen)
     assert len(found) == 200 and np.bincount(found.frame).tolist() == [100, 100]
     assert (found.sigma_px == 2.0).all() and (found.source == RIGHT).all()
     pose: Pose = STREET

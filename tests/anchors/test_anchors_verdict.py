@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skyanchor.anchors.adjustment import FixedAerial
-from skyanchor.anchors.evidence import CrossMatches, sightings, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings, subset
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.anchors.verdict import Halves, VerdictConfig, compare_halves, honest_covariances, judge, measure
@@ -156,8 +156,9 @@ def measured(config: VerdictConfig) -> GroupFigures:
     done = FixedAerial(poses, covariances, every, every, views, 0.8, 0.8, matches.points, 1.0, len(matches))
     flat = np.zeros((100, 100))
     ground = Ground(np.eye(3)[:2], UP, np.array([-50.0, -50.0]), 1.0, flat, np.ones((100, 100), bool))
-    halves = Halves(0.02, 0.1, 0.01)
-    return measure(done, matches, 2 * len(matches), local_group(poses), ground, CAMERA, halves, config)
+    twice = joined([matches, matches])
+    half = GroupSolution(similarity.identity(), poses, np.arange(len(twice)) < len(matches), 0.8)
+    return measure(GroupAt(local_group(poses), CAMERA, half, twice), done, Halves(0.02, 0.1, 0.01), ground, config)
 
 
 def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:

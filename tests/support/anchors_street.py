@@ -1,15 +1,24 @@
 """A street of textured planes with known everything: aerial photos and depth, street frames, poses."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import cv2
 import numpy as np
 
+from skyanchor.anchors.config import AnchorConfig, ConfirmConfig
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.in_process import InProcess
+from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.walk import localise_walk
+from skyanchor.bridges.views import BridgeConfig, NodeConfig
+from skyanchor.events import Listener, silent
 from skyanchor.geometry import cameras, rigid
+from skyanchor.matching import XFeat, XFeatStar
 from skyanchor.types import (
     AnchorGroup,
+    Anchors,
     Bytes,
     Camera,
     DepthMap,
@@ -44,6 +53,22 @@ class Face:
     @property
     def normal(self) -> Floats:
         return np.cross(self.first, self.second)
+
+
+def small_config() -> AnchorConfig:
+    """The defaults at the size of the test photos."""
+    base = AnchorConfig()
+    return replace(
+        base,
+        places=replace(
+            base.places,
+            nodes=NodeConfig(spacing=10.0),
+            bridge=BridgeConfig(far=60.0, paint_width=480, front_width=240, sources=8),
+            width=256,
+            features=XFeat(keypoints=400, longest=256, threshold=0.01),
+        ),
+        refine=ConfirmConfig(width=400, matcher=XFeatStar(keypoints=2000, longest=400), frames=(2, 6)),
+    )
 
 
 def _texture(width: float, height: float, seed: int) -> Bytes:
@@ -179,3 +204,11 @@ def make_sequence(folder: Path, mirrored: bool = False, seed: int = 0) -> Sequen
     submap = Submap(0, everything, everything[:6], everything[-6:])
     groups = (AnchorGroup(0, everything[:6], (0,)), AnchorGroup(1, everything[-6:], (0,)))
     return Sequence(folder, tuple(frames), GROUND, False, (submap,), groups)
+
+
+def localised(
+    prepared: PreparedScaffold, sequence: Sequence, config: AnchorConfig, listen: Listener = silent
+) -> Anchors:
+    """The verdicts on all groups of a walk, made in this process."""
+    runner = InProcess(prepared, GroundFrames(sequence), config)
+    return localise_walk(prepared, sequence, config, runner, listen)

@@ -1,4 +1,4 @@
-"""Cross-view anchor localisation: bridges, places, ground-first shape, group pose, fixed-aerial adjustment, verdict."""
+"""1. Cross-view anchor localisation: places, shape/, place and group (one group's way), walk (all groups), verdict."""
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.priors import Area, Near

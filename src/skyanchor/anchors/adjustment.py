@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from skyanchor.anchors.evidence import CrossMatches, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, subset
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.bridges.carry import AerialSightings, CarryConfig, carry
 from skyanchor.bridges.views import AerialAtlas
@@ -69,25 +69,36 @@ def _ground_tracks(local: LocalGroup, world_from_local: Similarity, most: int) -
     return replace(part, points=world_from_local(part.points))
 
 
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The adjustment with what each of its parts is."""
+
+    bundle: ba.Bundle
+    """Cameras: the group's frames, then aerial views; points: the matches, then the group's own tracks."""
+    tags: Ints
+    """(K,), cross-view ground (0), aerial (1) and ground-track (2) observations."""
+    cross: Ints
+    """(P,), match number of each point, or -1."""
+
+
 def _assembled(
     atlas: AerialAtlas,
-    poses: tuple[Pose, ...],
-    lens: Camera,
+    at: GroupAt,
     matches: CrossMatches,
     aerial: AerialSightings,
     tracks: ba.Bundle,
     config: AdjustmentConfig,
-) -> ba.Bundle:
-    """Cameras: the group's frames, then aerial views; points: the matches, then the group's own tracks."""
+) -> _Problem:
     views = np.unique(aerial.view)
     fixed = tuple(atlas.views[int(j)].cam_from_world for j in views)
+    poses, lens = at.solution.cams_from_world, cameras.undistorted(at.camera)
     frames, count = len(poses), len(matches)
     information = np.zeros((count + len(tracks.points), 3, 3))
     sigma = config.surface_sigma * atlas.surface.gsd
     several = np.bincount(aerial.point, minlength=count) >= 2
     information[:count] = np.eye(3) / np.where(several, 5.0 * sigma, sigma)[:, None, None] ** 2
     points = np.concatenate([matches.points, tracks.points])
-    return ba.Bundle(
+    bundle = ba.Bundle(
         cams_from_world=(*poses, *fixed),
         lenses=(*(lens,) * frames, *(atlas.photo_camera(int(j)) for j in views)),
         constant=np.arange(frames + len(views)) >= frames,
@@ -99,58 +110,43 @@ def _assembled(
         prior=points,
         prior_information=information,
     )
+    tags = np.repeat([0, 1, 2], [count, len(aerial.view), len(tracks.point)])
+    return _Problem(bundle, tags, np.concatenate([np.arange(count), np.full(len(tracks.points), -1)]))
 
 
-def _pruned(bundle: ba.Bundle, tags: Ints, cross: Ints, most: float) -> tuple[ba.Bundle, Ints, Ints]:
-    """Drop far observations; a match stays only while its ground frame and an aerial photo still see it.
-
-    `tags` (K,) tells cross-view ground (0), aerial (1) and ground-track (2) observations apart, `cross` (P,) is the
-    match number of each point or -1.
-    """
-    near = ba.residual_lengths(bundle) < most
-    count = len(bundle.points)
-    ground = np.bincount(bundle.point[near & (tags == 0)], minlength=count) > 0
-    aerial = np.bincount(bundle.point[near & (tags == 1)], minlength=count) > 0
-    shape = np.bincount(bundle.point[near & (tags == 2)], minlength=count) >= 2
+def _pruned(problem: _Problem, adjusted: ba.Bundle, most: float) -> _Problem:
+    """Far observations dropped; a match stays only while its ground frame and an aerial photo still see it."""
+    near = ba.residual_lengths(adjusted) < most
+    tags, cross, count = problem.tags, problem.cross, len(adjusted.points)
+    ground = np.bincount(adjusted.point[near & (tags == 0)], minlength=count) > 0
+    aerial = np.bincount(adjusted.point[near & (tags == 1)], minlength=count) > 0
+    shape = np.bincount(adjusted.point[near & (tags == 2)], minlength=count) >= 2
     whole = np.where(cross >= 0, ground & aerial, shape)
-    keep = near & whole[bundle.point]
-    part, used = ba.selected(bundle, keep)
-    return part, tags[keep], cross[used]
+    keep = near & whole[adjusted.point]
+    part, used = ba.selected(adjusted, keep)
+    return _Problem(part, tags[keep], cross[used])
 
 
 def adjust_fixed_aerial(
-    atlas: AerialAtlas,
-    camera: Camera,
-    local: LocalGroup | None,
-    poses: tuple[Pose, ...],
-    world_from_local: Similarity | None,
-    matches: CrossMatches,
-    config: AdjustmentConfig,
-    refine_focal: bool = False,
+    atlas: AerialAtlas, at: GroupAt, config: AdjustmentConfig, refine_focal: bool = False
 ) -> FixedAerial | None:
-    """The group's poses against the real aerial photos, or None when nothing is left to hold them.
-
-    Without `local` (the single-frame and not-ground-first ablations) only cross-view matches hold the frames.
-    """
-    chosen = thinned(matches, config.matches, camera)
-    matches = subset(matches, chosen)
+    """The group's poses against the real aerial photos, or None when nothing is left to hold them."""
+    chosen = thinned(at.agreeing, config.matches, at.camera)
+    matches = subset(at.agreeing, chosen)
+    frames = len(at.solution.cams_from_world)
     aerial = carry(atlas, matches.points, matches.normals, matches.source, config.carry)
-    tracks = ba.nothing()
-    if local is not None and world_from_local is not None:
-        tracks = _ground_tracks(local, world_from_local, config.ground_points)
-    lens = cameras.undistorted(camera)
-    whole = _assembled(atlas, poses, lens, matches, aerial, tracks, config)
-    tags = np.repeat([0, 1, 2], [len(matches), len(aerial.view), len(tracks.point)])
-    cross = np.concatenate([np.arange(len(matches)), np.full(len(tracks.points), -1)])
+    tracks = _ground_tracks(at.local, at.solution.world_from_local, config.ground_points)
+    problem = _assembled(atlas, at, matches, aerial, tracks, config)
+    focal = problem.bundle.lenses[0].params[0]
     done = None
     for loss, most in ((3.0, config.wide), (2.0, config.tight)):
-        if len(whole.points) < 12 or not _every_frame_held(whole, len(poses)):
+        if len(problem.bundle.points) < 12 or not _every_frame_held(problem.bundle, frames):
             return None
-        done = adjust(whole, Dense(loss_scale=loss, refine_focal=refine_focal))
-        whole, tags, cross = _pruned(done.bundle, tags, cross, most)
+        done = adjust(problem.bundle, Dense(loss_scale=loss, refine_focal=refine_focal))
+        problem = _pruned(problem, done.bundle, most)
     assert done is not None and done.covariances is not None
-    scale = whole.lenses[0].params[0] / lens.params[0]
-    return _summary(whole, done.covariances[: len(poses)], tags, cross, matches, chosen, scale)
+    scale = problem.bundle.lenses[0].params[0] / focal
+    return _summary(problem, done.covariances[:frames], matches, chosen, scale)
 
 
 def thinned(matches: CrossMatches, most: int, camera: Camera) -> Ints:
@@ -176,25 +172,19 @@ def _median(values: Floats, chosen: Bools) -> float:
 
 
 def _summary(
-    whole: ba.Bundle,
-    covariances: Floats,
-    tags: Ints,
-    cross: Ints,
-    matches: CrossMatches,
-    chosen: Ints,
-    focal_scale: float,
+    problem: _Problem, covariances: Floats, matches: CrossMatches, chosen: Ints, focal_scale: float
 ) -> FixedAerial:
-    frames = len(covariances)
+    whole, tags, frames = problem.bundle, problem.tags, len(covariances)
     lengths = ba.residual_lengths(whole)
     views = np.bincount(whole.point[tags == 1], minlength=len(whole.points))
-    kept = np.flatnonzero(cross >= 0)
+    kept = np.flatnonzero(problem.cross >= 0)
     factor = max(1.0, _median(lengths, tags < 2) ** 2 / 1.386)
     return FixedAerial(
         cams_from_world=whole.cams_from_world[:frames],
         covariances=covariances * factor,
-        cross=chosen[cross[kept]],
+        cross=chosen[problem.cross[kept]],
         views_per_match=views[kept].astype(np.int64),
-        aerial_views=matches.source[cross[kept]],
+        aerial_views=matches.source[problem.cross[kept]],
         reprojection=_median(lengths, tags == 0),
         aerial_reprojection=_median(lengths, tags == 1),
         points=whole.points[kept],

@@ -33,7 +33,7 @@ class Ablation:
 
 
 @dataclass(frozen=True)
-class RefineConfig:
+class ConfirmConfig:
     """Bridges re-rendered at the estimate."""
 
     width: int = 640
@@ -136,7 +136,7 @@ class AnchorConfig:
     local: LocalConfig = field(default_factory=LocalConfig)
     shape: AnyLocal = field(default_factory=Incremental)
     """Where a group's own shape comes from; matches between its frames confirm or refuse it."""
-    refine: RefineConfig = field(default_factory=RefineConfig)
+    refine: ConfirmConfig = field(default_factory=ConfirmConfig)
     adjustment: AdjustmentConfig = field(default_factory=AdjustmentConfig)
     verdict: VerdictConfig = field(default_factory=VerdictConfig)
     ladder: LadderConfig = field(default_factory=LadderConfig)

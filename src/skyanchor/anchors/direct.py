@@ -1,16 +1,25 @@
-"""The paper's support: aerial photos retrieved for each frame, verified, and joined by their graph neighbours.
+"""The paper's way: aerial photos retrieved for each frame, verified, and joined by their graph neighbours.
 
 Used when bridge views are switched off. Aerial pixels are lifted by the surface, so the rest of the stage is the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import overload
 
 import numpy as np
 
-from skyanchor.anchors.evidence import CrossMatches, joined
+from skyanchor.anchors.config import PaperSupportConfig
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings
+from skyanchor.anchors.place import Settled, adjusted
+from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Prior, allowed
+from skyanchor.anchors.search import Search
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.anchors.solve import solve_group
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import render_depth
 from skyanchor.bridges.views import AerialAtlas, free_places
@@ -19,54 +28,102 @@ from skyanchor.geometry.depth import inside, lift, sampled, under
 from skyanchor.matching import Features, Matcher, TwoView, VerifyConfig, verify
 from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor, described
 from skyanchor.matching.retrieval import ranked
-from skyanchor.types import Camera, Floats, Floats32, Ints, Photo, View, VisibilityGraph
+from skyanchor.types import Camera, Floats, Floats32, Ints, Photo, Reason, Refusal, View, VisibilityGraph
 
 GRID_M = 4.0
 """Between the places on the ground that a view must look at one of, metres."""
+
+
+def settle_on_photos(search: Search, local: LocalGroup) -> Settled:
+    """The group's place by aerial photos retrieved, verified and matched directly, or why there is none."""
+    prepared, config = search.prepared, search.config
+    index = _index_of(prepared, config.paper)
+    photos = [search.frames.photo(i) for i in local.frames]
+    seen = tuple(map(index.matcher.extract, photos))
+    among = views_of(search.near, prepared.ground, prepared.scaffold.views)
+    candidates = [index.candidates(photo, among, config.paper.retrieved) for photo in photos]
+    seeds = [
+        seed_of(index, features, few, search.camera, config.paper.verify)
+        for features, few in zip(seen, candidates, strict=True)
+    ]
+    neighbours = prepared.graph if config.ablation.visibility_graph else None
+    support = support_set(seeds, neighbours, config.paper.near)
+    if not len(support):
+        return Settled(local, None, Refusal(Reason.NO_SEED, "No aerial photo could be verified with any frame."))
+    matches = match_support(index, support, seen)
+    rays = sightings(matches, search.camera)
+    solution = solve_group(rays, local.cams_from_local, prepared.ground.up, config.refine.solve)
+    if solution is None:
+        return Settled(local, None, Refusal(Reason.NO_PLACE, "The matches agree with no place."))
+    return adjusted(search, GroupAt(local, search.camera, solution, matches))
+
+
+# --- the aerial photos ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class AerialIndex:
     """Aerial photos as a matcher takes them, with global descriptors."""
 
+    atlas: AerialAtlas
+    matcher: Matcher
     features: tuple[Features, ...]
     """In pixels of the atlas photos."""
     descriptor: GlobalDescriptor
     described: Floats32
     """(V, E), unit."""
 
+    def candidates(self, photo: Photo, among: Ints, count: int) -> Ints:
+        """At most `count` of the views `among` that look like a street photo, the most alike first."""
+        query = self.descriptor.describe(photo)[None]
+        return np.asarray(among[ranked(query, self.described[among], count)[0]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Photos(Ordered[Photo]):
+    """The photos of an atlas one after the other; none is kept."""
+
+    atlas: AerialAtlas
+
+    def __len__(self) -> int:
+        return len(self.atlas.views)
+
+    @overload
+    def __getitem__(self, index: int) -> Photo: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Photo]: ...
+
+    def __getitem__(self, index: int | slice) -> Photo | list[Photo]:
+        chosen = range(len(self))[index]
+        return self.atlas.photo(chosen) if isinstance(chosen, int) else [self.atlas.photo(j) for j in chosen]
+
 
 def index_aerial(atlas: AerialAtlas, matcher: Matcher, choice: AnyDescriptor) -> AerialIndex:
     """Every aerial photo of the scaffold, described once."""
-    photos = [Photo(view.name, atlas.pixels(j)) for j, view in enumerate(atlas.views)]
+    photos = _Photos(atlas)
     descriptor = choice.load("auto", photos)
-    return AerialIndex(tuple(map(matcher.extract, photos)), descriptor, described(descriptor, photos))
+    return AerialIndex(atlas, matcher, tuple(map(matcher.extract, photos)), descriptor, described(descriptor, photos))
 
 
-def seed_of(
-    index: AerialIndex,
-    atlas: AerialAtlas,
-    photo: Photo,
-    frame: Features,
-    camera: Camera,
-    matcher: Matcher,
-    retrieved: int,
-    config: VerifyConfig,
-    among: Ints | None = None,
-) -> int | None:
-    """The retrieved aerial view with the most two-view inliers, or None when no candidate is verified.
+@lru_cache(maxsize=1)
+def _index_of(prepared: PreparedScaffold, config: PaperSupportConfig) -> AerialIndex:
+    """The index that all groups share."""
+    return index_aerial(prepared.atlas, config.matcher.load(), config.descriptor)
 
-    `among` are the views to retrieve from; all of them without it.
-    """
-    among = np.arange(len(index.described)) if among is None else among
-    query = index.descriptor.describe(photo)[None]
+
+# --- seeds and their neighbours -------------------------------------------------------------------------------------
+
+
+def seed_of(index: AerialIndex, frame: Features, candidates: Ints, camera: Camera, config: VerifyConfig) -> int | None:
+    """The candidate with the most two-view inliers, or None when none is verified; `camera` is the frame's."""
     best: tuple[int, int] | None = None
-    for j in among[ranked(query, index.described[among], retrieved)[0]]:
-        found = matcher.match_extracted(frame, index.features[int(j)])
-        result = verify(found.xy_a, found.xy_b, camera, atlas.photo_camera(int(j)), found.sigma_px, config)
-        if isinstance(result, TwoView):
-            count = int(result.inliers.sum())
-            best = max(best or (0, -1), (count, int(j)))
+    for j in map(int, candidates):
+        matches = index.matcher.match_extracted(frame, index.features[j])
+        above = index.atlas.photo_camera(j)
+        pair = verify(matches.xy_a, matches.xy_b, camera, above, matches.sigma_px, config)
+        if isinstance(pair, TwoView):
+            best = max(best or (0, -1), (int(pair.inliers.sum()), j))
     return None if best is None else best[1]
 
 
@@ -87,14 +144,14 @@ def _looks_at(view: View, points: Floats) -> bool:
     return bool(inside(view.camera, xy).any())
 
 
-def support_set(seeds: list[int | None], graph: VisibilityGraph, near: int, use_graph: bool) -> Ints:
-    """R_t: the seeds of all frames and up to `near` graph neighbours of each."""
+def support_set(seeds: list[int | None], graph: VisibilityGraph | None, near: int) -> Ints:
+    """R_t: the seeds of all frames and up to `near` neighbours of each, where there is a graph."""
     chosen: set[int] = set()
     for seed in seeds:
         if seed is None:
             continue
         chosen.add(seed)
-        if use_graph:
+        if graph is not None:
             chosen.update(int(j) for j in graph.neighbours[seed][:near])
     return np.array(sorted(chosen), dtype=np.int64)
 
@@ -109,22 +166,17 @@ def _lifted(atlas: AerialAtlas, view: int, xy: Floats) -> tuple[Floats, Floats]:
     return lift(full, pose, xy, sampled(depth, small)), under(normal, small).astype(np.float64) @ pose.rotation
 
 
-def match_support(
-    index: AerialIndex,
-    atlas: AerialAtlas,
-    support: Ints,
-    frames: tuple[Features, ...],
-    matcher: Matcher,
-) -> CrossMatches:
+def match_support(index: AerialIndex, support: Ints, frames: tuple[Features, ...]) -> CrossMatches:
     """Every frame of the group matched with every aerial photo of its support, lifted to the surface."""
     parts: list[CrossMatches] = []
     for number, j in enumerate(support):
-        found = [matcher.match_extracted(frame, index.features[int(j)]) for frame in frames]
-        counts = [len(one.xy_a) for one in found]
+        matched = [index.matcher.match_extracted(frame, index.features[int(j)]) for frame in frames]
+        counts = [len(matches.xy_a) for matches in matched]
         owner = np.repeat(np.arange(len(frames)), counts)
-        points, normals = _lifted(atlas, int(j), np.concatenate([one.xy_b for one in found]))
-        xy = np.concatenate([one.xy_a for one in found])
-        sigma = np.repeat([max(one.sigma_px, frame.sigma_px) for one, frame in zip(found, frames, strict=True)], counts)
+        points, normals = _lifted(index.atlas, int(j), np.concatenate([matches.xy_b for matches in matched]))
+        xy = np.concatenate([matches.xy_a for matches in matched])
+        coarse = [max(matches.sigma_px, frame.sigma_px) for matches, frame in zip(matched, frames, strict=True)]
+        sigma = np.repeat(coarse, counts)
         good = np.isfinite(points[:, 0])
         count = int(good.sum())
         parts.append(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from skyanchor.anchors.solve import Sightings
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.anchors.solve import GroupSolution, Sightings
 from skyanchor.bridges.views import Bridge, lift
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import under
@@ -67,20 +69,38 @@ def subset(matches: CrossMatches, keep: Bools | Ints) -> CrossMatches:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class GroupAt:
+    """A group at a place: its own shape and camera, where it stands, and the matches that say so."""
+
+    local: LocalGroup
+    camera: Camera
+    """PINHOLE, of the street photos."""
+    solution: GroupSolution
+    """Its inliers are among `matches`."""
+    matches: CrossMatches
+    """All that the solution was made from."""
+
+    @cached_property
+    def agreeing(self) -> CrossMatches:
+        """Those that agree with the solution."""
+        return subset(self.matches, self.solution.inliers)
+
+
 def match_bridge(
     matcher: Matcher, frame: int, ground: Features, number: int, bridge: Bridge, seen: Features
 ) -> CrossMatches:
     """What one ground frame and one bridge have in common; bridge pixels without surface are left out."""
-    found = matcher.match_extracted(ground, seen)
-    points, source = lift(bridge, found.xy_b)
-    normals = under(bridge.normal, found.xy_b).astype(np.float64) @ bridge.cam_from_world.rotation
+    matches = matcher.match_extracted(ground, seen)
+    points, source = lift(bridge, matches.xy_b)
+    normals = under(bridge.normal, matches.xy_b).astype(np.float64) @ bridge.cam_from_world.rotation
     good = np.isfinite(points[:, 0]) & (source >= 0)
     count = int(good.sum())
     # one pixel of the coarser of the two images, in ground pixels
     coarse = max(ground.sigma_px, seen.sigma_px * ground.width / bridge.camera.width)
     return CrossMatches(
         np.full(count, frame, np.int64),
-        found.xy_a[good],
+        matches.xy_a[good],
         np.full(count, coarse),
         points[good],
         normals[good],

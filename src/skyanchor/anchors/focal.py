@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.frames import GroundFrames, with_focal
-from skyanchor.anchors.places import PlaceIndex, find_places
-from skyanchor.anchors.priors import Prior
+from skyanchor.anchors.frames import with_focal
+from skyanchor.anchors.places import PlaceQuery, find_places
+from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import Remembered, moving_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
-from skyanchor.bridges.ground import Ground
 from skyanchor.types import AnchorGroup
 
 
@@ -24,26 +22,21 @@ class FocalVotes:
     """Per factor of `FocalConfig.factors`: ground keypoints that agree with the best place, 0 where there is none."""
 
 
-def vote_focal(
-    index: PlaceIndex,
-    ground: Ground,
-    frames: GroundFrames,
-    group: AnchorGroup,
-    config: AnchorConfig,
-    near: tuple[Prior, ...] = (),
-) -> FocalVotes:
+def vote_focal(search: Search, group: AnchorGroup) -> FocalVotes:
     """The group's shape and best place at each focal length that is tried."""
-    seen = tuple(frames.ground(i) for i in group.frames)
-    looks = tuple(frames.place(i) for i in group.frames)
+    frames, config = search.frames, search.config
+    ground = tuple(frames.features(i, config.ground_matcher) for i in group.frames)
+    features = tuple(frames.features(i, config.places.features) for i in group.frames)
     matcher = Remembered(config.ground_matcher.load())
     support: list[float] = []
     for factor in config.focal.factors:
-        camera = with_focal(frames.camera, factor)
-        local = moving_shape(frames, group.frames, seen, camera, matcher, config)
+        camera = with_focal(search.camera, factor)
+        local = moving_shape(frames, group.frames, ground, camera, matcher, config)
         best = 0
         if isinstance(local, LocalGroup):
-            found = find_places(index, ground, local, looks, camera, config.places, near)
-            best = found[0].support if found else 0
+            query = PlaceQuery(local, camera, features, search.near)
+            places = find_places(search.prepared.places, search.prepared.ground, query, config.places)
+            best = places[0].support if places else 0
         support.append(float(best))
     return FocalVotes(tuple(support))
 

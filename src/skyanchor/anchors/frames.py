@@ -4,83 +4,81 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from skyanchor.anchors.config import AnchorConfig
-from skyanchor.feedforward import FreeFrames, Incremental, LocalReconstruction
+from skyanchor.feedforward import AnyLocal, FreeFrames, Incremental, LocalReconstruction
 from skyanchor.geometry import cameras
-from skyanchor.matching import FeatureCache, Features
+from skyanchor.matching import AnyMatcher, FeatureCache, Features, Matcher
 from skyanchor.photos import PhotoCache, read_frame
 from skyanchor.step_clock import StepClock
 from skyanchor.types import Camera, Photo, Sequence
 
 FREE_KEPT = 4
 """Groups whose feed-forward poses and depth are kept: all rungs and focal lengths of one group share them."""
+FEATURE_BYTES = 160 << 20
+"""Of features that are kept for one matcher."""
 
 
-@dataclass
-class GroundFrames:
-    """The frames of one sequence; photos and features are kept while memory lasts."""
+@dataclass(frozen=True)
+class Lens:
+    """What is assumed of the focal length of a sequence's camera."""
 
-    sequence: Sequence
-    config: AnchorConfig
-    focal: float = 1.0
-    """Factor on the focal length of the sequence's camera."""
-    focal_known: bool = True
+    factor: float = 1.0
+    """On the focal length that the sequence came with."""
+    known: bool = True
     """Whether that is the camera's focal length, or one to be refined."""
-    clock: StepClock = field(default_factory=StepClock)
-    """Where the time goes."""
-    _photos: PhotoCache = field(default_factory=lambda: PhotoCache(limit_bytes=256 << 20))
-    _ground: FeatureCache = field(init=False)
-    _cross: FeatureCache = field(init=False)
-    _place: FeatureCache = field(init=False)
-    _free: dict[tuple[int, ...], FreeFrames] = field(default_factory=dict)
-    _system: LocalReconstruction | None = None
 
-    def __post_init__(self) -> None:
-        """Load the matchers."""
-        self._ground = FeatureCache(self.config.ground_matcher.load(), limit_bytes=128 << 20)
-        self._cross = FeatureCache(self.config.refine.matcher.load(), limit_bytes=256 << 20)
-        self._place = FeatureCache(self.config.places.features.load(), limit_bytes=64 << 20)
 
-    def free(self, indices: tuple[int, ...]) -> FreeFrames | None:
-        """The frames as the feed-forward choice sees them in one pass; None without such a choice."""
-        choice = self.config.shape
-        if isinstance(choice, Incremental):
-            return None
-        if indices not in self._free:
-            self._system = self._system or choice.load("auto", self.sequence)
-            while len(self._free) >= FREE_KEPT:
-                self._free.pop(next(iter(self._free)))
-            photos = [read_frame(self.sequence, i) for i in indices]
-            self._free[indices] = self._system.reconstruct(indices, photos)
-        return self._free[indices]
-
-    @property
-    def camera(self) -> Camera:
-        """PINHOLE camera of the undistorted photos at full resolution."""
-        return with_focal(cameras.undistorted(self.sequence.camera), self.focal)
-
-    def photo(self, index: int) -> Photo:
-        """The undistorted photo at full resolution."""
-        frame, camera = self.sequence.frames[index], self.sequence.camera
-        return self._photos.photo(frame.name, frame.path, camera, camera.width, frame.mask_path)[0]
-
-    def ground(self, index: int) -> Features:
-        """Keypoints for matches between frames, full-resolution pixels."""
-        with self.clock.step("features of frames"):
-            return self._ground.features(self.photo(index))
-
-    def cross(self, index: int) -> Features:
-        """Features for matches with bridges, full-resolution pixels."""
-        with self.clock.step("features of frames"):
-            return self._cross.features(self.photo(index))
-
-    def place(self, index: int) -> Features:
-        """Features that vote for places, full-resolution pixels."""
-        with self.clock.step("features of frames"):
-            return self._place.features(self.photo(index))
+def seen_through(sequence: Sequence, lens: Lens) -> Camera:
+    """PINHOLE camera of the undistorted photos at full resolution."""
+    return with_focal(cameras.undistorted(sequence.camera), lens.factor)
 
 
 def with_focal(camera: Camera, factor: float) -> Camera:
     """A PINHOLE camera with both focal lengths multiplied."""
     fx, fy, cx, cy = camera.params
     return replace(camera, params=(fx * factor, fy * factor, cx, cy))
+
+
+@dataclass(eq=False)
+class GroundFrames:
+    """The frames of one sequence; photos, features and matchers are kept while memory lasts."""
+
+    sequence: Sequence
+    clock: StepClock = field(default_factory=StepClock)
+    """Where the time goes."""
+    _photos: PhotoCache = field(default_factory=lambda: PhotoCache(limit_bytes=256 << 20))
+    _features: dict[AnyMatcher, FeatureCache] = field(default_factory=dict)
+    _systems: dict[AnyLocal, LocalReconstruction] = field(default_factory=dict)
+    _free: dict[tuple[AnyLocal, tuple[int, ...]], FreeFrames] = field(default_factory=dict)
+
+    def photo(self, index: int) -> Photo:
+        """The undistorted photo at full resolution."""
+        frame, camera = self.sequence.frames[index], self.sequence.camera
+        return self._photos.photo(frame.name, frame.path, camera, camera.width, frame.mask_path)[0]
+
+    def features(self, index: int, choice: AnyMatcher) -> Features:
+        """Features of the photo as a matcher takes them, full-resolution pixels."""
+        with self.clock.step("features of frames"):
+            return self._cache(choice).features(self.photo(index))
+
+    def matcher(self, choice: AnyMatcher) -> Matcher:
+        """The matcher, loaded when it is first asked for."""
+        return self._cache(choice).matcher
+
+    def free(self, indices: tuple[int, ...], choice: AnyLocal) -> FreeFrames | None:
+        """The frames as a feed-forward choice sees them in one pass; None without such a choice."""
+        if isinstance(choice, Incremental):
+            return None
+        key = (choice, indices)
+        if key not in self._free:
+            if choice not in self._systems:
+                self._systems[choice] = choice.load("auto", self.sequence)
+            while len(self._free) >= FREE_KEPT:
+                self._free.pop(next(iter(self._free)))
+            photos = [read_frame(self.sequence, i) for i in indices]
+            self._free[key] = self._systems[choice].reconstruct(indices, photos)
+        return self._free[key]
+
+    def _cache(self, choice: AnyMatcher) -> FeatureCache:
+        if choice not in self._features:
+            self._features[choice] = FeatureCache(choice.load(), limit_bytes=FEATURE_BYTES)
+        return self._features[choice]

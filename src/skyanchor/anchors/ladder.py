@@ -2,45 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.frames import GroundFrames
-from skyanchor.types import AnchorGroup
+from skyanchor.types import AnchorGroup, Sequence
 
 
-def rungs(frames: GroundFrames, group: AnchorGroup, config: AnchorConfig) -> list[tuple[tuple[int, ...], AnchorConfig]]:
+@dataclass(frozen=True)
+class Rung:
+    """One attempt at a group."""
+
+    frames: tuple[int, ...]
+    config: AnchorConfig
+
+
+def rungs(sequence: Sequence, group: AnchorGroup, config: AnchorConfig) -> tuple[Rung, ...]:
     """What is tried in turn: as it is, a wider search, the group shifted into its submap, twelve frames."""
+    shifted, larger = _moved(sequence, group, config)
+    wide = _wider(config)
+    tries = (Rung(group.frames, config), Rung(group.frames, wide), Rung(shifted, config), Rung(larger, config))
+    last = len(sequence.frames)
+    kept: list[Rung] = []
+    seen: set[tuple[tuple[int, ...], bool]] = set()
+    for rung in tries:
+        key = (rung.frames, rung.config is wide)
+        if rung.frames and rung.frames[0] >= 0 and rung.frames[-1] < last and key not in seen:
+            seen.add(key)
+            kept.append(rung)
+    return tuple(kept)
+
+
+def _wider(config: AnchorConfig) -> AnchorConfig:
+    """More voters, a longer shortlist, more seeds, more places refined."""
     factor = config.ladder.wider_search
-    wide = replace(
-        config,
-        places=replace(
-            config.places,
-            shortlist=config.places.shortlist * factor,
-            seeds=config.places.seeds * factor,
-            voters=config.places.voters * 2,
-        ),
-        ladder=replace(config.ladder, places=config.ladder.places * 2),
+    places = replace(
+        config.places,
+        shortlist=config.places.shortlist * factor,
+        seeds=config.places.seeds * factor,
+        voters=config.places.voters * 2,
     )
-    spans = [frames.sequence.submaps[m].frames for m in group.submaps] or [tuple(range(len(frames.sequence.frames)))]
+    return replace(config, places=places, ladder=replace(config.ladder, places=config.ladder.places * 2))
+
+
+def _moved(sequence: Sequence, group: AnchorGroup, config: AnchorConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(the group shifted towards the middle of its submaps, the group enlarged that way)."""
+    spans = [sequence.submaps[m].frames for m in group.submaps] or [tuple(range(len(sequence.frames)))]
     inside = [f for span in spans for f in span]
     middle = (min(inside) + max(inside)) / 2.0
     way = 1 if np.mean(group.frames) < middle else -1
     shifted = tuple(f + way * config.ladder.shift for f in group.frames)
     missing = max(0, config.ladder.enlarge - len(group.frames))
     first = group.frames[0] - (missing if way < 0 else 0)
-    larger = tuple(range(first, first + len(group.frames) + missing))
-    tries = [(group.frames, config), (group.frames, wide), (shifted, config), (larger, config)]
-    if config.ablation.single_frame:
-        tries = [((group.frames[len(group.frames) // 2],), config)]
-    last = len(frames.sequence.frames)
-    seen: set[tuple[tuple[int, ...], bool]] = set()
-    kept = []
-    for indices, settings in tries:
-        key = (indices, settings is wide)
-        if indices and indices[0] >= 0 and indices[-1] < last and key not in seen:
-            seen.add(key)
-            kept.append((indices, settings))
-    return kept
+    return shifted, tuple(range(first, first + len(group.frames) + missing))

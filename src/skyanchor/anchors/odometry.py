@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyanchor.anchors.config import OdometryConfig
-from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, verify
 from skyanchor.types import AnchorGroup, Camera, Floats, LocalisedGroup, Pose
@@ -43,10 +43,10 @@ def _motion(a: Features, b: Features, camera: Camera, pair: TwoView, pairs: np.n
     return float(np.median(np.linalg.norm(off, axis=1)))
 
 
-def measure_steps(frames: GroundFrames, first: int, last: int, config: OdometryConfig) -> Steps:
+def measure_steps(frames: GroundFrames, first: int, last: int, lens: Lens, config: OdometryConfig) -> Steps:
     """The steps first -> first + 1 -> ... -> last."""
-    matcher = config.matcher.load()
-    still = config.still * frames.camera.width
+    matcher, camera = config.matcher.load(), seen_through(frames.sequence, lens)
+    still = config.still * camera.width
     steps: list[Pose] = []
     measured: list[bool] = []
     before = matcher.extract(frames.photo(first))
@@ -54,11 +54,11 @@ def measure_steps(frames: GroundFrames, first: int, last: int, config: OdometryC
         now = matcher.extract(frames.photo(k))
         pairs = matcher.pairs(before, now)
         points = (before.xy[pairs[:, 0]], now.xy[pairs[:, 1]])
-        found = verify(*points, frames.camera, frames.camera, before.sigma_px, config.verify)
-        measured.append(isinstance(found, TwoView))
-        if isinstance(found, TwoView):
-            moved = _motion(before, now, frames.camera, found, pairs[found.inliers]) >= still
-            steps.append(Pose(found.b_from_a.rotation, found.b_from_a.translation * moved))
+        pair = verify(*points, camera, camera, before.sigma_px, config.verify)
+        measured.append(isinstance(pair, TwoView))
+        if isinstance(pair, TwoView):
+            moved = _motion(before, now, camera, pair, pairs[pair.inliers]) >= still
+            steps.append(Pose(pair.b_from_a.rotation, pair.b_from_a.translation * moved))
         else:
             steps.append(steps[-1] if steps else rigid.identity())
         before = now

@@ -16,13 +16,12 @@ from skyanchor.anchors.priors import Prior, allowed
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.bridges.ground import Ground
-from skyanchor.bridges.views import AerialAtlas, BridgeConfig, Node, NodeConfig, lift, nodes, render_bridge
-from skyanchor.events import Listener, Progress, silent
+from skyanchor.bridges.views import AerialAtlas, Bridge, BridgeConfig, Node, NodeConfig, lift, nodes
 from skyanchor.geometry import cameras
 from skyanchor.matching import Features, SparseMatcher, XFeat, match_features
 from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor
 from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, vlad
-from skyanchor.types import Bools, Camera, Floats, Floats32, Ints, Photo
+from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
 
 VOCABULARY_PHOTOS = 24
 """Aerial photos that a global descriptor's vocabulary is fitted to."""
@@ -96,6 +95,21 @@ class PlaceIndex:
 
 
 @dataclass(frozen=True, eq=False)
+class PlaceQuery:
+    """A group as place finding sees it."""
+
+    local: LocalGroup
+    camera: Camera
+    """PINHOLE, of the street photos."""
+    features: tuple[Features, ...]
+    """Per frame of the group."""
+    near: tuple[Prior, ...] = ()
+    """Where it may stand; anywhere when empty."""
+    voters_look: Floats32 | None = None
+    """(F, E), the voters' global descriptors by `PlacesConfig.descriptor`, where there is one."""
+
+
+@dataclass(frozen=True, eq=False)
 class PlaceHypothesis:
     """A place where the group's geometry found support."""
 
@@ -111,41 +125,32 @@ def view_camera(camera: Camera, width: int) -> Camera:
     return cameras.scaled(cameras.undistorted(camera), min(width, camera.width))
 
 
-def load_descriptor(choice: AnyDescriptor | None, atlas: AerialAtlas) -> GlobalDescriptor | None:
-    """The chosen global descriptor, with a vocabulary of the aerial photos if it fits one; None for none."""
-    if choice is None:
-        return None
+def load_descriptor(choice: AnyDescriptor, atlas: AerialAtlas) -> GlobalDescriptor:
+    """The chosen global descriptor, with a vocabulary of the aerial photos if it fits one."""
     some = spread_voters(len(atlas.views), VOCABULARY_PHOTOS)
-    return choice.load("auto", [Photo(atlas.views[j].name, atlas.pixels(int(j))) for j in some])
+    return choice.load("auto", [atlas.photo(int(j)) for j in some])
 
 
-def _described(
-    atlas: AerialAtlas,
-    node: Node,
-    camera: Camera,
-    matcher: SparseMatcher,
-    least_painted: float,
-    descriptor: GlobalDescriptor | None,
+def described_view(
+    node: Node, bridge: Bridge, matcher: SparseMatcher, least_painted: float, descriptor: GlobalDescriptor | None
 ) -> PlaceView | None:
-    bridge = render_bridge(atlas, camera, node.cam_from_world)
+    """The bridge from a node with its features on the surface; None when it shows too little."""
     if bridge.photo.mask is None or bridge.photo.mask.mean() < least_painted:
         return None
-    found = matcher.extract(bridge.photo)
-    points, source = lift(bridge, found.xy)
+    seen = matcher.extract(bridge.photo)
+    points, source = lift(bridge, seen.xy)
     good = np.isfinite(points[:, 0]) & (source >= 0)
     if good.sum() < 20:
         return None
-    features = Features(
-        found.xy[good],
-        found.descriptors[good],
-        found.scores[good],
-        found.scales[good],
-        found.width,
-        found.height,
-        found.sigma_px,
+    features = replace(
+        seen,
+        xy=seen.xy[good],
+        descriptors=seen.descriptors[good],
+        scores=seen.scores[good],
+        scales=seen.scales[good],
     )
-    described = None if descriptor is None else descriptor.describe(bridge.photo)
-    return PlaceView(node, features, points[good].astype(np.float32), source[good], described)
+    look = None if descriptor is None else descriptor.describe(bridge.photo)
+    return PlaceView(node, features, points[good].astype(np.float32), source[good], look)
 
 
 def _wanted(all_nodes: tuple[Node, ...], ground: Ground, near: tuple[Prior, ...]) -> tuple[Node, ...]:
@@ -174,20 +179,6 @@ def choose_nodes(ground: Ground, landmarks: Floats, near: tuple[Prior, ...], con
         spacing *= 1.1
 
 
-def describe_nodes(
-    atlas: AerialAtlas,
-    chosen: tuple[Node, ...],
-    camera: Camera,
-    matcher: SparseMatcher,
-    config: PlacesConfig,
-    descriptor: GlobalDescriptor | None = None,
-) -> tuple[PlaceView, ...]:
-    """Views from the nodes with their features; those that show too little are left out."""
-    seen_as = view_camera(camera, config.width)
-    described = [_described(atlas, node, seen_as, matcher, config.least_painted, descriptor) for node in chosen]
-    return tuple(view for view in described if view is not None)
-
-
 def index_places(views: tuple[PlaceView, ...], centres: int) -> PlaceIndex:
     """The views with a vocabulary of their own descriptors and a global descriptor each."""
     if not views:
@@ -198,31 +189,11 @@ def index_places(views: tuple[PlaceView, ...], centres: int) -> PlaceIndex:
     return PlaceIndex(views, np.array([v.node.eye for v in views]), vocabulary, described)
 
 
-def build_places(
-    atlas: AerialAtlas,
-    ground: Ground,
-    landmarks: Floats,
-    camera: Camera,
-    matcher: SparseMatcher,
-    config: PlacesConfig,
-    near: tuple[Prior, ...] = (),
-    listen: Listener = silent,
-    descriptor: GlobalDescriptor | None = None,
-) -> PlaceIndex:
-    """Bridge views over the walkable ground, or over the parts that priors allow, with their descriptors."""
-    wanted = choose_nodes(ground, landmarks, near, config)
-    held: list[PlaceView] = []
-    for start in range(0, len(wanted), 50):
-        held += describe_nodes(atlas, wanted[start : start + 50], camera, matcher, config, descriptor)
-        listen(Progress("anchors", "describe places", min(start + 50, len(wanted)), len(wanted)))
-    return index_places(tuple(held), config.centres)
-
-
 def likeness(index: PlaceIndex, voters: tuple[Features, ...], looks: Floats32 | None = None) -> Floats32:
     """(V,), how much each view is like all voters together, by their global descriptors `looks` (F, E) if given."""
-    held = [view.described for view in index.views if view.described is not None]
-    if looks is not None and len(held) == len(index.views):
-        return np.asarray((looks @ np.stack(held).T).sum(axis=0))
+    views_look = [view.described for view in index.views if view.described is not None]
+    if looks is not None and len(views_look) == len(index.views):
+        return np.asarray((looks @ np.stack(views_look).T).sum(axis=0))
     described = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
     return np.asarray((described @ index.globals_.T).sum(axis=0))
 
@@ -255,23 +226,21 @@ def spread_voters(count: int, voters: int) -> Ints:
     return np.unique(np.round(np.linspace(0, count - 1, min(voters, count))).astype(np.int64))
 
 
-def _matches_at(
-    index: PlaceIndex, chosen: Ints, features: tuple[Features, ...], frames: Ints, camera: Camera, config: PlacesConfig
-) -> CrossMatches:
+def _matches_at(index: PlaceIndex, chosen: Ints, query: PlaceQuery, frames: Ints, config: PlacesConfig) -> CrossMatches:
     """What the frames see of the chosen views, in pixels of the ground camera."""
     parts: list[CrossMatches] = []
+    width = query.camera.width
     for v in chosen:
         view = index.views[int(v)]
         for k in frames:
-            pairs = match_features(features[int(k)], view.features, 1.0, config.least_cosine)
+            features = query.features[int(k)]
+            pairs = match_features(features, view.features, 1.0, config.least_cosine)
             count = len(pairs)
-            ratio = camera.width / features[int(k)].width
-            pixel = camera.width / view.features.width
             parts.append(
                 CrossMatches(
                     np.full(count, k, np.int64),
-                    features[int(k)].xy[pairs[:, 0]] * ratio,
-                    np.full(count, pixel),
+                    features.xy[pairs[:, 0]] * (width / features.width),
+                    np.full(count, width / view.features.width),
                     view.points[pairs[:, 1]].astype(np.float64),
                     np.zeros((count, 3)),
                     view.source[pairs[:, 1]],
@@ -306,28 +275,21 @@ def distinct_support(matches: CrossMatches, inliers: Bools, cell_px: float) -> i
 
 
 def find_places(
-    index: PlaceIndex,
-    ground: Ground,
-    local: LocalGroup,
-    features: tuple[Features, ...],
-    camera: Camera,
-    config: PlacesConfig,
-    near: tuple[Prior, ...] = (),
-    looks: Floats32 | None = None,
+    index: PlaceIndex, ground: Ground, query: PlaceQuery, config: PlacesConfig
 ) -> tuple[PlaceHypothesis, ...]:
-    """Places that the whole group's geometry supports, the best supported first; `features` per frame of the group.
-
-    `looks` are the voters' global descriptors (F, E) by `config.descriptor`, where there is one.
-    """
-    frames = spread_voters(len(features), config.voters)
-    voters, free = tuple(features[int(k)] for k in frames), allowed(near, index.eyes @ ground.across.T)
-    views, votes = count_votes(index, voters, free, config, looks)
-    found: list[PlaceHypothesis] = []
+    """Places that the whole group's geometry supports, the best supported first."""
+    frames = spread_voters(len(query.features), config.voters)
+    voters = tuple(query.features[int(k)] for k in frames)
+    views, votes = count_votes(
+        index, voters, allowed(query.near, index.eyes @ ground.across.T), config, query.voters_look
+    )
+    places: list[PlaceHypothesis] = []
     for members, vote in _seeds(index, views, votes, config):
-        matches = _matches_at(index, members, features, frames, camera, config)
-        solution = solve_group(sightings(matches, camera), local.cams_from_local, ground.up, config.solve)
+        matches = _matches_at(index, members, query, frames, config)
+        seen = sightings(matches, query.camera)
+        solution = solve_group(seen, query.local.cams_from_local, ground.up, config.solve)
         if solution is not None:
-            support = distinct_support(matches, solution.inliers, camera.width / 100.0)
+            support = distinct_support(matches, solution.inliers, query.camera.width / 100.0)
             if support >= config.least_support:
-                found.append(PlaceHypothesis(solution, support, vote))
-    return tuple(sorted(found, key=lambda h: -h.support))
+                places.append(PlaceHypothesis(solution, support, vote))
+    return tuple(sorted(places, key=lambda place: -place.support))

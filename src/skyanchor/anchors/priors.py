@@ -12,7 +12,7 @@ from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import horizontal_axes
 from skyanchor.bridges.views import free_places
 from skyanchor.errors import InputError
-from skyanchor.events import Listener, Note, silent
+from skyanchor.events import ANCHORS, Listener, Note, silent
 from skyanchor.geometry import crs, polygons, rigid
 from skyanchor.scaffold.georeference import local_from_gps, moved_by
 from skyanchor.types import Bools, Floats, Georeference, Scaffold, Sequence
@@ -155,7 +155,7 @@ def gps_priors(
     if known and not on_map:
         crs = scaffold.georef.crs
         why = f"they do not lie in its {crs}" if crs else "it does not say where on Earth it lies"
-        listen(Note("anchors", f"EXIF positions cannot be laid on the aerial model, {why}: they are not used"))
+        listen(Note(ANCHORS, f"EXIF positions cannot be laid on the aerial model, {why}: they are not used"))
     free = free_places(ground, 4.0, 0.0) @ ground.across.T
     if not on_map or not len(free):
         return {}
@@ -163,5 +163,5 @@ def gps_priors(
     inside = [i for i, metres in zip(on_map, off, strict=True) if metres <= radius]
     held = {i: Near(float(on_map[i][0]), float(on_map[i][1]), radius) for i in inside}
     beyond = f"; {len(known) - len(held)} lie off the model and are not used" if len(held) < len(known) else ""
-    listen(Note("anchors", f"EXIF positions of {len(held)} frames narrow their search to {radius:g} m{beyond}"))
+    listen(Note(ANCHORS, f"EXIF positions of {len(held)} frames narrow their search to {radius:g} m{beyond}"))
     return held

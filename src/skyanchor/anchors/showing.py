@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from skyanchor.anchors.adjustment import AdjustmentConfig, FixedAerial, thinned
-from skyanchor.anchors.evidence import CrossMatches, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt
+from skyanchor.anchors.frames import with_focal
 from skyanchor.geometry import cameras
 from skyanchor.types import Bools, Camera, CrossView, Floats, Ints, Pose, View
 
@@ -15,25 +18,18 @@ PER_PAIR = 20
 """Matches of one pair, at most."""
 
 
-def shown_matches(
-    matches: CrossMatches,
-    points: Floats,
-    agrees: Bools,
-    poses: tuple[Pose, ...],
-    camera: Camera,
-    frames: tuple[int, ...],
-    views: tuple[View, ...],
-) -> CrossView | None:
+def shown_matches(at: GroupAt, points: Floats, agrees: Bools, views: tuple[View, ...]) -> CrossView | None:
     """Matches of the pairs of photos with the most agreement, good and bad as they come; None without any.
 
-    `points` (N, 3) are the matched places, adjusted where they were; `frames` maps positions in the group to the
-    sequence, `camera` is the group's PINHOLE camera.
+    `points` (N, 3) are the matched places, adjusted where they were; `agrees` (N,) marks the good ones.
     """
+    matches = at.matches
     rows = _chosen(matches, agrees)
     if not len(rows):
         return None
     frame, view = matches.frame[rows], matches.source[rows]
-    seen = np.stack([_seen(camera, poses[f], x) for f, x in zip(frame, points[rows], strict=True)])
+    poses = at.solution.cams_from_world
+    seen = np.stack([_seen(at.camera, poses[f], x) for f, x in zip(frame, points[rows], strict=True)])
     photos = [views[v] for v in view]
     above = [
         _seen(cameras.undistorted(photo.camera), photo.cam_from_world, x)
@@ -41,7 +37,7 @@ def shown_matches(
     ]
     off = np.linalg.norm(seen - matches.xy[rows], axis=1)
     return CrossView(
-        np.array(frames, dtype=np.int64)[frame],
+        np.array(at.local.frames, dtype=np.int64)[frame],
         matches.xy[rows],
         view,
         np.stack(above),
@@ -51,28 +47,24 @@ def shown_matches(
 
 
 def shown_adjusted(
-    found: CrossMatches,
-    inliers: Bools,
-    done: FixedAerial,
-    camera: Camera,
-    frames: tuple[int, ...],
-    views: tuple[View, ...],
-    config: AdjustmentConfig,
+    at: GroupAt, done: FixedAerial, views: tuple[View, ...], config: AdjustmentConfig
 ) -> CrossView | None:
-    """As `shown_matches` after the adjustment of the matches that `inliers` (N,) marks.
+    """As `shown_matches` after the adjustment of the agreeing ones.
 
     Those that the adjustment left out for their number alone agree when they fit its poses as well as it asks for.
     """
-    rows, points = np.flatnonzero(inliers), found.points.copy()
+    matches, camera = at.matches, with_focal(at.camera, done.focal_scale)
+    rows, points = np.flatnonzero(at.solution.inliers), matches.points.copy()
     points[rows[done.cross]] = done.points
-    tried = thinned(subset(found, rows), config.matches, camera)
+    tried = thinned(at.agreeing, config.matches, camera)
     spare = np.setdiff1d(rows, rows[tried])
-    seen = [_seen(camera, done.cams_from_world[found.frame[k]], points[k]) for k in spare]
-    off = np.linalg.norm(np.array(seen).reshape(-1, 2) - found.xy[spare], axis=1)
-    agrees = np.zeros(len(found), bool)
+    seen = [_seen(camera, done.cams_from_world[matches.frame[k]], points[k]) for k in spare]
+    off = np.linalg.norm(np.array(seen).reshape(-1, 2) - matches.xy[spare], axis=1)
+    agrees = np.zeros(len(matches), bool)
     agrees[rows[done.cross]] = True
-    agrees[spare] = off <= config.tight * found.sigma_px[spare]
-    return shown_matches(found, points, agrees, done.cams_from_world, camera, frames, views)
+    agrees[spare] = off <= config.tight * matches.sigma_px[spare]
+    there = replace(at, camera=camera, solution=replace(at.solution, cams_from_world=done.cams_from_world))
+    return shown_matches(there, points, agrees, views)
 
 
 def _seen(camera: Camera, cam_from_world: Pose, point: Floats) -> Floats:

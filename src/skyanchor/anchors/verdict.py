@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
-from skyanchor.anchors.evidence import CrossMatches, sightings, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, sightings, subset
 from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
@@ -91,14 +91,14 @@ def compare_halves(matches: CrossMatches, local: LocalGroup, camera: Camera, sta
     """Solve with every other frame, and with the left and the right of the images; nan when a half is too small."""
     middle = float(np.median(matches.xy[:, 0])) if len(matches) else 0.0
     splits = [matches.frame % 2 == 0, matches.xy[:, 0] < middle]
-    found: list[tuple[float, float, float]] = []
+    apart: list[tuple[float, float, float]] = []
     for first in splits if len(local.frames) > 1 else splits[1:]:
         a = _half_solution(matches, first, local, camera, start)
         b = _half_solution(matches, ~first, local, camera, start)
         if a is None or b is None:
             return Halves(float("nan"), float("nan"), float("nan"))
-        found.append(_distance(a, b, local))
-    metres, degrees, scale = np.max(found, axis=0)
+        apart.append(_distance(a, b, local))
+    metres, degrees, scale = np.max(apart, axis=0)
     return Halves(float(metres), float(degrees), float(scale))
 
 
@@ -141,26 +141,18 @@ def honest_covariances(done: FixedAerial, halves_m: float, gsd: float) -> Floats
     return np.asarray(covariances)
 
 
-def measure(
-    done: FixedAerial,
-    matches: CrossMatches,
-    total: int,
-    local: LocalGroup,
-    ground: Ground,
-    camera: Camera,
-    halves: Halves,
-    config: VerdictConfig,
-) -> GroupFigures:
-    """Every figure the verdict looks at; `matches` went into the adjustment, `total` were found."""
+def measure(at: GroupAt, done: FixedAerial, halves: Halves, ground: Ground, config: VerdictConfig) -> GroupFigures:
+    """Every figure the verdict looks at."""
+    matches, camera = at.agreeing, at.camera
     agreeing = subset(matches, done.cross)
     per_frame = np.bincount(agreeing.frame, minlength=1)
     per_view = np.bincount(done.aerial_views, minlength=1)
     centres = rigid.centres_in_world(done.cams_from_world)
     tilt = [np.degrees(np.arccos(np.clip(-pose.rotation[1] @ ground.up, -1, 1))) for pose in done.cams_from_world]
-    bend, turn_deg = shape_deviation(done.cams_from_world, local)
+    bend, turn_deg = shape_deviation(done.cams_from_world, at.local)
     return GroupFigures(
         support=distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0),
-        ratio=len(agreeing) / max(done.tried, 1) * len(matches) / max(total, 1),
+        ratio=len(agreeing) / max(done.tried, 1) * len(matches) / max(len(at.matches), 1),
         frame_share=float((per_frame >= config.least_frame_support).sum()) / max(len(np.unique(matches.frame)), 1),
         aerial_views=int((per_view >= config.least_view_support).sum()),
         many_view_share=float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
-from typing import TypeAlias
+from typing import Protocol
 
 import numpy as np
 
-from skyanchor.anchors.config import AnchorConfig, OdometryConfig
-from skyanchor.anchors.focal import FocalVotes, elected, vote_focal
-from skyanchor.anchors.frames import GroundFrames, with_focal
-from skyanchor.anchors.group import PreparedScaffold, localise_group, prepare
-from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
-from skyanchor.anchors.priors import Near, Prior, gps_priors, local_priors
+from skyanchor.anchors.ablated import localise_ablated
+from skyanchor.anchors.config import Ablation, AnchorConfig, OdometryConfig
+from skyanchor.anchors.focal import FocalVotes, elected
+from skyanchor.anchors.frames import Lens, seen_through
+from skyanchor.anchors.group import localise_group
+from skyanchor.anchors.odometry import Steps, Walk, reckoned, walked
+from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.priors import Near, Prior, gps_priors
+from skyanchor.anchors.search import Search
 from skyanchor.anchors.verdict import is_sure
 from skyanchor.bridges.ground import Ground
-from skyanchor.events import Listener, Note, Progress, silent
-from skyanchor.geometry import cameras, rigid
-from skyanchor.types import (
-    AnchorGroup,
-    Anchors,
-    DepthMap,
-    Floats,
-    LocalisedGroup,
-    Reason,
-    Refusal,
-    Scaffold,
-    Sequence,
-    VisibilityGraph,
-)
+from skyanchor.events import ANCHORS, Listener, Note, silent
+from skyanchor.geometry import rigid
+from skyanchor.types import AnchorGroup, Anchors, Floats, LocalisedGroup, Reason, Refusal, Sequence
 
 
 @dataclass(frozen=True)
@@ -40,10 +31,7 @@ class GroupTask:
     group: AnchorGroup
     near: tuple[Prior, ...]
     """Where it may stand; anywhere when empty."""
-    focal: float = 1.0
-    """Factor on the focal length of the sequence's camera."""
-    focal_known: bool = True
-    """Whether that is the camera's focal length, or one to be refined."""
+    lens: Lens = field(default_factory=Lens)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,21 +45,70 @@ class GroupVerdict:
     """Per step of the work on it."""
 
 
-StepRunner: TypeAlias = Callable[[float], tuple[Steps, ...]]
-"""The motion between all consecutive frames at a focal length, a factor on the sequence's."""
-FocalRunner: TypeAlias = Callable[[tuple[GroupTask, ...]], tuple[FocalVotes, ...]]
-"""Runs independent tasks, in whatever process, and returns what each group says of the focal length, in order."""
-GroupRunner: TypeAlias = Callable[[tuple[GroupTask, ...]], tuple[GroupVerdict, ...]]
-"""Runs independent tasks, in whatever process, and returns their verdicts in order."""
+def verdict_on(search: Search, group: AnchorGroup) -> GroupVerdict:
+    """The verdict on one group, by the method or by what an ablation leaves of it."""
+    way = localise_group if search.config.ablation == Ablation() else localise_ablated
+    localised, focal_scale = way(search, group)
+    return GroupVerdict(localised, focal_scale, search.frames.clock.take())
 
 
-@dataclass(frozen=True)
-class Runners:
-    """Who does the work, in whatever process."""
+class Runner(Protocol):
+    """Does the work on independent tasks, in whatever process, and returns what came of each, in order."""
 
-    groups: GroupRunner
-    focal: FocalRunner
-    steps: StepRunner
+    def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
+        """The verdict on each group."""
+        ...
+
+    def votes(self, tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
+        """What each group says of the focal length."""
+        ...
+
+    def steps(self, lens: Lens) -> tuple[Steps, ...]:
+        """The motion between all consecutive frames, stretch by stretch."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Outing:
+    """What all groups of a walk share."""
+
+    prepared: PreparedScaffold
+    sequence: Sequence
+    config: AnchorConfig
+    runner: Runner
+    listen: Listener
+
+    def tell(self, text: str, warning: bool = False) -> None:
+        self.listen(Note(ANCHORS, text, warning))
+
+
+def localise_walk(
+    prepared: PreparedScaffold,
+    sequence: Sequence,
+    config: AnchorConfig,
+    runner: Runner,
+    listen: Listener = silent,
+) -> Anchors:
+    """Stage 2: a verdict on every group, each on its own, then against the walk between them.
+
+    `config.prior.near` is in the scaffold's coordinates, see `priors.local_priors`.
+    """
+    outing = _Outing(prepared, sequence, config, runner, listen)
+    gps = gps_priors(prepared.scaffold, sequence, prepared.ground, config.prior.gps_radius, listen)
+    verdicts, focal = _first_look(outing, gps)
+    groups = [verdict.localised for verdict in verdicts]
+    if sequence.camera_is_guess:
+        focal *= _median_scale(verdicts)
+        groups = _calibrated(outing, groups, focal)
+    if len(groups) > 1 and any(group.accepted for group in groups):
+        groups = _along_the_walk(outing, groups, focal)
+    groups = borne_out(groups, sequence.groups, config)
+    _tell_shapes(outing, groups)
+    camera = sequence.camera if focal == 1.0 else seen_through(sequence, Lens(focal))
+    return Anchors(tuple(groups), camera)
+
+
+# --- groups among each other ----------------------------------------------------------------------------------------
 
 
 def group_centre(group: LocalisedGroup) -> Floats:
@@ -136,82 +173,27 @@ def _initial_priors(frames: AnchorGroup, config: AnchorConfig, gps: dict[int, Ne
     return from_gps or config.prior.near
 
 
-def localise_task(prepared: PreparedScaffold, frames: GroundFrames, task: GroupTask) -> GroupVerdict:
-    """The verdict on one task; `frames` takes on its focal length."""
-    frames.focal, frames.focal_known = task.focal, task.focal_known
-    found = localise_group(prepared, frames, task.group, frames.config, task.near)
-    return GroupVerdict(*found, frames.clock.take())
-
-
-def localise_prepared(
-    prepared: PreparedScaffold, sequence: Sequence, config: AnchorConfig, listen: Listener = silent
-) -> Anchors:
-    """Every group of the sequence against a prepared scaffold, one after the other."""
-    frames = GroundFrames(sequence, config)
-
-    def run(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
-        verdicts: list[GroupVerdict] = []
-        for task in tasks:
-            verdicts.append(localise_task(prepared, frames, task))
-            listen(Progress("anchors", "localise groups", len(verdicts), len(tasks), verdicts[-1].seconds))
-        return tuple(verdicts)
-
-    def vote(tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
-        parts = (prepared.index, prepared.ground, frames)
-        return tuple(vote_focal(*parts, task.group, config, task.near) for task in tasks)
-
-    def steps(focal: float) -> tuple[Steps, ...]:
-        frames.focal = focal
-        return (measure_steps(frames, 0, len(sequence.frames) - 1, config.odometry),)
-
-    return localise_all(prepared.scaffold, prepared.ground, sequence, config, Runners(run, vote, steps), listen)
-
-
-def localise_all(
-    scaffold: Scaffold,
-    ground: Ground,
-    sequence: Sequence,
-    config: AnchorConfig,
-    runners: Runners,
-    listen: Listener = silent,
-) -> Anchors:
-    """Verdicts on all groups: each on its own, then against the walk between them."""
-    gps = gps_priors(scaffold, sequence, ground, config.prior.gps_radius, listen)
-    verdicts, focal = _first_look(sequence, config, gps, runners, listen)
-    groups = [verdict.localised for verdict in verdicts]
-    if sequence.camera_is_guess:
-        focal *= _median_scale(verdicts)
-        groups = _calibrated(ground, groups, focal, sequence, config, runners.groups)
-    if len(groups) > 1 and any(group.accepted for group in groups):
-        groups = _along_the_walk(ground, groups, focal, sequence, config, runners, listen)
-    groups = borne_out(groups, sequence.groups, config)
-    _tell_shapes(groups, listen)
-    camera = sequence.camera if focal == 1.0 else with_focal(cameras.undistorted(sequence.camera), focal)
-    return Anchors(tuple(groups), camera)
-
-
-def _tell_shapes(groups: list[LocalisedGroup], listen: Listener) -> None:
+def _tell_shapes(outing: _Outing, groups: list[LocalisedGroup]) -> None:
     """Say for how many groups the feed-forward shape was not taken."""
-    count = sum(any(one.reason == Reason.FEED_FORWARD_REFUSED for one in group.attempts) for group in groups)
-    if count:
-        text = f"the feed-forward shape of {count} of {len(groups)} groups was not taken: their matches contradict it"
-        listen(Note("anchors", text, warning=True))
+    refused = [any(why.reason is Reason.FEED_FORWARD_REFUSED for why in group.attempts) for group in groups]
+    if any(refused):
+        shapes = f"the feed-forward shape of {sum(refused)} of {len(groups)} groups"
+        outing.tell(f"{shapes} was not taken: their matches contradict it", warning=True)
 
 
-def _first_look(
-    sequence: Sequence, config: AnchorConfig, gps: dict[int, Near], runners: Runners, listen: Listener
-) -> tuple[tuple[GroupVerdict, ...], float]:
+def _first_look(outing: _Outing, gps: dict[int, Near]) -> tuple[tuple[GroupVerdict, ...], float]:
     """(a verdict on each group on its own, the focal length of the look); EXIF that no group bears out is dropped."""
+    sequence, config = outing.sequence, outing.config
     tasks = tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups)
     focal = 1.0
     if sequence.focal_sigma > config.focal.vote_above:
-        focal = elected(runners.focal(tasks), config.focal.factors)
-        listen(Note("anchors", f"most agrees at {focal:.2f} of the guessed focal length"))
-    tasks = tuple(replace(task, focal=focal, focal_known=not sequence.camera_is_guess) for task in tasks)
-    verdicts = runners.groups(tasks)
+        focal = elected(outing.runner.votes(tasks), config.focal.factors)
+        outing.tell(f"most agrees at {focal:.2f} of the guessed focal length")
+    lens = Lens(focal, known=not sequence.camera_is_guess)
+    verdicts = outing.runner.groups(tuple(replace(task, lens=lens) for task in tasks))
     if gps and not any(verdict.localised.accepted for verdict in verdicts):
-        listen(Note("anchors", "no group was found where EXIF says: all are looked for without it"))
-        return _first_look(sequence, config, {}, runners, listen)
+        outing.tell("no group was found where EXIF says: all are looked for without it")
+        return _first_look(outing, {})
     return verdicts, focal
 
 
@@ -221,45 +203,28 @@ def _median_scale(verdicts: tuple[GroupVerdict, ...]) -> float:
     return float(np.median(scales)) if scales else 1.0
 
 
-def _calibrated(
-    ground: Ground,
-    groups: list[LocalisedGroup],
-    focal: float,
-    sequence: Sequence,
-    config: AnchorConfig,
-    run: GroupRunner,
-) -> list[LocalisedGroup]:
+def _calibrated(outing: _Outing, groups: list[LocalisedGroup], focal: float) -> list[LocalisedGroup]:
     """The accepted groups again with the focal length they agree on, near where they were found."""
-    wanted = [i for i, group in enumerate(groups) if group.accepted]
-    tasks = []
-    for i in wanted:
-        x, y = ground.across @ group_centre(groups[i])
-        near = (Near(float(x), float(y), config.focal.again_within),)
-        tasks.append(GroupTask(sequence.groups[i], near, focal))
-    again = [verdict.localised for verdict in run(tuple(tasks))]
-    for i, localised in zip(wanted, again, strict=True):
-        groups[i] = localised
-    return groups
+    tasks: dict[int, GroupTask] = {}
+    for i, group in enumerate(groups):
+        if group.accepted:
+            x, y = outing.prepared.ground.across @ group_centre(group)
+            near = (Near(float(x), float(y), outing.config.focal.again_within),)
+            tasks[i] = GroupTask(outing.sequence.groups[i], near, Lens(focal))
+    again = dict(zip(tasks, outing.runner.groups(tuple(tasks.values())), strict=True))
+    return [again[i].localised if i in again else group for i, group in enumerate(groups)]
 
 
-def _along_the_walk(
-    ground: Ground,
-    groups: list[LocalisedGroup],
-    focal: float,
-    sequence: Sequence,
-    config: AnchorConfig,
-    runners: Runners,
-    listen: Listener,
-) -> list[LocalisedGroup]:
+def _along_the_walk(outing: _Outing, groups: list[LocalisedGroup], focal: float) -> list[LocalisedGroup]:
     """The groups with those refused that the walk contradicts, and those that failed tried where it leads."""
-    walk = walked(runners.steps(focal))
-    for i in disagreeing(groups, walk, config.odometry):
-        groups[i] = _refused(groups[i], sequence.groups[i], _off_the_walk(groups[i]))
-    for i, group in enumerate(sequence.groups):
+    odometry, groups = outing.config.odometry, list(groups)
+    walk = walked(outing.runner.steps(Lens(focal)))
+    for i in disagreeing(groups, walk, odometry):
+        groups[i] = _refused(groups[i], outing.sequence.groups[i], _off_the_walk(groups[i]))
+    for i, group in enumerate(outing.sequence.groups):
         if not groups[i].accepted:
-            near = neighbour_prior(groups, i, walk, ground, config.odometry)
-            task = GroupTask(group, near, focal)
-            groups[i] = _retried(groups, i, task, walk, config, runners.groups, listen) if near else groups[i]
+            near = neighbour_prior(groups, i, walk, outing.prepared.ground, odometry)
+            groups[i] = _retried(outing, groups, i, GroupTask(group, near, Lens(focal)), walk) if near else groups[i]
     return groups
 
 
@@ -280,38 +245,15 @@ def borne_out(
     return [*groups[:only], alone, *groups[only + 1 :]]
 
 
-def _retried(
-    groups: list[LocalisedGroup],
-    index: int,
-    task: GroupTask,
-    walk: Walk,
-    config: AnchorConfig,
-    run: GroupRunner,
-    listen: Listener,
-) -> LocalisedGroup:
+def _retried(outing: _Outing, groups: list[LocalisedGroup], index: int, task: GroupTask, walk: Walk) -> LocalisedGroup:
     """A refused group tried once more where the walk from its neighbours leads; it must then lie on that walk."""
     before = groups[index]
-    again = run((task,))[0].localised
+    again = outing.runner.groups((task,))[0].localised
     attempts = (*before.attempts, *((before.refusal,) if before.refusal else ()), *again.attempts)
     again = replace(again, attempts=attempts)
     trial = [*groups[:index], again, *groups[index + 1 :]]
-    if again.accepted and disagreeing(trial, walk, config.odometry):
+    if again.accepted and disagreeing(trial, walk, outing.config.odometry):
         return _refused(again, task.group, _off_the_walk(again))
     word = "accepted" if again.accepted else "refused"
-    listen(Note("anchors", f"group {index} {word} on a second look where the walk from its neighbours leads"))
+    outing.tell(f"group {index} {word} on a second look where the walk from its neighbours leads")
     return again
-
-
-def localise(
-    scaffold: Scaffold,
-    graph: VisibilityGraph,
-    depth_maps: tuple[DepthMap, ...],
-    sequence: Sequence,
-    config: AnchorConfig | None = None,
-    listen: Listener = silent,
-) -> Anchors:
-    """Stage 1: a verdict on every anchor group of the sequence, poses in the scaffold's frame."""
-    config = config or AnchorConfig()
-    config = replace(config, prior=replace(config.prior, near=local_priors(config.prior.near, scaffold)))
-    prepared = prepare(scaffold, graph, depth_maps, sequence.camera, config, config.prior.near, listen)
-    return localise_prepared(prepared, sequence, config, listen)

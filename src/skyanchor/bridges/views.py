@@ -90,8 +90,12 @@ class AerialAtlas:
         camera = cameras.undistorted(self.views[index].camera)
         return cameras.scaled(camera, min(self.config.front_width, camera.width))
 
+    def photo(self, index: int) -> Photo:
+        """The undistorted photo, to keep."""
+        return Photo(self.views[index].name, self.pixels(index).copy())
+
     def pixels(self, index: int) -> Bytes:
-        """(H, W, 3), the undistorted photo."""
+        """(H, W, 3), the undistorted photo; the memory is used again for the photos asked for after it."""
         camera = self.photo_camera(index)
         return np.asarray(self._photos[self._slot(index), : camera.height, : camera.width])
 

@@ -8,24 +8,24 @@ from functools import lru_cache
 from pathlib import Path
 
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.focal import FocalVotes, vote_focal
-from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.group import PreparedScaffold
+from skyanchor.anchors.focal import FocalVotes
+from skyanchor.anchors.frames import GroundFrames, Lens
+from skyanchor.anchors.in_process import InProcess
 from skyanchor.anchors.odometry import Steps, measure_steps
-from skyanchor.anchors.places import PlaceIndex, choose_nodes
+from skyanchor.anchors.places import PlaceIndex
+from skyanchor.anchors.prepare import PreparedScaffold, described_places, prepared_for
 from skyanchor.anchors.priors import Area, local_priors
-from skyanchor.anchors.walk import GroupTask, GroupVerdict, Runners, localise_all, localise_task
+from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
-from skyanchor.bridges.views import AerialAtlas
-from skyanchor.events import ANCHORS, Listener, Note
+from skyanchor.events import ANCHORS, Listener
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.executor import Job
 from skyanchor.run.folder import PROGRESS, Made, Stage
 from skyanchor.run.records import AnchorSeconds, AnchorsRecord, GroupSeconds
-from skyanchor.scaffold import georeference, visibility_graph
-from skyanchor.stages.places import described, describing, place_descriptor, places_part
+from skyanchor.scaffold import georeference
+from skyanchor.stages.places import JobDescriber, describing, places_part
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.survey import Work, free_digests, ground_digests, value_digest
 from skyanchor.storage import codec, files
@@ -80,42 +80,35 @@ def _localised(stage: Stage, work: Work, above: tuple[Made, ...], config: Anchor
     places = above[1].path(parts.PLACES_FILE) if len(above) > 1 else _places_near(stage, work, surface, ground, config)
     shared = (stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"), work.sequence_file)
     standing = (surface.path(parts.SURFACE_FILE), surface.path(parts.GROUND_FILE))
-    stage.save(f"{PROGRESS}/{CONTEXT}", Context(*shared, *standing, places))
+    context = Context(*shared, *standing, places)
+    stage.save(f"{PROGRESS}/{CONTEXT}", context)
     runner = JobRunner(stage, work)
-    anchors = localise_all(scaffold, ground, sequence, config, runner.runners, stage.listen)
+    anchors = localise_walk(_prepared(context, config), sequence, config, runner, stage.listen)
     files.save(work.run.root / records.ANCHOR_SECONDS_FILE, AnchorSeconds(tuple(runner.spent)))
     return anchors
 
 
 def _places_near(stage: Stage, work: Work, surface: Made, ground: Ground, config: AnchorConfig) -> Path:
     """The index of the places that the walk's priors allow, which is this walk's alone."""
-    scaffold, camera = work.scaffold, work.sequence.camera
-    chosen = choose_nodes(ground, scaffold.points, config.prior.near, config.places)
-    if not chosen:
-        stage.listen(Note(ANCHORS, "where the walk was said to be is no ground to stand on", warning=True))
-    basis = (describing(config.places), config.prior.near, camera)
-    name = f"{PROGRESS}/{parts.PLACES_FILE}"
-    stage.cached(
-        name,
-        PlaceIndex,
-        lambda: described(stage, chosen, surface, camera, config.places, work.executor, basis),
-    )
+    near, camera, name = config.prior.near, work.sequence.camera, f"{PROGRESS}/{parts.PLACES_FILE}"
+    basis = (describing(config.places), near, camera)
+    jobs = JobDescriber(stage, surface, camera, config.places, work.executor, basis)
+
+    def described() -> PlaceIndex:
+        return described_places(work.scaffold, ground, config.places, jobs.describe, near, stage.listen)
+
+    stage.cached(name, PlaceIndex, described)
     return stage.path(name)
 
 
 class JobRunner:
-    """Runs the groups' work as jobs whose results are kept as they come."""
+    """The `Runner` of the stage: jobs whose results are kept as they come."""
 
     def __init__(self, stage: Stage, work: Work) -> None:
         self.stage, self.executor = stage, work.executor
         self.frames = len(work.sequence.frames)
         self.spent: list[GroupSeconds] = []
         """Seconds per step, one entry per look at a group."""
-
-    @property
-    def runners(self) -> Runners:
-        """Who does the work."""
-        return Runners(self.groups, self.votes, self.steps)
 
     def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         """The verdicts on independent tasks, in order."""
@@ -129,13 +122,13 @@ class JobRunner:
         work = {f"focal-{task.group.index}-{value_digest(task)}": self._job(vote_focal_job, task) for task in tasks}
         return tuple(files.load(path, FocalVotes) for path in self._produced("focal length", work))
 
-    def steps(self, focal: float) -> tuple[Steps, ...]:
+    def steps(self, lens: Lens) -> tuple[Steps, ...]:
         """The motion between all consecutive frames, measured a stretch at a time."""
         work = {}
         for first in range(0, self.frames - 1, STEPS_PER_JOB):
             last = min(first + STEPS_PER_JOB, self.frames - 1)
-            call = Job.of(measure_steps_job, context=self.stage.path(PROGRESS), first=first, last=last, focal=focal)
-            work[f"steps-{first}-{value_digest(focal)}"] = call
+            call = Job.of(measure_steps_job, context=self.stage.path(PROGRESS), first=first, last=last, lens=lens)
+            work[f"steps-{first}-{value_digest(lens)}"] = call
         return tuple(files.load(path, Steps) for path in self._produced("walk between groups", work))
 
     def _job(self, function: Callable[..., None], task: GroupTask) -> Job:
@@ -154,38 +147,32 @@ def load_sequence_file(path: str) -> Sequence:
     return files.load(Path(path), Sequence)
 
 
+def _prepared(context: Context, config: AnchorConfig) -> PreparedScaffold:
+    """What all groups share, from the files that the stage stands on."""
+    scaffold, surface = load_scaffold_file(str(context.scaffold)), files.load(context.surface, Surface)
+    ground, places = files.load(context.ground, Ground), files.load(context.places, PlaceIndex)
+    return prepared_for(scaffold, surface, ground, places, config)
+
+
 @lru_cache(maxsize=1)
-def _ready(context: str) -> tuple[PreparedScaffold, GroundFrames, AnchorConfig]:
-    """What all groups share, from the files that the stage left in a folder."""
-    at, config = files.load(Path(context) / CONTEXT, Context), files.load(Path(context) / SETTINGS, AnchorConfig)
-    scaffold, surface = load_scaffold_file(str(at.scaffold)), files.load(at.surface, Surface)
-    prepared = PreparedScaffold(
-        scaffold,
-        surface,
-        files.load(at.ground, Ground),
-        AerialAtlas(surface, scaffold.views, config.bridge),
-        files.load(at.places, PlaceIndex),
-        visibility_graph(scaffold),
-        descriptor=place_descriptor(str(at.scaffold), str(at.surface), config.places),
-    )
-    return prepared, GroundFrames(load_sequence_file(str(at.sequence)), config), config
+def _in_process(folder: str) -> InProcess:
+    """What does the work of a job, from the files that the stage left in a folder."""
+    context, config = files.load(Path(folder) / CONTEXT, Context), files.load(Path(folder) / SETTINGS, AnchorConfig)
+    return InProcess(_prepared(context, config), GroundFrames(load_sequence_file(str(context.sequence))), config)
 
 
 def localise_group_job(out: str, context: str, task: Json, listen: Listener) -> None:
     """Write the GroupVerdict on one GroupTask."""
-    prepared, frames, _ = _ready(context)
-    files.save(Path(out), localise_task(prepared, frames, codec.from_json(GroupTask, task)))
+    files.save(Path(out), _in_process(context).groups((codec.from_json(GroupTask, task),))[0])
 
 
 def vote_focal_job(out: str, context: str, task: Json, listen: Listener) -> None:
     """Write the FocalVotes of one GroupTask."""
-    prepared, frames, config = _ready(context)
-    given = codec.from_json(GroupTask, task)
-    files.save(Path(out), vote_focal(prepared.index, prepared.ground, frames, given.group, config, given.near))
+    files.save(Path(out), _in_process(context).votes((codec.from_json(GroupTask, task),))[0])
 
 
-def measure_steps_job(out: str, context: str, first: int, last: int, focal: float, listen: Listener) -> None:
+def measure_steps_job(out: str, context: str, first: int, last: int, lens: Json, listen: Listener) -> None:
     """Write the Steps of one stretch of the walk."""
     at, config = files.load(Path(context) / CONTEXT, Context), files.load(Path(context) / SETTINGS, AnchorConfig)
-    frames = GroundFrames(load_sequence_file(str(at.sequence)), config, focal)
-    files.save(Path(out), measure_steps(frames, first, last, config.odometry))
+    frames = GroundFrames(load_sequence_file(str(at.sequence)))
+    files.save(Path(out), measure_steps(frames, first, last, codec.from_json(Lens, lens), config.odometry))

@@ -8,22 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor.anchors.places import (
-    PlaceIndex,
-    PlacesConfig,
-    PlaceView,
-    choose_nodes,
-    describe_nodes,
-    index_places,
-    load_descriptor,
-    view_camera,
-)
+from skyanchor.anchors.places import PlacesConfig, PlaceView, view_camera
+from skyanchor.anchors.prepare import Describer, described_places
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
-from skyanchor.bridges.views import AerialAtlas, Node
+from skyanchor.bridges.views import Node
 from skyanchor.events import Listener
 from skyanchor.geometry import cameras
-from skyanchor.matching.global_descriptors import GlobalDescriptor
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor, Job
 from skyanchor.run.folder import PROGRESS, Made, Stage
@@ -85,35 +76,39 @@ def _make(
 ) -> None:
     ground = surface.load(parts.GROUND_FILE, Ground)
     stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", scaffold)
-    chosen = choose_nodes(ground, scaffold.points, (), config)
-    index = described(stage, chosen, surface, camera, config, executor)
+    jobs = JobDescriber(stage, surface, camera, config, executor)
+    index = described_places(scaffold, ground, config, jobs.describe)
     stage.save(parts.PLACES_FILE, index)
     stage.finish({"views": len(index.views)})
 
 
-def described(
-    stage: Stage,
-    chosen: tuple[Node, ...],
-    surface: Made,
-    camera: Camera,
-    config: PlacesConfig,
-    executor: Executor,
-    basis: object = None,
-) -> PlaceIndex:
-    """The index of the nodes, described a few dozen at a time; the stage holds scaffold.npz in its progress."""
-    shared = {
-        "scaffold": stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"),
-        "surface": surface.path(parts.SURFACE_FILE),
-        "camera": camera,
-        "config": config,
-    }
-    groups = [chosen[start : start + NODES_PER_JOB] for start in range(0, len(chosen), NODES_PER_JOB)]
-    work = {
-        f"{PROGRESS}/places-{k}-{value_digest(group)}.npz": Job.of(describe_places_job, nodes=group, **shared)
-        for k, group in enumerate(groups)
-    }
-    made = [files.load(path, PlaceViews).views for path in stage.produce("describe places", work, executor, basis)]
-    return index_places(tuple(view for views in made for view in views), config.centres)
+@dataclass(frozen=True, eq=False)
+class JobDescriber:
+    """Describes places by jobs, a few dozen at a time; the stage holds scaffold.npz in its progress."""
+
+    stage: Stage
+    surface: Made
+    camera: Camera
+    config: PlacesConfig
+    executor: Executor
+    basis: object = None
+    """What the kept results depend on besides the nodes."""
+
+    def describe(self, nodes: tuple[Node, ...]) -> tuple[PlaceView, ...]:
+        """Views from the nodes with their features; those that show too little are left out."""
+        shared = {
+            "scaffold": self.stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"),
+            "surface": self.surface.path(parts.SURFACE_FILE),
+            "camera": self.camera,
+            "config": self.config,
+        }
+        groups = [nodes[start : start + NODES_PER_JOB] for start in range(0, len(nodes), NODES_PER_JOB)]
+        work = {
+            f"{PROGRESS}/places-{k}-{value_digest(group)}.npz": Job.of(describe_places_job, nodes=group, **shared)
+            for k, group in enumerate(groups)
+        }
+        made = self.stage.produce("describe places", work, self.executor, self.basis)
+        return tuple(view for path in made for view in files.load(path, PlaceViews).views)
 
 
 # --- jobs ---------------------------------------------------------------------------------------------------------
@@ -123,24 +118,10 @@ def describe_places_job(
     out: str, scaffold: str, surface: str, camera: Json, config: Json, nodes: Json, listen: Listener
 ) -> None:
     """Write the PlaceViews from some nodes."""
-    settings, chosen = codec.from_json(PlacesConfig, config), codec.from_json(tuple[Node, ...], nodes)
-    atlas = coarse_atlas(scaffold, surface, settings)
-    descriptor = place_descriptor(scaffold, surface, settings)
-    street = codec.from_json(Camera, camera)
-    views = describe_nodes(atlas, chosen, street, settings.features.load(), settings, descriptor)
-    files.save(Path(out), PlaceViews(views))
+    describer = _describer(scaffold, surface, codec.from_json(Camera, camera), codec.from_json(PlacesConfig, config))
+    files.save(Path(out), PlaceViews(describer.describe(codec.from_json(tuple[Node, ...], nodes))))
 
 
 @lru_cache(maxsize=1)
-def coarse_atlas(scaffold: str, surface: str, config: PlacesConfig) -> AerialAtlas:
-    """The aerial photos as the views of places are painted from them."""
-    views = load_scaffold_file(scaffold).views
-    return AerialAtlas(files.load(Path(surface), Surface), views, config.bridge, limit_bytes=1 << 30)
-
-
-@lru_cache(maxsize=1)
-def place_descriptor(scaffold: str, surface: str, config: PlacesConfig) -> GlobalDescriptor | None:
-    """The chosen global descriptor, ready to run; None for none."""
-    if config.descriptor is None:
-        return None
-    return load_descriptor(config.descriptor, coarse_atlas(scaffold, surface, config))
+def _describer(scaffold: str, surface: str, camera: Camera, config: PlacesConfig) -> Describer:
+    return Describer(load_scaffold_file(scaffold), files.load(Path(surface), Surface), camera, config)

@@ -11,7 +11,7 @@ from skyanchor.anchors.shape.free import depth_of_free, shape_from_free
 from skyanchor.anchors.shape.incremental import LocalGroup, PairMatcher, reconstruct_local, single_frame
 from skyanchor.feedforward import Incremental
 from skyanchor.matching import Features
-from skyanchor.types import Camera, Ints, Reason, Refusal
+from skyanchor.types import Camera, Ints, Reason, Refusal, Sequence
 
 
 @dataclass
@@ -29,21 +29,26 @@ class Remembered:
         return self._held[key]
 
 
-def group_shape(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> LocalGroup | Refusal:
-    """The group's own shape; when it hardly moves, with depth maps or from a wider stretch of frames."""
+def group_shape(
+    frames: GroundFrames, indices: tuple[int, ...], camera: Camera, config: AnchorConfig
+) -> LocalGroup | Refusal:
+    """The group's own shape; when it hardly moves, with depth maps or from a wider stretch of frames.
+
+    `camera` is PINHOLE, of the undistorted photos.
+    """
     if len(indices) == 1:
-        return single_frame(indices[0], frames.camera)
-    features = tuple(frames.ground(i) for i in indices)
+        return single_frame(indices[0], camera)
+    features = tuple(frames.features(i, config.ground_matcher) for i in indices)
     matcher = Remembered(config.ground_matcher.load())
-    local = moving_shape(frames, indices, features, frames.camera, matcher, config)
+    local = moving_shape(frames, indices, features, camera, matcher, config)
     if isinstance(local, Refusal) or local.parallax_deg < config.local.low_parallax_deg:
-        deep = _deep_shape(frames, indices, features, matcher, config)
+        deep = _deep_shape(frames, indices, features, camera, matcher, config)
         if deep is not None:
             return replace(deep, instead_of=_instead_of(local, config))
     if isinstance(local, LocalGroup) and local.parallax_deg < config.local.low_parallax_deg:
-        wide = _widened(frames, indices, 6)
-        seen = tuple(frames.ground(i) for i in wide)
-        wider = moving_shape(frames, wide, seen, frames.camera, config.ground_matcher.load(), config)
+        wide = _widened(frames.sequence, indices, 6)
+        seen = tuple(frames.features(i, config.ground_matcher) for i in wide)
+        wider = moving_shape(frames, wide, seen, camera, config.ground_matcher.load(), config)
         local = wider if isinstance(wider, LocalGroup) else local
     return local
 
@@ -64,17 +69,17 @@ def moving_shape(
     config: AnchorConfig,
 ) -> LocalGroup | Refusal:
     """The group's shape from parallax, started by the feed-forward choice where there is one and it fits."""
-    free = frames.free(indices)
+    free = frames.free(indices, config.shape)
     if free is None:
         return reconstruct_local(indices, features, camera, matcher, config.local)
-    found = shape_from_free(indices, features, camera, matcher, free, config.local)
-    if isinstance(found, LocalGroup):
-        return found
+    given = shape_from_free(indices, features, camera, matcher, free, config.local)
+    if isinstance(given, LocalGroup):
+        return given
     alone = reconstruct_local(indices, features, camera, matcher, config.local)
-    text = f"The feed-forward shape is not taken: {found.detail}"
+    text = f"The feed-forward shape is not taken: {given.detail}"
     if isinstance(alone, LocalGroup):
-        return replace(alone, instead_of=Refusal(Reason.FEED_FORWARD_REFUSED, text, found.figures))
-    figures = {**alone.figures, **{f"feed_forward_{name}": value for name, value in found.figures.items()}}
+        return replace(alone, instead_of=Refusal(Reason.FEED_FORWARD_REFUSED, text, given.figures))
+    figures = {**alone.figures, **{f"feed_forward_{name}": value for name, value in given.figures.items()}}
     return Refusal(alone.reason, f"{alone.detail} {text}", figures)
 
 
@@ -82,6 +87,7 @@ def _deep_shape(
     frames: GroundFrames,
     indices: tuple[int, ...],
     features: tuple[Features, ...],
+    camera: Camera,
     matcher: PairMatcher,
     config: AnchorConfig,
 ) -> LocalGroup | None:
@@ -89,18 +95,18 @@ def _deep_shape(
     depth_at = _depth(frames, indices, config)
     if depth_at is None:
         return None
-    found = shape_from_depth(indices, features, frames.camera, matcher, depth_at, config.local)
-    return found if isinstance(found, LocalGroup) else None
+    shape = shape_from_depth(indices, features, camera, matcher, depth_at, config.local)
+    return shape if isinstance(shape, LocalGroup) else None
 
 
 def _depth(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> DepthAt | None:
     """The user's depth maps, else those of the feed-forward choice."""
-    given = depth_of_frames(frames, indices, config.local)
-    free = frames.free(indices) if given is None else None
+    given = depth_of_frames(frames.sequence, indices, config.local)
+    free = frames.free(indices, config.shape) if given is None else None
     return given if free is None else depth_of_free(indices, free, frames.sequence.camera)
 
 
-def _widened(frames: GroundFrames, indices: tuple[int, ...], by: int) -> tuple[int, ...]:
+def _widened(sequence: Sequence, indices: tuple[int, ...], by: int) -> tuple[int, ...]:
     """The frames with up to `by` more on either side, inside the sequence."""
-    first, last = max(0, indices[0] - by), min(len(frames.sequence.frames) - 1, indices[-1] + by)
+    first, last = max(0, indices[0] - by), min(len(sequence.frames) - 1, indices[-1] + by)
     return tuple(range(first, last + 1))

@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.shape.incremental import (
     LocalConfig,
     LocalGroup,
@@ -34,7 +33,7 @@ from skyanchor.sfm import bundle as ba
 from skyanchor.sfm.adjustment import adjust
 from skyanchor.sfm.dense import Dense
 from skyanchor.sfm.triangulation import ray_angles
-from skyanchor.types import Camera, Floats, Floats32, Reason, Refusal
+from skyanchor.types import Camera, Floats, Floats32, Reason, Refusal, Sequence
 
 DepthAt: TypeAlias = Callable[[int, Floats], Floats]
 """Depth of a frame of the group at pixels (N, 2), units of its own; nan where there is none."""
@@ -47,11 +46,10 @@ LEAST_SEEN = 12
 """Points that a frame must share with the others."""
 
 
-def depth_of_frames(frames: GroundFrames, indices: tuple[int, ...], config: LocalConfig) -> DepthAt | None:
+def depth_of_frames(sequence: Sequence, indices: tuple[int, ...], config: LocalConfig) -> DepthAt | None:
     """Depth of the group's frames from the user's folder; None without the folder or a map of every frame."""
     if config.depth is None:
         return None
-    sequence = frames.sequence
     paths = [find_depth(config.depth, i, sequence.frames[i].name) for i in indices]
     maps = tuple(read_depth(path)[0] for path in paths if path is not None)
     return depth_in(maps, sequence.camera) if len(maps) == len(indices) else None

@@ -57,8 +57,6 @@ class LocalGroup:
     """Median, in sigmas."""
     parallax_deg: float
     """Median over points of the largest triangulation angle, degrees."""
-    focal_scale: float = 1.0
-    """Estimated focal length over the given one; 1 when it was not refined."""
     instead_of: Refusal | None = None
     """Why the feed-forward shape was not taken, where there was one."""
 
@@ -188,7 +186,6 @@ def reconstruct_local(
     camera: Camera,
     matcher: PairMatcher,
     config: LocalConfig,
-    refine_focal: bool = False,
 ) -> LocalGroup | Refusal:
     """The group's shape from ground-ground matches, or why there is none; `camera` is PINHOLE."""
     pairs = match_group(features, camera, matcher, config)
@@ -206,17 +203,14 @@ def reconstruct_local(
         return Refusal(
             Reason.GROUP_FALLS_APART, f"Only {len(registered)} of {len(frames)} frames hang together.", figures
         )
-    return finished(frames, grown, config, refine_focal)
+    return finished(frames, grown, config)
 
 
-def finished(
-    frames: tuple[int, ...], grown: ba.Bundle, config: LocalConfig, refine_focal: bool = False
-) -> LocalGroup | Refusal:
+def finished(frames: tuple[int, ...], grown: ba.Bundle, config: LocalConfig) -> LocalGroup | Refusal:
     """The group adjusted from poses that are nearly right, in units of its own step; or why it is not believed."""
     everyone = set(range(len(frames)))
-    before = grown.lenses[0].params[0]
     whole = with_points(grown, everyone, config.least_angle_deg)
-    for settings in (Dense(loss_scale=2.0), Dense(loss_scale=1.0, refine_focal=refine_focal)):
+    for settings in (Dense(loss_scale=2.0), Dense(loss_scale=1.0)):
         whole = cleaned(settled(whole, everyone, settings).bundle, config)
         if len(whole.points) < config.least_points:
             return too_few(len(whole.points))
@@ -226,8 +220,7 @@ def finished(
     if error > config.most_reprojection:
         return Refusal(Reason.GROUND_REPROJECTION, f"Median reprojection of the group is {error:.1f} sigma.", figures)
     unit = unit_step(whole)
-    scale = whole.lenses[0].params[0] / before
-    return LocalGroup(frames, unit.cams_from_world, unit, error, angle, scale)
+    return LocalGroup(frames, unit.cams_from_world, unit, error, angle)
 
 
 def worst_frame(bundle: ba.Bundle) -> float:

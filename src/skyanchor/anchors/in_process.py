@@ -1,0 +1,59 @@
+"""The anchor stage without jobs: the same functions that the jobs call, one after the other in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.focal import FocalVotes, vote_focal
+from skyanchor.anchors.frames import GroundFrames, Lens
+from skyanchor.anchors.odometry import Steps, measure_steps
+from skyanchor.anchors.prepare import Describer, PreparedScaffold, described_places, prepared_for
+from skyanchor.anchors.search import Search
+from skyanchor.anchors.walk import GroupTask, GroupVerdict, verdict_on
+from skyanchor.bridges.ground import find_ground
+from skyanchor.bridges.surface import SurfaceConfig, fuse_surface
+from skyanchor.events import ANCHORS, Listener, Progress, silent
+from skyanchor.types import Camera, DepthMap, Scaffold
+
+
+@dataclass(frozen=True, eq=False)
+class InProcess:
+    """A `Runner` over one prepared scaffold and the frames of one walk."""
+
+    prepared: PreparedScaffold
+    frames: GroundFrames
+    config: AnchorConfig
+    listen: Listener = silent
+
+    def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
+        """The verdict on each group."""
+        verdicts: list[GroupVerdict] = []
+        for task in tasks:
+            verdicts.append(verdict_on(self.search(task), task.group))
+            self.listen(Progress(ANCHORS, "groups", len(verdicts), len(tasks), verdicts[-1].seconds))
+        return tuple(verdicts)
+
+    def votes(self, tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
+        """What each group says of the focal length."""
+        return tuple(vote_focal(self.search(task), task.group) for task in tasks)
+
+    def steps(self, lens: Lens) -> tuple[Steps, ...]:
+        """The motion between all consecutive frames, in one stretch."""
+        last = len(self.frames.sequence.frames) - 1
+        return (measure_steps(self.frames, 0, last, lens, self.config.odometry),)
+
+    def search(self, task: GroupTask) -> Search:
+        """The look for the group of a task."""
+        return Search(self.prepared, self.frames, self.config, task.lens, task.near)
+
+
+def prepared_here(
+    scaffold: Scaffold, maps: tuple[DepthMap, ...], camera: Camera, config: AnchorConfig, listen: Listener = silent
+) -> PreparedScaffold:
+    """The scaffold made ready for a street camera from its depth maps; `config.prior.near` in its coordinates."""
+    surface = fuse_surface(maps, scaffold.up, SurfaceConfig(), listen)
+    ground = find_ground(surface)
+    describer = Describer(scaffold, surface, camera, config.places)
+    places = described_places(scaffold, ground, config.places, describer.describe, config.prior.near, listen)
+    return prepared_for(scaffold, surface, ground, places, config)

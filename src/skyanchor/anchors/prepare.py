@@ -1,0 +1,129 @@
+"""The scaffold made ready for any number of walks: its surface and ground, and places described for a camera."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.places import (
+    PlaceIndex,
+    PlacesConfig,
+    PlaceView,
+    choose_nodes,
+    described_view,
+    index_places,
+    load_descriptor,
+    view_camera,
+)
+from skyanchor.anchors.priors import Prior
+from skyanchor.bridges.ground import Ground
+from skyanchor.bridges.surface import Surface
+from skyanchor.bridges.views import AerialAtlas, BridgeConfig, Node, render_bridge
+from skyanchor.events import ANCHORS, Listener, Note, silent
+from skyanchor.matching import SparseMatcher
+from skyanchor.matching.global_descriptors import GlobalDescriptor
+from skyanchor.scaffold import visibility_graph
+from skyanchor.types import Camera, Scaffold, VisibilityGraph
+
+COARSE_BYTES = 1 << 30
+"""Of aerial photos that are held while places are described."""
+
+Describe: TypeAlias = Callable[[tuple[Node, ...]], tuple[PlaceView, ...]]
+"""Views from nodes, made in whatever process; those that show too little are left out."""
+
+
+def coarse_atlas(scaffold: Scaffold, surface: Surface, config: PlacesConfig) -> AerialAtlas:
+    """The aerial photos as places are painted from them."""
+    return AerialAtlas(surface, scaffold.views, config.bridge, limit_bytes=COARSE_BYTES)
+
+
+@dataclass(frozen=True, eq=False)
+class Describer:
+    """Describes places of a scaffold as a street camera would see them; what it needs is loaded when first used."""
+
+    scaffold: Scaffold
+    surface: Surface
+    camera: Camera
+    """Of the street photos."""
+    config: PlacesConfig
+
+    @cached_property
+    def atlas(self) -> AerialAtlas:
+        """What the views are painted from."""
+        return coarse_atlas(self.scaffold, self.surface, self.config)
+
+    @cached_property
+    def matcher(self) -> SparseMatcher:
+        """Of the local features."""
+        return self.config.features.load()
+
+    @cached_property
+    def descriptor(self) -> GlobalDescriptor | None:
+        """Of whole views; None when local features do it alone."""
+        return None if self.config.descriptor is None else load_descriptor(self.config.descriptor, self.atlas)
+
+    def describe(self, nodes: tuple[Node, ...]) -> tuple[PlaceView, ...]:
+        """Views from the nodes with their features; those that show too little are left out."""
+        camera, least = view_camera(self.camera, self.config.width), self.config.least_painted
+        views = []
+        for node in nodes:
+            bridge = render_bridge(self.atlas, camera, node.cam_from_world)
+            views.append(described_view(node, bridge, self.matcher, least, self.descriptor))
+        return tuple(view for view in views if view is not None)
+
+
+def described_places(
+    scaffold: Scaffold,
+    ground: Ground,
+    config: PlacesConfig,
+    describe: Describe,
+    near: tuple[Prior, ...] = (),
+    listen: Listener = silent,
+) -> PlaceIndex:
+    """The index of bridge views over the walkable ground, or over the parts that priors allow."""
+    chosen = choose_nodes(ground, scaffold.points, near, config)
+    if near and not chosen:
+        listen(Note(ANCHORS, "where the walk was said to be is no ground to stand on", warning=True))
+    return index_places(describe(chosen), config.centres)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedScaffold:
+    """What all groups share: the surface, its ground and described places; the rest follows from them on demand."""
+
+    scaffold: Scaffold
+    surface: Surface
+    ground: Ground
+    places: PlaceIndex
+    painting: BridgeConfig
+    """How the views are made that a place is confirmed with."""
+    described_with: PlacesConfig
+    """How the places were described."""
+
+    @cached_property
+    def atlas(self) -> AerialAtlas:
+        """What those views are painted from."""
+        return AerialAtlas(self.surface, self.scaffold.views, self.painting)
+
+    @cached_property
+    def descriptor(self) -> GlobalDescriptor | None:
+        """What described the places besides their local features; None when these do it alone."""
+        config = self.described_with
+        if config.descriptor is None:
+            return None
+        return load_descriptor(config.descriptor, coarse_atlas(self.scaffold, self.surface, config))
+
+    @cached_property
+    def graph(self) -> VisibilityGraph:
+        """Which aerial photos show the same ground; asked for only where street photos are matched with them."""
+        return visibility_graph(self.scaffold)
+
+
+def prepared_for(
+    scaffold: Scaffold, surface: Surface, ground: Ground, places: PlaceIndex, config: AnchorConfig
+) -> PreparedScaffold:
+    """The scaffold as the groups of a walk are looked for in it."""
+    return PreparedScaffold(scaffold, surface, ground, places, config.bridge, config.places)

@@ -1,0 +1,34 @@
+"""What a group is looked for in, with and by: the value that the steps of its localisation share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
+from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.priors import Prior
+from skyanchor.matching import Matcher
+from skyanchor.types import Camera
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The look for one group."""
+
+    prepared: PreparedScaffold
+    frames: GroundFrames
+    config: AnchorConfig
+    lens: Lens = field(default_factory=Lens)
+    near: tuple[Prior, ...] = ()
+    """Where the group may stand; anywhere when empty."""
+
+    @property
+    def camera(self) -> Camera:
+        """PINHOLE camera of the undistorted photos at full resolution."""
+        return seen_through(self.frames.sequence, self.lens)
+
+    @property
+    def matcher(self) -> Matcher:
+        """Of ground frames with bridges."""
+        return self.frames.matcher(self.config.refine.matcher)
