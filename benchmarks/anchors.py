@@ -11,18 +11,15 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from scenes import camera_of, load_scene, told
+from scenes import config_for, load_scene, told
 
+from skyanchor import localise
 from skyanchor.geometry import rigid
-from skyanchor.pipeline import CPU, Inputs, run_anchors
 from skyanchor.run import records
-from skyanchor.run.executor import executor_of
-from skyanchor.run.folder import RunFolder
-from skyanchor.sequence import SequenceConfig, SubmapConfig
 from skyanchor.storage import files
 from skyanchor.types import LocalisedGroup, Pose, Sequence
 
@@ -72,14 +69,12 @@ def main() -> None:
     given = parser.parse_args()
     run = given.run or Path("runs") / f"{given.scene.name}-{given.ground}"
     scene = load_scene(given.scene, given.ground, given.submap)
-    camera = camera_of(given.scene / given.ground / "truth")
-    config = replace(CPU, sequence=SequenceConfig(camera=camera, cut=SubmapConfig(submap_length=given.submap)))
-    inputs = Inputs(given.scene / "aerial", given.scene / given.ground / "images")
+    config = config_for(given.scene / given.ground, given.submap)
+    images = given.scene / given.ground / "images"
     start, cpu = time.monotonic(), time.process_time()
-    with RunFolder(run, listen=told) as folder:
-        run_anchors(folder, inputs, config, executor_of(given.workers))
+    done = localise(given.scene / "aerial", images, run, config, workers=given.workers, listen=told)
     wall, cpu = time.monotonic() - start, time.process_time() - cpu
-    groups = records.load_anchors(run).anchors.groups
+    groups = done.anchors.groups
     report(groups, scene.sequence, scene.true)
     for step, seconds in sorted(seconds_of(run).items(), key=lambda item: -item[1]):
         print(f"{step:24s} {seconds / len(groups):6.1f} s a group")

@@ -82,7 +82,7 @@ def main() -> None:
     given = parser.parse_args()
     run = given.run or Path("runs") / f"{given.scene.name}-{given.ground}"
     scene, config = load_scene(given.scene, given.ground), AnchorConfig()
-    prepared = prepared_in(run, scene.scaffold, scene.sequence, config)
+    prepared = prepared_in(run, given.scene, given.ground)
     search = Search(prepared, GroundFrames(scene.sequence), config)
     groups = [tuple(range(k, k + 6)) for k in range(0, len(scene.sequence.frames) - 5, given.every)]
     found = []

@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import cv2
-from scenes import load_walk, prepared_in
+from scenes import config_for, prepared_in
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
@@ -27,7 +27,7 @@ from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.verdict import is_sure
 from skyanchor.anchors.walk import verdict_on
-from skyanchor.scaffold import load_scaffold
+from skyanchor.sequence import load_sequence
 from skyanchor.types import Reason, Sequence
 
 SHOWN = ("support", "ratio", "halves_m", "sigma_m", "aerial_views")
@@ -63,7 +63,7 @@ class Pairing:
 @lru_cache(maxsize=1)
 def _prepared(scene: Path, run: Path) -> PreparedScaffold:
     """The scaffold, its places described for the camera of its own first walk."""
-    return prepared_in(run, load_scaffold(scene / "aerial"), load_walk(scene / "ground"), AnchorConfig())
+    return prepared_in(run, scene, "ground")
 
 
 def mirrored_copy(source: Path, target: Path) -> Path:
@@ -79,7 +79,7 @@ def tried(pairing: Pairing) -> tuple[int, int]:
         photos = pairing.ground / "images"
         if pairing.mirrored:
             photos = mirrored_copy(photos, Path(scratch) / "images")
-        walk = load_walk(pairing.ground, photos, SUBMAP)
+        walk = load_sequence(photos, config_for(pairing.ground, SUBMAP).sequence)
         return accepted_groups(_prepared(pairing.scene, pairing.run), walk, pairing)
 
 

@@ -6,27 +6,26 @@ to score, and for the camera that a user would have calibrated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pycolmap
 
-from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.places import PlaceIndex
-from skyanchor.anchors.prepare import Describer, PreparedScaffold, described_places, prepared_for
-from skyanchor.bridges.ground import find_ground
-from skyanchor.bridges.surface import Surface, fuse_surface
+from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
+from skyanchor.bridges.ground import Ground
+from skyanchor.bridges.surface import Surface
 from skyanchor.evaluation.truth import PLACES, read_truth
 from skyanchor.events import Event, Note, Progress
-from skyanchor.pipeline import CPU
+from skyanchor.pipeline import CPU, PipelineConfig, read_work
+from skyanchor.run import prepared as parts
 from skyanchor.run.executor import executor_of
 from skyanchor.run.folder import RunFolder
+from skyanchor.run.inputs import Inputs
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
-from skyanchor.stages.scaffold import geometry_stage
-from skyanchor.stages.survey import Survey
-from skyanchor.stereo import DepthFolder
-from skyanchor.storage import files
+from skyanchor.stages import scaffold as scaffold_stage
+from skyanchor.stages.places import places_part
 from skyanchor.types import Pose, Scaffold, Sequence
 
 
@@ -58,30 +57,29 @@ def _is_model(folder: Path) -> bool:
     return any((folder / f"images{suffix}").is_file() for suffix in (".bin", ".txt"))
 
 
-def load_walk(ground: Path, images: Path | None = None, submap: int = 100) -> Sequence:
-    """The street frames with the camera of their truth, from another folder of images where one is given."""
-    config = SequenceConfig(camera=camera_of(ground / "truth"), cut=SubmapConfig(submap_length=submap))
-    return load_sequence(images or ground / "images", config)
+def config_for(ground: Path, submap: int = 100) -> PipelineConfig:
+    """The defaults with the camera of a walk's truth."""
+    return replace(CPU, sequence=SequenceConfig(camera_of(ground / "truth"), cut=SubmapConfig(submap_length=submap)))
 
 
 def load_scene(folder: Path, ground: str, submap: int = 100) -> Scene:
     """The scene and its truth."""
     scaffold = load_scaffold(folder / "aerial")
-    true = read_truth(folder / ground / "truth", scaffold.georef.offset)
-    return Scene(scaffold, load_walk(folder / ground, submap=submap), true)
+    sequence = load_sequence(folder / ground / "images", config_for(folder / ground, submap).sequence)
+    return Scene(scaffold, sequence, read_truth(folder / ground / "truth", scaffold.georef.offset))
 
 
-def prepared_in(run: Path, scaffold: Scaffold, sequence: Sequence, config: AnchorConfig) -> PreparedScaffold:
-    """The scaffold made ready for the walk's camera; depth, surface and places are kept in a run folder."""
-    with RunFolder(run, listen=told) as folder:
-        depth = geometry_stage(folder, Survey(scaffold, sequence), CPU.geometry, executor_of(1))
-    kept = run / "benchmark"
-    if not (kept / "places.npz").is_file():
-        maps = DepthFolder(depth.path("depth"), tuple(view.name for view in scaffold.views))
-        surface = fuse_surface(maps, scaffold.up, config.surface, told)
-        describer = Describer(scaffold, surface, sequence.camera, config.places)
-        places = described_places(scaffold, find_ground(surface), config, describer.describe, told)
-        files.save(kept / "surface.npz", surface)
-        files.save(kept / "places.npz", places)
-    surface, places = files.load(kept / "surface.npz", Surface), files.load(kept / "places.npz", PlaceIndex)
-    return prepared_for(scaffold, surface, find_ground(surface), places, config)
+def prepared_in(run: Path, folder: Path, ground: str) -> PreparedScaffold:
+    """A scene's scaffold made ready for the camera of one of its walks, by stage 1 in a run folder."""
+    config = config_for(folder / ground)
+    with RunFolder(run, listen=told) as opened:
+        work = read_work(opened, Inputs(folder / "aerial", folder / ground / "images"), config, executor_of(1))
+        surface = scaffold_stage.run(work.site, config.geometry, config.scaffold)
+        places = places_part(work.site, surface, work.sequence.camera, config.anchors.places)
+    return prepared_for(
+        work.scaffold,
+        surface.load(parts.SURFACE_FILE, Surface),
+        surface.load(parts.GROUND_FILE, Ground),
+        places.load(parts.PLACES_FILE, PlaceIndex),
+        config.anchors,
+    )

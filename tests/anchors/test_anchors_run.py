@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from anchors_street import make_scaffold, small_config, street_poses
+from anchors_street import localised, make_scaffold, small_config, street_poses
 
+from skyanchor.anchors.in_process import prepared_here
 from skyanchor.anchors.priors import Near
 from skyanchor.bridges.surface import SurfaceConfig
 from skyanchor.events import ANCHORS, SCAFFOLD, Event, StageSkipped
@@ -53,6 +54,13 @@ def test_the_stage_leaves_verdicts_and_seconds_and_is_not_repeated(tmp_path: Pat
         ours = rigid.centres_in_world([anchor.cam_from_world for anchor in group.poses])
         true = rigid.centres_in_world([street_poses()[anchor.frame] for anchor in group.poses])
         assert 0.0 < np.linalg.norm(ours - true, axis=1).max() < 0.12
+    here = localised(prepared_here(scaffold, maps, walk.camera, config), walk, config)
+    for group, same in zip(anchors.groups, here.groups, strict=True):  # jobs or not: one path, the same bits
+        assert group.figures == same.figures and [a.frame for a in group.poses] == [a.frame for a in same.poses]
+        for a, b in zip(group.poses, same.poses, strict=True):
+            assert np.array_equal(a.cam_from_world.rotation, b.cam_from_world.rotation)
+            assert np.array_equal(a.cam_from_world.translation, b.cam_from_world.translation)
+            assert np.array_equal(a.covariance, b.covariance)
     seconds = files.load(tmp_path / "run" / records.ANCHOR_SECONDS_FILE, records.AnchorSeconds)
     assert sorted({look.group for look in seconds.looks}) == [0, 1]
     for look in seconds.looks:

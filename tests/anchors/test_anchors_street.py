@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from anchors_street import AERIAL, GROUND, aerial_poses, faces, localised, shoot, small_config, street_poses
 
+from skyanchor.anchors import prepare
 from skyanchor.anchors.config import Ablation, AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.in_process import InProcess
@@ -18,9 +19,10 @@ from skyanchor.anchors.walk import GroupTask, verdict_on
 from skyanchor.bridges.carry import CarryConfig, carry
 from skyanchor.bridges.ground import height_above_ground
 from skyanchor.bridges.surface import Surface
-from skyanchor.bridges.views import free_places, lift, render_bridge
+from skyanchor.bridges.views import AerialAtlas, BridgeConfig, free_places, lift, render_bridge
 from skyanchor.events import Event, Note
 from skyanchor.geometry import cameras, rigid
+from skyanchor.photos import read_pixels
 from skyanchor.storage import files
 from skyanchor.types import Georeference, LocalisedGroup, Pose, Reason, Sequence
 
@@ -60,6 +62,15 @@ def test_free_ground_is_the_street(prepared: PreparedScaffold) -> None:
         assert np.quantile(np.abs(places[inside, 0] - wall), 0.05) > 0.4
     eyes = rigid.centres_in_world(street_poses())
     assert np.allclose(height_above_ground(prepared.ground, eyes), eyes[:, 2], atol=0.1)
+
+
+def test_photos_of_a_full_atlas_stay_what_they_are(prepared: PreparedScaffold) -> None:
+    """Nine photos have room, fourteen are kept."""
+    atlas = AerialAtlas(prepared.surface, prepared.scaffold.views, BridgeConfig(sources=1), limit_bytes=1)
+    photos = [atlas.photo(j) for j in range(len(atlas.views))]
+    assert len(photos) == 14
+    for photo, view in zip(photos, atlas.views, strict=True):
+        assert photo.name == view.name and np.array_equal(photo.pixels, read_pixels(view.path))
 
 
 def test_a_bridge_looks_like_the_photo(prepared: PreparedScaffold) -> None:
@@ -127,7 +138,10 @@ def one_rung() -> AnchorConfig:
     return replace(small_config(), ladder=LadderConfig(places=1, wider_search=1, shift=0, enlarge=6))
 
 
-def test_a_wrong_prior_refuses_and_a_right_one_helps(prepared: PreparedScaffold, walk: Sequence) -> None:
+def test_a_wrong_prior_refuses_and_a_right_one_helps(
+    prepared: PreparedScaffold, walk: Sequence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepare, "visibility_graph", lambda _: pytest.fail("only the direct way needs the graph"))
     away = looked_for(prepared, walk, one_rung(), (Near(200.0, 0.0, 5.0),))
     assert not away.accepted and not away.poses
     close = looked_for(prepared, walk, one_rung(), (Near(0.0, 5.0, 12.0),))

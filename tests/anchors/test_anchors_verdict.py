@@ -11,7 +11,7 @@ from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings, subset
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
-from skyanchor.anchors.verdict import Halves, VerdictConfig, compare_halves, honest_covariances, judge, measure
+from skyanchor.anchors.verdict import Halves, VerdictConfig, compare_halves, honest_covariances, is_sure, judge, measure
 from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
@@ -172,6 +172,12 @@ def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:
     assert lax.frame_share == 1.0 and lax.aerial_views == 5
     refusal = judge(strict, VerdictConfig(least_support=1, least_views=3))
     assert refusal is not None and refusal.reason is Reason.FRAMES_WITHOUT_SUPPORT
+
+
+def test_a_group_is_sure_by_its_ratio() -> None:
+    config = VerdictConfig()
+    assert is_sure(replace(FINE, ratio=0.7), config) and not is_sure(replace(FINE, ratio=0.69), config)
+    assert is_sure(GroupFigures(support=80), config)  # nothing was matched again, so nothing disagrees
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""Groups with a part of the method left out: which way is taken, and what it makes of its places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyanchor.anchors import ablated, walk
+from skyanchor.anchors.config import Ablation, AnchorConfig
+from skyanchor.anchors.direct import settle_on_photos
+from skyanchor.anchors.group import Settle, settle_on_bridges
+from skyanchor.anchors.ladder import Rung
+from skyanchor.anchors.place import Settled
+from skyanchor.anchors.places import PlaceHypothesis
+from skyanchor.anchors.search import Search
+from skyanchor.anchors.shape.incremental import LocalGroup, single_frame
+from skyanchor.anchors.solve import GroupSolution
+from skyanchor.geometry import cameras, rigid, similarity
+from skyanchor.step_clock import StepClock
+from skyanchor.types import AnchorGroup, LocalisedGroup, Reason, Refusal
+
+CAMERA = cameras.pinhole(640, 360, 457.0)
+UP = np.array([0.0, 0.0, 1.0])
+POSES = tuple(rigid.look_at(np.array([0.0, y, 1.7]), np.array([0.0, y + 9.0, 1.7]), UP) for y in (0.0, 0.7, 1.4))
+GROUP = AnchorGroup(0, tuple(range(6)), ())
+
+
+def search_with(ablation: Ablation) -> Search:
+    frames: Any = SimpleNamespace(sequence=SimpleNamespace(frames=range(6), submaps=()), clock=StepClock())
+    prepared: Any = SimpleNamespace(surface=SimpleNamespace(gsd=0.08))
+    return Search(prepared, frames, AnchorConfig(ablation=ablation))
+
+
+def found_at(support: int) -> tuple[PlaceHypothesis, ...]:
+    solution = GroupSolution(similarity.identity(), POSES, np.empty(0, bool), 0.0)
+    return (PlaceHypothesis(solution, support, 9.0),)
+
+
+@pytest.mark.parametrize(
+    ("ablation", "way", "frames"),
+    [
+        (Ablation(bridges=False), settle_on_photos, [GROUP.frames] * 2),
+        (Ablation(metric_alignment=False), ablated.unaligned, [GROUP.frames] * 2),
+        (Ablation(single_frame=True), settle_on_bridges, [(3,)]),
+        (Ablation(bridges=False, metric_alignment=False, single_frame=True), settle_on_photos, [(3,)]),
+    ],
+)
+def test_the_switches_choose_the_way(
+    ablation: Ablation, way: Settle, frames: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[tuple[Rung, ...], Settle]] = []
+
+    def climbed(search: Search, group: AnchorGroup, ladder: tuple[Rung, ...], way: Settle) -> Any:
+        asked.append((ladder, way))
+        return LocalisedGroup(group, (), Refusal(Reason.NO_PLACE, "nowhere")), 1.0
+
+    monkeypatch.setattr(ablated, "climbed", climbed)
+    monkeypatch.setattr(walk, "localise_group", lambda *_: pytest.fail("the whole method was asked"))
+    walk.verdict_on(search_with(ablation), GROUP)
+    ((ladder, chosen),) = asked
+    assert chosen is way and [rung.frames for rung in ladder] == frames
+
+
+def test_the_whole_method_asks_for_no_ablation(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = LocalisedGroup(GROUP, (), Refusal(Reason.NO_PLACE, "nowhere"))
+    monkeypatch.setattr(walk, "localise_group", lambda search, group: (verdict, 0.9))
+    monkeypatch.setattr(walk, "localise_ablated", lambda *_: pytest.fail("an ablation was asked"))
+    got = walk.verdict_on(search_with(Ablation()), GROUP)
+    assert got.localised is verdict and got.focal_scale == 0.9
+
+
+def test_unaligned_is_the_best_place_as_it_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    search, local = search_with(Ablation(metric_alignment=False)), single_frame(0, CAMERA)
+    monkeypatch.setattr(ablated, "places_of", lambda *_: found_at(60))
+    settled = ablated.unaligned(search, local)
+    assert settled.refusal is None and settled.done is not None and settled.done.cams_from_world == POSES
+    assert settled.figures.support == 60 and settled.figures.step_m == pytest.approx(0.7)
+    assert np.allclose([np.sqrt(np.diag(covariance)) for covariance in settled.done.covariances], 0.5)
+    monkeypatch.setattr(ablated, "places_of", lambda *_: found_at(59))
+    refused = ablated.unaligned(search, local).refusal
+    assert refused is not None and refused.reason is Reason.NO_PLACE
+
+
+def test_frame_by_frame_keeps_the_frames_that_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even frames find a place of their own, odd ones do not."""
+    search = search_with(Ablation(ground_first=False))
+    monkeypatch.setattr(ablated, "places_of", lambda *_: tuple(replace(one, solution=alone) for one in found_at(80)))
+    alone = GroupSolution(similarity.identity(), POSES[:1], np.empty(0, bool), 0.0)
+
+    def attempt(search: Search, frames: tuple[int, ...], way: Settle) -> Settled:
+        local: LocalGroup = single_frame(frames[0], CAMERA)
+        nowhere = Refusal(Reason.PLACE_NOT_CONFIRMED, f"frame {frames[0]}")
+        return Settled(local, None, nowhere) if frames[0] % 2 else ablated.unaligned(search, local)
+
+    monkeypatch.setattr(ablated, "attempt", attempt)
+    found = ablated.frame_by_frame(search, GROUP, ablated.unaligned)
+    assert found.accepted and [pose.frame for pose in found.poses] == [0, 2, 4]
+    assert [why.detail for why in found.attempts] == ["frame 1", "frame 3", "frame 5"] and found.figures.support == 80
+    odd = ablated.frame_by_frame(search, replace(GROUP, frames=(1, 3)), ablated.unaligned)
+    assert odd.poses == () and odd.refusal is not None and odd.refusal.detail == "frame 3"
