@@ -59,7 +59,9 @@ def _is_model(folder: Path) -> bool:
 
 def config_for(ground: Path, submap: int = 100) -> PipelineConfig:
     """The defaults with the camera of a walk's truth."""
-    return replace(CPU, sequence=SequenceConfig(camera_of(ground / "truth"), cut=SubmapConfig(submap_length=submap)))
+    return replace(
+        CPU, sequence=SequenceConfig(camera=camera_of(ground / "truth"), cut=SubmapConfig(submap_length=submap))
+    )
 
 
 def load_scene(folder: Path, ground: str, submap: int = 100) -> Scene:
