@@ -13,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from survey_fixture import GROUND, PINHOLE, UP, make_survey, write_survey
 
+from skyanchor.cli import scaffold as cli
 from skyanchor.errors import InputError
 from skyanchor.geometry import crs, planes, rigid
 from skyanchor.scaffold import colmap_files, describe, georeference, load_scaffold, write_back
+from skyanchor.sequence import intrinsics
+from skyanchor.sequence.intrinsics import Exif
 from skyanchor.types import Georeference, Pose, Tracks, UpSource, View
 
 UTM = np.array([432_123.4567, 5_212_345.6789, 512.25])
@@ -208,6 +211,21 @@ def test_a_map_without_a_name_says_what_to_write(tmp_path: Path) -> None:
     assert again.georef.crs == "EPSG:25832" and not georeference.unplaced(again)
     assert np.array_equal(again.georef.offset, scaffold.georef.offset)
     assert not [text for text in describe(again).warnings if "of which system" in text]
+
+
+def test_scaffold_check_finds_the_system_by_the_photos_gps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_survey(tmp_path, make_survey(offset=UTM))
+    scaffold = load_scaffold(path)
+    centres = rigid.centres_in_world([view.cam_from_world for view in scaffold.views]) + scaffold.georef.offset
+    places = dict(zip((view.path for view in scaffold.views), crs.to_wgs84(centres, "EPSG:25832"), strict=True))
+    monkeypatch.setattr(intrinsics, "read_exif", lambda photo: Exif("", None, None, tuple(places[photo]), 1))
+    cli.check(path, json=True)
+    assert '{"crs": "EPSG:25832"} as' in capsys.readouterr().err
+    georeference.write_georef(path / "sparse", Georeference(np.zeros(3), "EPSG:25832"))
+    cli.check(path, json=True)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_small_model_needs_no_system(tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from skyanchor.cli.tables import print_summary
 if TYPE_CHECKING:
     from skyanchor.types import Scaffold
 
+GPS_PHOTOS = 40
+"""Photos whose EXIF position is asked for, about."""
+
 
 def check(
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="AERIAL")],
@@ -45,6 +48,7 @@ def check(
         print(codec.dumps(summary), end="")
     else:
         print_summary(summary)
+    _say_system(held)
     if held.splats_path is not None:
         _check_splats(held, fix_frame)
 
@@ -83,6 +87,20 @@ def train(
         site = Site(load_scaffold(scaffold, images), Prepared(out), InProcess(), show, redo)
         splats = splats_part(site, engine, config)
     print(f"written to {splats.path('.')}")
+
+
+def _say_system(held: Scaffold) -> None:
+    """Where the model is of an unnamed map and its photos have GPS, the georef.json that names the map."""
+    from skyanchor.scaffold import georeference
+    from skyanchor.sequence.intrinsics import read_exif
+
+    if not georeference.unplaced(held):
+        return
+    step = max(1, len(held.views) // GPS_PHOTOS)
+    gps = [read_exif(view.path).gps if k % step == 0 else None for k, view in enumerate(held.views)]
+    fitting = georeference.fitting_systems(held, gps)
+    if fitting:
+        print(georeference.advice(held, fitting), file=sys.stderr)
 
 
 def _check_splats(held: Scaffold, out: Path | None) -> None:
