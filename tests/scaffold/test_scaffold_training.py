@@ -11,13 +11,17 @@ from gaussians_small_scene import engine, floor, photograph
 from small_scaffold import scaffold_of
 
 from skyanchor.events import Event, Progress, StageFinished
+from skyanchor.gaussians.scoring import Scores
 from skyanchor.gaussians.splats import to_tensors
 from skyanchor.gaussians.split import split
 from skyanchor.gaussians.views import matrix
 from skyanchor.photos import PhotoCache, load_photo
+from skyanchor.run.folder import RunFolder, read_finished
 from skyanchor.scaffold import seeding
 from skyanchor.scaffold.seeding import SeedConfig
-from skyanchor.scaffold.training import CPU, first_splats, scene_extent, train_aerial, with_iterations
+from skyanchor.scaffold.training import CPU, AerialModel, first_splats, scene_extent, train_aerial, with_iterations
+from skyanchor.stages import splats as stage
+from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.types import Cloud, DepthMap, Scaffold, Tracks, View
 
 
@@ -104,6 +108,39 @@ def exact_depth(view: View) -> DepthMap:
     depth = np.where(drawn.alpha.numpy() > 0.9, drawn.depth.numpy(), 0.0).astype(np.float32)
     normal = np.broadcast_to(np.array([0, 0, 1], np.float32), (*depth.shape, 3))
     return DepthMap(view.name, camera, view.cam_from_world, depth, np.ones_like(depth), depth < 0, normal)
+
+
+def test_the_splats_of_a_scaffold_start_on_its_depth(
+    scaffold: Scaffold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part stands on the depth part, and takes the maps of the training photos alone."""
+    taken: list[Cloud | None] = []
+    read: list[str] = []
+
+    def trained(*_: object, cloud: Cloud | None, **__: object) -> AerialModel:
+        taken.append(cloud)
+        return AerialModel(floor(), Scores(()), 0.0)
+
+    def loaded(path: Path) -> DepthMap:
+        read.append(path.stem)
+        return load_depth(path)
+
+    monkeypatch.setattr(stage, "train_aerial", trained)
+    monkeypatch.setattr(stage, "load_depth", loaded)
+    config = replace(CPU, seeds=SeedConfig(count=1500, per_view=500))
+    here = replace(scaffold, root=tmp_path)
+    with RunFolder(tmp_path / "scaffold") as folder:
+        sparse = stage.train_splats(folder, here, engine(), config, None)
+    with RunFolder(tmp_path / "scaffold", redo=True) as folder:
+        depth = folder.stage("depth", "depth", {}, {})
+        for view in scaffold.views:
+            save_depth(depth_path(depth.folder, view.name), exact_depth(view))
+        depth.finish()
+        dense = stage.train_splats(folder, here, engine(), config, read_finished(depth.folder))
+    assert taken[0] is None and sparse.recipe.upstream == ()
+    assert taken[1] is not None and 1000 < len(taken[1].points) < 2000
+    assert [one.stage for one in dense.recipe.upstream] == ["depth"]
+    assert read == [depth_path(Path(), view.name).stem for view in split(scaffold.views).training]
 
 
 def test_a_dense_cloud_is_where_training_starts(scaffold: Scaffold) -> None:
