@@ -67,7 +67,7 @@ class StandIn:
 
 def frames_with(walk: Sequence, system: StandIn, monkeypatch: pytest.MonkeyPatch) -> tuple[GroundFrames, AnchorConfig]:
     """The walk's frames with a stand-in for the network."""
-    monkeypatch.setattr(Vggt, "load", lambda self, device: system)
+    monkeypatch.setattr(Vggt, "load", lambda self, device, sequence=None: system)
     config = replace(AnchorConfig(), shape=Vggt())
     return GroundFrames(walk), config
 
@@ -292,7 +292,7 @@ def test_groups_are_localised_with_it_and_nonsense_is_told(
 ) -> None:
     truth = street_poses()
     given = drifted(truth, 0.5, 0.1, 0.2) if kind == "drift" else nonsense(kind)
-    monkeypatch.setattr(Vggt, "load", lambda self, device: StandIn(given, truth))
+    monkeypatch.setattr(Vggt, "load", lambda self, device, sequence=None: StandIn(given, truth))
     ladder = LadderConfig(places=1, wider_search=1, shift=0, enlarge=6)
     config = replace(small_config(), ladder=ladder, shape=Vggt())
     heard: list[Event] = []

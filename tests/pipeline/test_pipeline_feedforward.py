@@ -99,7 +99,7 @@ def recover(scene: Path, root: Path, local: AnyLocal) -> None:
 
 def test_a_networks_passes_become_the_trajectory(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     network = StandIn()
-    monkeypatch.setattr(Vggt, "load", lambda self, device: network)
+    monkeypatch.setattr(Vggt, "load", lambda self, device, sequence=None: network)
     recover(scene, tmp_path, Vggt(most_frames=14))
     assert network.shown == [(*range(6), 6, 8, *range(10, 16)), (*range(6), 7, 9, *range(10, 16))]
     metrics = evaluate_run(open_run(tmp_path), scene / "ground/truth")
