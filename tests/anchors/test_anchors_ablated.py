@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skyanchor.anchors import ablated, walk
-from skyanchor.anchors.config import Ablation, AnchorConfig
+from skyanchor.anchors.config import AnchorAblation, AnchorConfig
 from skyanchor.anchors.direct import settle_on_photos
 from skyanchor.anchors.group import Settle, settle_on_bridges
 from skyanchor.anchors.ladder import Rung
@@ -29,7 +29,7 @@ POSES = tuple(rigid.look_at(np.array([0.0, y, 1.7]), np.array([0.0, y + 9.0, 1.7
 GROUP = AnchorGroup(0, tuple(range(6)), ())
 
 
-def search_with(ablation: Ablation) -> Search:
+def search_with(ablation: AnchorAblation) -> Search:
     frames: Any = SimpleNamespace(sequence=SimpleNamespace(frames=range(6), submaps=()), clock=StepClock())
     prepared: Any = SimpleNamespace(surface=SimpleNamespace(gsd=0.08))
     return Search(prepared, frames, AnchorConfig(ablation=ablation))
@@ -43,14 +43,14 @@ def found_at(support: int) -> tuple[PlaceHypothesis, ...]:
 @pytest.mark.parametrize(
     ("ablation", "way", "frames"),
     [
-        (Ablation(bridges=False), settle_on_photos, [GROUP.frames] * 2),
-        (Ablation(metric_alignment=False), ablated.unaligned, [GROUP.frames] * 2),
-        (Ablation(single_frame=True), settle_on_bridges, [(3,)]),
-        (Ablation(bridges=False, metric_alignment=False, single_frame=True), settle_on_photos, [(3,)]),
+        (AnchorAblation(bridges=False), settle_on_photos, [GROUP.frames] * 2),
+        (AnchorAblation(metric_alignment=False), ablated.unaligned, [GROUP.frames] * 2),
+        (AnchorAblation(single_frame=True), settle_on_bridges, [(3,)]),
+        (AnchorAblation(bridges=False, metric_alignment=False, single_frame=True), settle_on_photos, [(3,)]),
     ],
 )
 def test_the_switches_choose_the_way(
-    ablation: Ablation, way: Settle, frames: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+    ablation: AnchorAblation, way: Settle, frames: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[tuple[Rung, ...], Settle]] = []
 
@@ -69,12 +69,12 @@ def test_the_whole_method_asks_for_no_ablation(monkeypatch: pytest.MonkeyPatch) 
     verdict = LocalisedGroup(GROUP, (), Refusal(Reason.NO_PLACE, "nowhere"))
     monkeypatch.setattr(walk, "localise_group", lambda search, group: (verdict, 0.9))
     monkeypatch.setattr(walk, "localise_ablated", lambda *_: pytest.fail("an ablation was asked"))
-    got = walk.verdict_on(search_with(Ablation()), GROUP)
+    got = walk.verdict_on(search_with(AnchorAblation()), GROUP)
     assert got.localised is verdict and got.focal_scale == 0.9
 
 
 def test_unaligned_is_the_best_place_as_it_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    search, local = search_with(Ablation(metric_alignment=False)), single_frame(0, CAMERA)
+    search, local = search_with(AnchorAblation(metric_alignment=False)), single_frame(0, CAMERA)
     monkeypatch.setattr(ablated, "places_of", lambda *_: found_at(60))
     settled = ablated.unaligned(search, local)
     assert settled.refusal is None and settled.done is not None and settled.done.cams_from_world == POSES
@@ -87,7 +87,7 @@ def test_unaligned_is_the_best_place_as_it_was_found(monkeypatch: pytest.MonkeyP
 
 def test_frame_by_frame_keeps_the_frames_that_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even frames find a place of their own, odd ones do not."""
-    search = search_with(Ablation(ground_first=False))
+    search = search_with(AnchorAblation(ground_first=False))
     monkeypatch.setattr(ablated, "places_of", lambda *_: tuple(replace(one, solution=alone) for one in found_at(80)))
     alone = GroupSolution(similarity.identity(), POSES[:1], np.empty(0, bool), 0.0)
 

@@ -8,9 +8,9 @@ import pytest
 from anchors_street import AERIAL, GROUND, aerial_poses, faces, localised, shoot, small_config, street_poses
 
 from skyanchor.anchors import prepare
-from skyanchor.anchors.config import Ablation, AnchorConfig, LadderConfig
+from skyanchor.anchors.config import AnchorAblation, AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, Lens
-from skyanchor.anchors.in_process import InProcess
+from skyanchor.anchors.in_process import LocalRunner
 from skyanchor.anchors.places import PlaceIndex, choose_nodes
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Area, Near, Prior
@@ -208,7 +208,7 @@ def test_a_focal_length_that_nobody_gave_is_found(prepared: PreparedScaffold, wa
     wrong = cameras.pinhole(GROUND.width, GROUND.height, 1.1 * cameras.focal_px(GROUND))
     sequence = replace(walk, camera=wrong, camera_is_guess=True, groups=walk.groups[:1])
     task = GroupTask(sequence.groups[0], (), Lens(known=False))
-    (verdict,) = InProcess(prepared, GroundFrames(sequence), small_config()).groups((task,))
+    (verdict,) = LocalRunner(prepared, GroundFrames(sequence), small_config()).groups((task,))
     assert verdict.localised.accepted
     assert verdict.focal_scale == pytest.approx(1.0 / 1.1, rel=0.01)
     assert errors(verdict.localised).max() < 0.25
@@ -227,15 +227,17 @@ def test_a_support_photo_with_a_wrong_pose_does_no_harm(prepared: PreparedScaffo
 @pytest.mark.parametrize(
     ("ablation", "most"),
     [
-        (Ablation(bridges=False), 0.25),
-        (Ablation(bridges=False, visibility_graph=False), 0.25),
-        (Ablation(ground_first=False), 0.5),
-        (Ablation(metric_alignment=False), 2.0),
-        (Ablation(single_frame=True), 0.5),
+        (AnchorAblation(bridges=False), 0.25),
+        (AnchorAblation(bridges=False, visibility_graph=False), 0.25),
+        (AnchorAblation(ground_first=False), 0.5),
+        (AnchorAblation(metric_alignment=False), 2.0),
+        (AnchorAblation(single_frame=True), 0.5),
     ],
     ids=["no bridges", "no graph", "frame by frame", "unaligned", "one frame"],
 )
-def test_ablations_localise_too(prepared: PreparedScaffold, walk: Sequence, ablation: Ablation, most: float) -> None:
+def test_ablations_localise_too(
+    prepared: PreparedScaffold, walk: Sequence, ablation: AnchorAblation, most: float
+) -> None:
     result = looked_for(prepared, walk, replace(small_config(), ablation=ablation))
     assert result.accepted, result.refusal
     assert 0.0 < errors(result).max() < most

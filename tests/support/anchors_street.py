@@ -9,7 +9,7 @@ import numpy as np
 
 from skyanchor.anchors.config import AnchorConfig, ConfirmConfig
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.in_process import InProcess
+from skyanchor.anchors.in_process import LocalRunner
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.walk import localise_walk
 from skyanchor.bridges.views import BridgeConfig, NodeConfig
@@ -210,5 +210,5 @@ def localised(
     prepared: PreparedScaffold, sequence: Sequence, config: AnchorConfig, listen: Listener = silent
 ) -> Anchors:
     """The verdicts on all groups of a walk, made in this process."""
-    runner = InProcess(prepared, GroundFrames(sequence), config)
+    runner = LocalRunner(prepared, GroundFrames(sequence), config)
     return localise_walk(prepared, sequence, config, runner, listen)

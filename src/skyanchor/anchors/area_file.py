@@ -72,13 +72,13 @@ def _corners_of_lines(path: Path, text: str) -> Floats:
 def _from_geojson(path: Path, text: str) -> tuple[Area, ...]:
     try:
         document = json.loads(text)
-        found = [[np.array(ring, dtype=np.float64)[:, :2] for ring in rings] for rings in _polygons(document)]
+        areas = [[np.array(ring, dtype=np.float64)[:, :2] for ring in rings] for rings in _polygons(document)]
         crs = _named_system(document)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise InputError(path, f"is no GeoJSON ({error})", ADVICE) from error
-    if not found:
+    if not areas:
         raise InputError(path, "holds no Polygon", "Draw an area, not a line or points.")
-    simple = [[_simple(path, ring) for ring in rings] for rings in found]
+    simple = [[_simple(path, ring) for ring in rings] for rings in areas]
     if crs is None and _looks_like_degrees(np.concatenate([ring for rings in simple for ring in rings])):
         crs = LON_LAT
     return tuple(Area(tuple(_frozen(ring) for ring in rings), crs) for rings in simple)

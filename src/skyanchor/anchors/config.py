@@ -17,7 +17,7 @@ from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 
 
 @dataclass(frozen=True)
-class Ablation:
+class AnchorAblation:
     """The paper's switches and ours; all on is the method."""
 
     bridges: bool = True
@@ -127,7 +127,7 @@ class PaperSupportConfig:
 
 @dataclass(frozen=True)
 class AnchorConfig:
-    """Stage 1: cross-view anchor localisation."""
+    """Stage 2: cross-view anchor localisation."""
 
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     places: PlacesConfig = field(default_factory=PlacesConfig)
@@ -144,7 +144,7 @@ class AnchorConfig:
     odometry: OdometryConfig = field(default_factory=OdometryConfig)
     focal: FocalConfig = field(default_factory=FocalConfig)
     paper: PaperSupportConfig = field(default_factory=PaperSupportConfig)
-    ablation: Ablation = field(default_factory=Ablation)
+    ablation: AnchorAblation = field(default_factory=AnchorAblation)
 
     @property
     def unused(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from skyanchor.types import Camera, DepthMap, Scaffold
 
 
 @dataclass(frozen=True, eq=False)
-class InProcess:
+class LocalRunner:
     """A `Runner` over one prepared scaffold and the frames of one walk."""
 
     prepared: PreparedScaffold

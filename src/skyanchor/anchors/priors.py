@@ -161,7 +161,7 @@ def gps_priors(
         return {}
     off = cKDTree(free).query(np.array(list(on_map.values())))[0]
     inside = [i for i, metres in zip(on_map, off, strict=True) if metres <= radius]
-    held = {i: Near(float(on_map[i][0]), float(on_map[i][1]), radius) for i in inside}
-    beyond = f"; {len(known) - len(held)} lie off the model and are not used" if len(held) < len(known) else ""
-    listen(Note(ANCHORS, f"EXIF positions of {len(held)} frames narrow their search to {radius:g} m{beyond}"))
-    return held
+    circles = {i: Near(float(on_map[i][0]), float(on_map[i][1]), radius) for i in inside}
+    beyond = f"; {len(known) - len(circles)} lie off the model and are not used" if len(circles) < len(known) else ""
+    listen(Note(ANCHORS, f"EXIF positions of {len(circles)} frames narrow their search to {radius:g} m{beyond}"))
+    return circles

@@ -76,13 +76,13 @@ def _chosen(matches: CrossMatches, agrees: Bools) -> Ints:
     known = np.flatnonzero(matches.source >= 0)
     pairs, owner = np.unique(np.stack([matches.frame, matches.source], axis=1)[known], axis=0, return_inverse=True)
     owner = owner.reshape(-1)
-    good, found = np.bincount(owner, agrees[known], len(pairs)), np.bincount(owner, minlength=len(pairs))
+    good, all_of = np.bincount(owner, agrees[known], len(pairs)), np.bincount(owner, minlength=len(pairs))
     rows: list[Ints] = []
     left = np.ones(len(pairs), bool)
     for _ in range(PAIRS):
         if not left.any():
             break
-        best = int(np.lexsort((found, good, left))[-1])
+        best = int(np.lexsort((all_of, good, left))[-1])
         inside = known[owner == best]
         rows.append(inside[np.unique(np.linspace(0, len(inside) - 1, PER_PAIR).round().astype(np.int64))])
         left &= (pairs != pairs[best]).all(axis=1)

@@ -263,10 +263,10 @@ def solve_group(
     if len(seen.frame) > config.most_sightings:
         rng = np.random.default_rng(config.seed)
         part = _subset(seen, np.sort(rng.choice(len(seen.frame), config.most_sightings, replace=False)))
-    found = _ransac(part, cams_from_local, up, config)
-    if found is None:
+    best = _ransac(part, cams_from_local, up, config)
+    if best is None:
         return None
-    A, b, s = found
+    A, b, s = best
     return refined(seen, cams_from_local, Similarity(s, A.T.copy(), -A.T @ b), config)
 
 

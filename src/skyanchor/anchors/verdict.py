@@ -134,7 +134,7 @@ def honest_covariances(done: FixedAerial, halves_m: float, gsd: float) -> Floats
     1/√2 of the distance between them, the whole by half of it. The part of a surface error that all matches share
     moves both halves alike and is added.
     """
-    formal = float(np.mean([centre_sigma_m(one) for one in done.covariances]))
+    formal = float(np.mean([centre_sigma_m(covariance) for covariance in done.covariances]))
     factor = max(1.0, (0.5 * halves_m / max(formal, 1e-9)) ** 2)
     covariances = done.covariances * factor
     covariances[:, 3:, 3:] += (SHARED_PIXEL * gsd) ** 2 * np.eye(3)
@@ -166,7 +166,7 @@ def measure(at: GroupAt, done: FixedAerial, halves: Halves, ground: Ground, conf
         halves_m=halves.metres,
         halves_deg=halves.degrees,
         halves_scale=halves.scale,
-        sigma_m=max(centre_sigma_m(one) for one in done.covariances),
+        sigma_m=max(centre_sigma_m(covariance) for covariance in done.covariances),
         step_m=mean_step(centres),
     )
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from skyanchor.anchors.ablated import localise_ablated
-from skyanchor.anchors.config import Ablation, AnchorConfig, OdometryConfig
+from skyanchor.anchors.config import AnchorAblation, AnchorConfig, OdometryConfig
 from skyanchor.anchors.focal import FocalVotes, elected
 from skyanchor.anchors.frames import Lens, seen_through
 from skyanchor.anchors.group import localise_group
@@ -47,7 +47,7 @@ class GroupVerdict:
 
 def verdict_on(search: Search, group: AnchorGroup) -> GroupVerdict:
     """The verdict on one group, by the method or by what an ablation leaves of it."""
-    way = localise_group if search.config.ablation == Ablation() else localise_ablated
+    way = localise_group if search.config.ablation == AnchorAblation() else localise_ablated
     localised, focal_scale = way(search, group)
     return GroupVerdict(localised, focal_scale, search.frames.clock.take())
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes
 from skyanchor.anchors.frames import GroundFrames, Lens
-from skyanchor.anchors.in_process import InProcess
+from skyanchor.anchors.in_process import LocalRunner
 from skyanchor.anchors.odometry import Steps, measure_steps
 from skyanchor.anchors.places import PlaceIndex
 from skyanchor.anchors.prepare import PreparedScaffold, described_places, prepared_for
@@ -155,10 +155,10 @@ def _prepared(context: Context, config: AnchorConfig) -> PreparedScaffold:
 
 
 @lru_cache(maxsize=1)
-def _in_process(folder: str) -> InProcess:
+def _in_process(folder: str) -> LocalRunner:
     """What does the work of a job, from the files that the stage left in a folder."""
     context, config = files.load(Path(folder) / CONTEXT, Context), files.load(Path(folder) / SETTINGS, AnchorConfig)
-    return InProcess(_prepared(context, config), GroundFrames(load_sequence_file(str(context.sequence))), config)
+    return LocalRunner(_prepared(context, config), GroundFrames(load_sequence_file(str(context.sequence))), config)
 
 
 def localise_group_job(out: str, context: str, task: Json, listen: Listener) -> None:

@@ -80,11 +80,11 @@ def shape_from_depth(
     for k in range(len(frames)):
         depth[start.camera == k] = depth_at(k, start.xy[start.camera == k])
     placed = _place_all(start, depth, camera, features[0].sigma_px)
-    found = placed if isinstance(placed, Refusal) else _finished(frames, placed, config)
-    if isinstance(found, Refusal):
-        return found
-    off = worst_frame(replace(start, cams_from_world=found.cams_from_local))
-    return contradiction(off, {"reprojection": found.reprojection, "worst_frame": off}, config) or found
+    shape = placed if isinstance(placed, Refusal) else _finished(frames, placed, config)
+    if isinstance(shape, Refusal):
+        return shape
+    off = worst_frame(replace(start, cams_from_world=shape.cams_from_local))
+    return contradiction(off, {"reprojection": shape.reprojection, "worst_frame": off}, config) or shape
 
 
 def _place_all(bundle: ba.Bundle, depth: Floats, camera: Camera, sigma_px: float) -> ba.Bundle | Refusal:

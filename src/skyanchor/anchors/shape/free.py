@@ -48,10 +48,10 @@ def shape_from_free(
     config: LocalConfig,
 ) -> LocalGroup | Refusal:
     """The group's shape from free poses and ground-ground matches, or why there is none; `camera` is PINHOLE."""
-    held = {one.frame: one.cam_from_free for one in free.frames}
-    if not set(frames) <= set(held):
+    given = {frame.frame: frame.cam_from_free for frame in free.frames}
+    if not set(frames) <= set(given):
         return not_reconstructed(frames, free)
-    poses = with_intrinsics(tuple(held[frame] for frame in frames), free.camera, camera)
+    poses = with_intrinsics(tuple(given[frame] for frame in frames), free.camera, camera)
     if not all(np.isfinite(pose.rotation).all() and np.isfinite(pose.translation).all() for pose in poses):
         return Refusal(Reason.NOT_RECONSTRUCTED, "The feed-forward reconstruction has poses that are no numbers.")
     pairs = match_group(features, camera, matcher, config)
@@ -59,13 +59,13 @@ def shape_from_free(
         return Refusal(Reason.NO_GROUND_MATCHES, "No two frames of the group could be matched with each other.")
     start = unit_step(tracked(features, camera, pairs, poses))
     drawn = _drawn_in(start, config)
-    found = finished(frames, drawn, config) if isinstance(drawn, ba.Bundle) else drawn
-    return found if isinstance(found, Refusal) else _confirmed(found, start, config)
+    shape = finished(frames, drawn, config) if isinstance(drawn, ba.Bundle) else drawn
+    return shape if isinstance(shape, Refusal) else _confirmed(shape, start, config)
 
 
 def not_reconstructed(frames: tuple[int, ...], free: FreeFrames) -> Refusal:
     """The refusal of a group that the feed-forward reconstruction does not hold as a whole."""
-    count = len({one.frame for one in free.frames} & set(frames))
+    count = len({frame.frame for frame in free.frames} & set(frames))
     text = f"The feed-forward reconstruction has {count} of {len(frames)} frames."
     return Refusal(Reason.NOT_RECONSTRUCTED, text, {"reconstructed": float(count), "frames": float(len(frames))})
 
@@ -103,15 +103,15 @@ def _drawn_in(start: ba.Bundle, config: LocalConfig) -> ba.Bundle | Refusal:
     return bundle
 
 
-def _confirmed(found: LocalGroup, start: ba.Bundle, config: LocalConfig) -> LocalGroup | Refusal:
+def _confirmed(shape: LocalGroup, start: ba.Bundle, config: LocalConfig) -> LocalGroup | Refusal:
     """The group, or the refusal of one whose points leave a frame loose or whose poses contradict a frame's matches."""
-    seen = np.bincount(found.bundle.camera, minlength=len(found.frames))
-    off = worst_frame(replace(start, cams_from_world=found.cams_from_local))
-    figures = {"reprojection": found.reprojection, "worst_frame": off, "least_seen": float(seen.min())}
+    seen = np.bincount(shape.bundle.camera, minlength=len(shape.frames))
+    off = worst_frame(replace(start, cams_from_world=shape.cams_from_local))
+    figures = {"reprojection": shape.reprojection, "worst_frame": off, "least_seen": float(seen.min())}
     if seen.min() < LEAST_SEEN:
-        text = f"Frame {found.frames[int(seen.argmin())]} sees only {seen.min()} points of the others."
+        text = f"Frame {shape.frames[int(seen.argmin())]} sees only {seen.min()} points of the others."
         return Refusal(Reason.GROUP_FALLS_APART, text, figures)
-    return contradiction(off, figures, config) or found
+    return contradiction(off, figures, config) or shape
 
 
 # --- depth --------------------------------------------------------------------------------------------------------
@@ -119,16 +119,16 @@ def _confirmed(found: LocalGroup, start: ba.Bundle, config: LocalConfig) -> Loca
 
 def depth_of_free(frames: tuple[int, ...], free: FreeFrames, camera: Camera) -> DepthAt | None:
     """Depth of the group's frames where it is confident; None unless all have some. `camera` is the sequence's."""
-    held = {one.frame: confident(one) for one in free.frames}
-    if not all(frame in held and held[frame].any() for frame in frames):
+    depths = {frame.frame: confident(frame) for frame in free.frames}
+    if not all(frame in depths and depths[frame].any() for frame in frames):
         return None
-    return depth_in(tuple(held[frame] for frame in frames), camera)
+    return depth_in(tuple(depths[frame] for frame in frames), camera)
 
 
-def confident(one: FreeFrame) -> Floats32:
+def confident(frame: FreeFrame) -> Floats32:
     """(h, w), the depth without its least confident part; 0 = none."""
-    depth = np.where(np.isfinite(one.depth) & (one.depth > 0), one.depth, np.float32(0.0))
-    known = one.confidence[depth > 0]
+    depth = np.where(np.isfinite(frame.depth) & (frame.depth > 0), frame.depth, np.float32(0.0))
+    known = frame.confidence[depth > 0]
     if not len(known) or known.min() == known.max():
         return depth
-    return np.where(one.confidence >= np.quantile(known, LEAST_CONFIDENCE), depth, np.float32(0.0))
+    return np.where(frame.confidence >= np.quantile(known, LEAST_CONFIDENCE), depth, np.float32(0.0))

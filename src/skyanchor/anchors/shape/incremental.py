@@ -74,7 +74,7 @@ Pairs = dict[tuple[int, int], tuple[Ints, TwoView]]
 
 def match_group(features: tuple[Features, ...], camera: Camera, matcher: PairMatcher, config: LocalConfig) -> Pairs:
     """Verified keypoint pairs of every frame pair within reach that has any."""
-    found: Pairs = {}
+    verified: Pairs = {}
     for i, j in combinations(range(len(features)), 2):
         if j - i > config.reach:
             continue
@@ -82,8 +82,8 @@ def match_group(features: tuple[Features, ...], camera: Camera, matcher: PairMat
         a, b = features[i].xy[pairs[:, 0]], features[j].xy[pairs[:, 1]]
         result = verify(a, b, camera, camera, features[i].sigma_px, config.verify)
         if isinstance(result, TwoView):
-            found[i, j] = (pairs[result.inliers], result)
-    return found
+            verified[i, j] = (pairs[result.inliers], result)
+    return verified
 
 
 def tracked(features: tuple[Features, ...], camera: Camera, pairs: Pairs, poses: tuple[Pose, ...]) -> ba.Bundle:
@@ -97,9 +97,9 @@ def tracked(features: tuple[Features, ...], camera: Camera, pairs: Pairs, poses:
     return ba.Bundle(poses, lenses, free, nowhere, table.frame[order], table.point[order], xy[order], sigma)
 
 
-def _pair_strength(held: tuple[Ints, TwoView], a: Features, b: Features, camera: Camera) -> float:
+def _pair_strength(joined: tuple[Ints, TwoView], a: Features, b: Features, camera: Camera) -> float:
     """How well a pair can start a reconstruction: its inliers weighted by parallax after the rotation is taken out."""
-    pairs, view = held
+    pairs, view = joined
     rays_a = cameras.unproject(camera, a.xy[pairs[:, 0]]) @ view.b_from_a.rotation.T
     rays_b = cameras.unproject(camera, b.xy[pairs[:, 1]])
     cosine = (rays_a * rays_b).sum(axis=1) / np.linalg.norm(rays_a, axis=1) / np.linalg.norm(rays_b, axis=1)
@@ -191,7 +191,7 @@ def reconstruct_local(
     pairs = match_group(features, camera, matcher, config)
     if not pairs:
         return Refusal(Reason.NO_GROUND_MATCHES, "No two frames of the group could be matched with each other.")
-    strength = {key: _pair_strength(held, features[key[0]], features[key[1]], camera) for key, held in pairs.items()}
+    strength = {(i, j): _pair_strength(joined, features[i], features[j], camera) for (i, j), joined in pairs.items()}
     first, second = max(strength, key=lambda key: strength[key])
     poses = [rigid.identity() for _ in frames]
     poses[second] = pairs[first, second][1].b_from_a
