@@ -21,7 +21,7 @@ from skyanchor.run.prepared import Prepared
 from skyanchor.stages import anchors as stages
 from skyanchor.stages.scaffold import surface_part
 from skyanchor.stages.survey import Site, Work
-from skyanchor.stereo import depth_path, save_depth
+from skyanchor.stereo import DepthFolder, depth_path, save_depth
 from skyanchor.storage import files
 from skyanchor.types import DepthMap, Scaffold, Sequence
 
@@ -54,7 +54,8 @@ def test_the_stage_leaves_verdicts_and_seconds_and_is_not_repeated(tmp_path: Pat
         ours = rigid.centres_in_world([anchor.cam_from_world for anchor in group.poses])
         true = rigid.centres_in_world([street_poses()[anchor.frame] for anchor in group.poses])
         assert 0.0 < np.linalg.norm(ours - true, axis=1).max() < 0.12
-    here = localised(prepared_here(scaffold, maps, walk.camera, config), walk, config)
+    stored = DepthFolder(site.prepared.root / parts.DEPTH, tuple(one.name for one in maps))  # to 16 bits
+    here = localised(prepared_here(scaffold, stored, walk.camera, config), walk, config)
     for group, same in zip(anchors.groups, here.groups, strict=True):  # jobs or not: one path, the same bits
         assert group.figures == same.figures and [a.frame for a in group.poses] == [a.frame for a in same.poses]
         for a, b in zip(group.poses, same.poses, strict=True):

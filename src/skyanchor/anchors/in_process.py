@@ -12,9 +12,9 @@ from skyanchor.anchors.prepare import Describer, PreparedScaffold, described_pla
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, verdict_on
 from skyanchor.bridges.ground import find_ground
-from skyanchor.bridges.surface import SurfaceConfig, fuse_surface
+from skyanchor.bridges.surface import DepthMaps, SurfaceConfig, fuse_surface
 from skyanchor.events import ANCHORS, Listener, Progress, silent
-from skyanchor.types import Camera, DepthMap, Scaffold
+from skyanchor.types import Camera, Scaffold
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class LocalRunner:
 
 
 def prepared_here(
-    scaffold: Scaffold, maps: tuple[DepthMap, ...], camera: Camera, config: AnchorConfig, listen: Listener = silent
+    scaffold: Scaffold, maps: DepthMaps, camera: Camera, config: AnchorConfig, listen: Listener = silent
 ) -> PreparedScaffold:
     """The scaffold made ready for a street camera from its depth maps; `config.prior.near` in its coordinates."""
     surface = fuse_surface(maps, scaffold.up, SurfaceConfig(), listen)
