@@ -13,7 +13,15 @@ from skyanchor import pipeline
 from skyanchor.cli import help as shown
 from skyanchor.cli import runs
 from skyanchor.cli.main import main
-from skyanchor.cli.options import EXAMPLES, GROUPS, STAGES, Options
+from skyanchor.cli.options import (
+    EXAMPLES,
+    GROUPS,
+    PREPARATION_EXAMPLES,
+    PREPARATION_GROUPS,
+    STAGES,
+    Options,
+    Preparation,
+)
 
 VALUES = {"X,Y,RADIUS": "1,2,3", "N": "1", "auto|cpu|gpu|paper": "cpu"}
 """What stands for a metavar; any word for the others."""
@@ -47,13 +55,21 @@ def test_every_everyday_option_stands_in_one_group() -> None:
 
 def test_the_examples_are_accepted() -> None:
     for verb in STAGES:
-        for line in EXAMPLES:
+        for line in () if verb == "prepare" else EXAMPLES:
             _accepted(line.format(verb=verb).split()[2:], verb)
+    for line in PREPARATION_EXAMPLES:
+        read = tyro.cli(Preparation, args=line.split()[2:], config=(tyro.conf.FlagCreatePairsOff,))
+        assert read.aerial == Path("survey/aerial") and read.out == Path("survey/scaffold")
+
+
+def test_the_short_help_names_every_option_of_prepare_once() -> None:
+    listed = [name for names in PREPARATION_GROUPS.values() for name in names]
+    assert sorted(listed) == sorted(field.name for field in fields(Preparation))
 
 
 def test_every_group_of_settings_is_a_stages_own() -> None:
     assert tuple(field.name for field in fields(pipeline.PipelineConfig)) == shown.SETTINGS
-    assert set(shown.BEYOND) == set(STAGES) == {step.verb for step in pipeline.STAGES[1:]}
+    assert set(shown.BEYOND) == set(STAGES) == {step.verb for step in pipeline.STAGES}
     for name in shown.SETTINGS:
         assert f"--{name}." in shown.settings("update", name)
 
@@ -64,7 +80,7 @@ def test_the_short_help_fits_on_a_screen(verb: str, capsys: pytest.CaptureFixtur
     out = capsys.readouterr().out
     assert out == shown.everyday(verb) and len(out.splitlines()) < 60
     assert max(map(len, out.splitlines())) <= 120 and "None" not in out
-    assert out.count(f"  skyanchor {verb} --scaffold") == 2
+    assert out.count(f"\n  skyanchor {verb} ") == 2
 
 
 def test_help_all_shows_the_stages_that_a_verb_reaches(capsys: pytest.CaptureFixture[str]) -> None:

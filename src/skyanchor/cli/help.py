@@ -11,12 +11,25 @@ from typing import Annotated, Any, get_type_hints
 
 import tyro
 
-from skyanchor.cli.options import EXAMPLES, GROUPS, STAGES, Options
+from skyanchor.cli.options import (
+    EXAMPLES,
+    GROUPS,
+    PREPARATION_EXAMPLES,
+    PREPARATION_GROUPS,
+    STAGES,
+    Options,
+    Preparation,
+)
 from skyanchor.errors import SkyAnchorError
 
 SETTINGS = ("scaffold", "sequence", "geometry", "anchors", "trajectory", "scene")
 """Groups of settings, in the order of the stages."""
-BEYOND = {"anchors": ("trajectory", "scene"), "trajectory": ("scene",), "update": ()}
+BEYOND = {
+    "prepare": ("sequence", "trajectory"),
+    "anchors": ("trajectory", "scene"),
+    "trajectory": ("scene",),
+    "update": (),
+}
 """Settings of stages that a verb does not reach."""
 WIDTH = 100
 
@@ -46,23 +59,30 @@ def everyday(verb: str) -> str:
         "--help-all": "Every setting of every stage.",
         "--traceback": "Show where an unexpected error came from.",
     }
+    alone = verb == "prepare"
+    options, shown = (Preparation, PREPARATION_GROUPS) if alone else (Options, GROUPS)
+    words = "AERIAL --out SCAFFOLD" if alone else "--scaffold AERIAL --ground WALK --out RUN"
     parts = [
-        f"usage: skyanchor {verb} --scaffold AERIAL --ground WALK --out RUN [OPTIONS]\n\n{STAGES[verb]}",
-        *("\n".join([title, *_lines(_shown(names))]) for title, names in GROUPS.items()),
+        f"usage: skyanchor {verb} {words} [OPTIONS]\n\n{STAGES[verb]}",
+        *("\n".join([title, *_lines(_shown(options, names))]) for title, names in shown.items()),
         "\n".join(["More", *_lines(more.items())]),
-        "\n".join(["Examples", *(f"  {line.format(verb=verb)}" for line in EXAMPLES)]),
+        "\n".join(
+            ["Examples", *(f"  {line.format(verb=verb)}" for line in (PREPARATION_EXAMPLES if alone else EXAMPLES))]
+        ),
         "The same command goes on where it was stopped. Exit codes: 0 done, 1 a mistake of ours, 2 something for you\n"
         "to mend, 3 nothing could be placed, 130 and 143 stopped.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _shown(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _shown(options: type, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Each option as it is written, and what it says."""
-    hints = get_type_hints(Options, include_extras=True)
+    hints = get_type_hints(options, include_extras=True)
     for name in names:
         said = next(part for part in hints[name].__metadata__ if hasattr(part, "metavar"))
-        yield f"--{name.replace('_', '-')} {said.metavar or ''}".rstrip(), said.help
+        positional = tyro.conf.Positional in hints[name].__metadata__ or name == "aerial"
+        flag = "" if positional else f"--{name.replace('_', '-')} "
+        yield f"{flag}{said.metavar or ''}".rstrip(), said.help
 
 
 def _lines(options: Any) -> Iterator[str]:

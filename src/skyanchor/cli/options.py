@@ -16,6 +16,7 @@ Choice: TypeAlias = Literal["auto", "cpu", "gpu", "paper"]
 
 STAGES = MappingProxyType(
     {
+        "prepare": "Prepare an aerial model once for all walks: depth, surface, places, splats (stage 1).",
         "update": "Do the whole job: anchors, trajectory, and the street added to the splats, with a report.",
         "trajectory": "Recover the pose of every street frame (stages 1 to 3).",
         "anchors": "Localise groups of street frames in the aerial model (stages 1 and 2).",
@@ -37,7 +38,8 @@ class Options:
         DisallowNone[Path | None],
         _option(
             "AERIAL",
-            "Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself. Needed the first time.",
+            "A scaffold that `prepare` made, or another run (RUN/1-scaffold); or a folder with sparse/ (sparse/0) and "
+            "images/, or the COLMAP model itself, from which one is made here. Needed the first time.",
         ),
     ] = None
     ground: Annotated[
@@ -84,6 +86,47 @@ class Options:
     redo: Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")] = False
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """The everyday options of `prepare`."""
+
+    aerial: Annotated[
+        Path,
+        tyro.conf.Positional,
+        _option("AERIAL", "Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself."),
+    ]
+    out: Annotated[Path, _option("SCAFFOLD", "Folder to write: the --scaffold of any number of walks.")]
+    images: Annotated[
+        DisallowNone[Path | None],
+        _option("PHOTOS", "Folder of the aerial photos, where it is not found beside the model."),
+    ] = None
+    splats: Annotated[
+        DisallowNone[Path | None],
+        _option("PLY", "Aerial Gaussian model of the INRIA convention; one is trained without it."),
+    ] = None
+    ground: Annotated[
+        DisallowNone[Path | None],
+        _option("WALK", "A walk with the street camera of those to come; a phone's field of view without it."),
+    ] = None
+    camera: Annotated[
+        DisallowNone[str | None],
+        _option("CAMERA", "That street camera, where you know it: as for `update`."),
+    ] = None
+    preset: Annotated[Choice, _option("auto|cpu|gpu|paper", "Settings to start from, as for `update`.")] = "auto"
+    workers: Annotated[
+        int, _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits.")
+    ] = 0
+    redo: Annotated[bool, _option(None, "Replace parts that were made with other settings or inputs.")] = False
+
+
+PREPARATION_GROUPS = MappingProxyType(
+    {
+        "What you have": ("aerial", "out", "images", "splats"),
+        "What walks will be taken with, if you know": ("ground", "camera"),
+        "How good, how fast": ("preset", "workers"),
+        "On a scaffold that is there": ("redo",),
+    }
+)
 GROUPS = MappingProxyType(
     {
         "What you have": ("scaffold", "ground", "out", "images", "splats", "camera"),
@@ -94,6 +137,10 @@ GROUPS = MappingProxyType(
 )
 """The everyday options by what a person wants to say."""
 
+PREPARATION_EXAMPLES = (
+    "skyanchor prepare survey/aerial --out survey/scaffold",
+    "skyanchor prepare survey/aerial --out survey/scaffold --ground walk.mp4 --camera f=1450",
+)
 EXAMPLES = (
     "skyanchor {verb} --scaffold survey/aerial --ground walk.mp4 --out run --camera f=1450",
     "skyanchor {verb} --scaffold survey/aerial --ground photos --out run --near 120,-35,60 --preset cpu",

@@ -18,10 +18,10 @@ from skyanchor import pipeline
 from skyanchor.anchors.area_file import read_area
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.backends import weights
-from skyanchor.cli.options import Options
+from skyanchor.cli.options import Options, Preparation
 from skyanchor.cli.stopping import accounted
 from skyanchor.errors import BackendError, InputError, NothingPlacedError, SkyAnchorError
-from skyanchor.events import ANCHORS, TRAJECTORY, Note
+from skyanchor.events import ANCHORS, TRAJECTORY, Listener, Note
 from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
 from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig, read_settings
 from skyanchor.report import outcome
@@ -30,6 +30,7 @@ from skyanchor.run.executor import Executor, executor_of
 from skyanchor.run.folder import STATE, RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
 from skyanchor.run.results import Run
+from skyanchor.sequence.loading import street_camera
 from skyanchor.storage import files
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 Settings: TypeAlias = Annotated[PipelineConfig, tyro.conf.arg(name="")]
 Everyday: TypeAlias = Annotated[Options, tyro.conf.arg(name="")]
+Ahead: TypeAlias = Annotated[Preparation, tyro.conf.arg(name="")]
 Work: TypeAlias = Callable[[RunFolder, Inputs, PipelineConfig, Executor], object]
 """A function of the pipeline that runs the stages up to one."""
 NOTHING_PLACED = 3
@@ -48,13 +50,13 @@ def parse_and_run(name: str, words: Sequence[str]) -> int:
     """Run a verb with the arguments after it; the exit code."""
     refuse_unknown(name, words)
     preset = chosen_preset(asked_preset(words))
-    command = verb(reported(name), preset)
+    command = preparing(preset) if name == "prepare" else verb(reported(name), preset)
     return tyro.cli(command, prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,))
 
 
 def refuse_unknown(name: str, words: Sequence[str]) -> None:
     """SkyAnchorError for an everyday option that there is not, in one line instead of all settings of all stages."""
-    known = [f"--{field.name}" for field in fields(Options)]
+    known = [f"--{field.name}" for field in fields(Preparation if name == "prepare" else Options)]
     for word in (word.partition("=")[0] for word in words if word.startswith("--")):
         if "." not in word and word not in known:
             near = difflib.get_close_matches(word, known, 1)
@@ -77,6 +79,24 @@ def verb(work: Work, preset: ChosenPreset) -> Callable[..., int]:
             with suppress(NothingPlacedError):
                 work(folder, inputs, settings, engine)
         return said_of_the_groups(options.out)
+
+    return command
+
+
+def preparing(preset: ChosenPreset) -> Callable[..., int]:
+    """The command that prepares a scaffold, with a preset's settings as defaults; it returns the exit code."""
+
+    def command(options: Ahead, settings: Settings = preset.config) -> int:
+        """Prepare the scaffold."""
+        engine, config = executor(options.workers), replace(settings.sequence, camera=options.camera)
+        camera = None if options.ground is None and options.camera is None else street_camera(options.ground, config)
+        with told(options.out) as listen:
+            if preset.why:
+                listen(Note("preset", preset.why))
+            given = (options.images, options.splats, camera, options.redo, listen)
+            prepared = pipeline.prepare(options.aerial, options.out, settings, engine, *given)
+        print(f"{prepared.root} is ready: skyanchor update --scaffold {prepared.root} --ground WALK --out RUN")
+        return 0
 
     return command
 
@@ -166,16 +186,22 @@ def near_place(text: str) -> Near:
 
 
 @contextmanager
-def opened(root: Path, redo: bool) -> Iterator[RunFolder]:
-    """The run folder with progress on stderr and in log.txt; an end before the end says where the work stands."""
+def told(root: Path) -> Iterator[Listener]:
+    """Progress on stderr and in log.txt of a folder; an end before the end says where the work stands."""
     standing = Standing()
     with (
         display(sys.stderr) as show,
         log_file(root) as log,
         spoken(weights.__name__, show),
         accounted(root, standing),
-        RunFolder(root, redo, every(standing, show, log)) as run,
     ):
+        yield every(standing, show, log)
+
+
+@contextmanager
+def opened(root: Path, redo: bool) -> Iterator[RunFolder]:
+    """The run folder, with all that `told` does."""
+    with told(root) as listen, RunFolder(root, redo, listen) as run:
         yield run
 
 

@@ -33,6 +33,10 @@ class Exif:
     """1 = upright; 3, 6, 8 = turned."""
 
 
+NO_EXIF = Exif("", None, None, None, 1)
+"""Of a photo that says nothing, or of a video."""
+
+
 # --- a camera string --------------------------------------------------------------------------------------------
 
 
@@ -126,7 +130,7 @@ def read_exif(path: Path) -> Exif:
             tags, size = image.getexif(), image.size
             detail, place = tags.get_ifd(ExifTags.IFD.Exif), tags.get_ifd(ExifTags.IFD.GPSInfo)
     except (OSError, ValueError, SyntaxError):
-        return Exif("", None, None, None, 1)
+        return NO_EXIF
     name = f"{tags.get(ExifTags.Base.Make, '')} {tags.get(ExifTags.Base.Model, '')}".replace("\0", "").strip()
     orientation = tags.get(ExifTags.Base.Orientation, 1)
     focal_mm = _positive(detail.get(ExifTags.Base.FocalLength))

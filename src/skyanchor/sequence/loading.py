@@ -60,6 +60,17 @@ def load_sequence(path: Path, config: SequenceConfig | None = None, frames_folde
     return build_sequence(path, folder, photos, config, exifs)
 
 
+def street_camera(path: Path | None, config: SequenceConfig) -> Camera:
+    """The camera of a walk that is not read: as given, from EXIF, or a guess; of a full HD video without a path."""
+    if path is None:
+        return choose_camera(config.camera, intrinsics.NO_EXIF, (1920, 1080)).camera
+    if path.is_file():
+        return choose_camera(config.camera, intrinsics.NO_EXIF, video.frame_size(path)).camera
+    first = find_photos(path)[1][0]
+    exif, size = intrinsics.read_exif(first), photo_size(first)
+    return choose_camera(config.camera, exif, size if exif.orientation <= 4 else size[::-1]).camera
+
+
 def _needed(path: Path, frames_folder: Path | None, why: str) -> Path:
     if frames_folder is None:
         raise InputError(path, f"{why} and needs a folder for its frames", "Give frames_folder.")

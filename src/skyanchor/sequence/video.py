@@ -106,6 +106,14 @@ def _frame_rate_and_count(path: Path) -> tuple[float, int]:
     return (float(rate) if 0 < rate < 1000 else 30.0), max(0, int(count))
 
 
+def frame_size(path: Path) -> tuple[int, int]:
+    """(width, height) of the frames."""
+    first = next(_frames(path), None)
+    if first is None:
+        raise InputError(path, "holds no frame", ADVICE)
+    return first.shape[1], first.shape[0]
+
+
 def survey_video(path: Path) -> Survey:
     """Motion and sharpness of every frame."""
     motion, sharpness, before = [], [], None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor.anchors.places import PlacesConfig, PlaceView, view_camera
+from skyanchor.anchors.places import PlacesConfig, PlaceView
 from skyanchor.anchors.prepare import Describer, described_places
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
@@ -27,6 +27,10 @@ from skyanchor.types import Camera, Scaffold
 
 PHONE = guessed_camera(1920, 1080)
 """What a walk is taken with when nobody says."""
+FOCAL_STEP = 1.1
+"""Between the focal lengths that places are described for."""
+SHAPES = (9 / 16, 2 / 3, 3 / 4, 1.0, 4 / 3, 3 / 2, 16 / 9)
+"""Height over width of the pictures that places are described for."""
 NODES_PER_JOB = 60
 """Places that one job describes: enough to share the aerial photos it reads."""
 DESCRIBING = (
@@ -43,8 +47,13 @@ class PlaceViews:
 
 
 def places_part(site: Site, surface: Made, camera: Camera, config: PlacesConfig) -> Made:
-    """All places of the scaffold as such a street camera sees them: the set that is there, else made and kept."""
-    settings = {"camera": view_camera(camera, config.width), "places": describing(config)}
+    """All places of the scaffold as street cameras like this one see them: the set that is there, else made and kept.
+
+    Any camera can be compared with any set, since places know their points in 3D; those of about its own field of view
+    show the most of what it sees. Sets are kept in steps of a tenth of the focal length.
+    """
+    camera = like(camera, config.width)
+    settings = {"camera": camera, "places": describing(config)}
     name = f"{parts.PLACES}/{_field_of_view(camera)}-{value_digest(settings)[:8]}"
     held = site.prepared.part(name)
     if held is not None:
@@ -63,11 +72,18 @@ def describing(config: PlacesConfig) -> dict[str, Json]:
     return {name: document[name] for name in DESCRIBING}
 
 
-def _field_of_view(camera: Camera) -> str:
-    """Width and height of a camera's picture in whole degrees, e.g. 70x43."""
+def like(camera: Camera, width: int) -> Camera:
+    """The camera that stands for all street cameras of about the same field of view and shape of picture."""
     flat = cameras.undistorted(camera)
-    k = cameras.calibration(flat)
-    wide, high = 2.0 * np.degrees(np.arctan2([flat.width, flat.height], [2.0 * k[0, 0], 2.0 * k[1, 1]]))
+    shape = min(SHAPES, key=lambda ratio: abs(np.log(ratio * flat.width / flat.height)))
+    steps = round(float(np.log(cameras.focal_px(flat) / flat.width) / np.log(FOCAL_STEP)))
+    return cameras.pinhole(width, round(width * shape), width * FOCAL_STEP**steps)
+
+
+def _field_of_view(camera: Camera) -> str:
+    """Width and height of a pinhole camera's picture in whole degrees, e.g. 70x43."""
+    focal = cameras.focal_px(camera)
+    wide, high = (2.0 * np.degrees(np.arctan2(side, 2.0 * focal)) for side in (camera.width, camera.height))
     return f"{wide:.0f}x{high:.0f}"
 
 

@@ -1,0 +1,195 @@
+"""A scaffold prepared once: what walks find there, what they add, and what happens when it moves or is in use."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import paper_street
+import pytest
+
+from skyanchor import pipeline
+from skyanchor.errors import InputError, RecipeError, SkyAnchorError
+from skyanchor.events import ANCHORS, SCAFFOLD, Listener, silent
+from skyanchor.geometry import cameras
+from skyanchor.matching import XFeat
+from skyanchor.pipeline import PipelineConfig
+from skyanchor.run import prepared as parts
+from skyanchor.run.executor import Done, InProcess, Job
+from skyanchor.run.folder import RunFolder
+from skyanchor.run.inputs import Inputs
+from skyanchor.run.prepared import Prepared, find_prepared
+from skyanchor.run.results import open_run
+from skyanchor.sequence import SequenceConfig
+from skyanchor.stages import anchors
+from skyanchor.stages.places import like
+from skyanchor.stages.scaffold import GeometryConfig
+from skyanchor.stereo import SourceConfig, StereoConfig
+from skyanchor.storage import codec, files
+from skyanchor.types import Anchors
+
+FRAMES = 12
+
+
+def small() -> PipelineConfig:
+    """The method at the size of a street of paper."""
+    base = PipelineConfig(
+        sequence=SequenceConfig(camera="PINHOLE,230,230,160,90"),
+        geometry=GeometryConfig(SourceConfig(count=4), StereoConfig(width=160, sweep_scale=1)),
+    )
+    places = replace(base.anchors.places, width=160, features=XFeat(keypoints=200, longest=160, threshold=0.01))
+    places = replace(places, nodes=replace(places.nodes, spacing=14.0, headings=4))
+    training = replace(
+        pipeline.scaffold_training.CPU, train=replace(pipeline.scaffold_training.CPU.train, iterations=3)
+    )
+    scene = replace(base.scene, aerial=training, device="cpu")
+    return replace(base, anchors=replace(base.anchors, places=places), scene=scene)
+
+
+@dataclass
+class Counting:
+    """Runs jobs here and remembers which."""
+
+    functions: list[str] = field(default_factory=list)
+
+    def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[codec.Json]:
+        self.functions += [job.function for job in jobs]
+        return InProcess().run(jobs, listen, done)
+
+    def of_stage_1(self) -> list[str]:
+        modules = ("skyanchor.stages.scaffold", "skyanchor.stages.places", "skyanchor.stages.splats")
+        return [function for function in self.functions if function.startswith(modules)]
+
+
+@pytest.fixture(autouse=True)
+def no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are another test's business: here it counts what the stage stands on."""
+    monkeypatch.setattr(anchors, "_localised", lambda stage, work, above, config: Anchors((), work.sequence.camera))
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("paper")
+    paper_street.write_scene(root, FRAMES)
+    return root
+
+
+@pytest.fixture(scope="module")
+def prepared(scene: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    out = tmp_path_factory.mktemp("survey") / "scaffold"
+    made = pipeline.prepare(scene / "aerial", out, small(), InProcess(), camera=paper_street.WALKER)
+    return made
+
+
+def walked(scaffold: Path, scene: Path, root: Path, executor: Counting, config: PipelineConfig | None = None) -> None:
+    """The anchors of the walk."""
+    inputs = Inputs(scaffold, scene / "ground")
+    with RunFolder(root) as run:
+        files.save(root / ".state/inputs.json", inputs)
+        pipeline.run(run, inputs, config or small(), executor, ANCHORS)
+
+
+def test_everything_that_depends_on_the_flight_is_there(prepared: Prepared) -> None:
+    for part in (parts.DEPTH, parts.SURFACE, parts.SPLATS):
+        assert prepared.needed(part).recipe.stage == f"{SCAFFOLD}/{part}"
+    assert len(list((prepared.root / parts.PLACES).iterdir())) == 1
+    assert len(list((prepared.root / parts.DEPTH).glob("*.npz"))) == len(paper_street.flight())
+    assert prepared.scaffold().views[0].path.is_file()
+
+
+def test_walks_run_no_job_of_stage_1(prepared: Prepared, scene: Path, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in prepared.root.rglob("*") if path.is_file()}
+    for name in ("monday", "tuesday"):
+        executor = Counting()
+        walked(prepared.root, scene, tmp_path / name, executor)
+        assert executor.of_stage_1() == []
+        run = open_run(tmp_path / name)
+        assert run.has(SCAFFOLD) and run.has(ANCHORS) and not (tmp_path / name / SCAFFOLD).exists()
+        assert run.depth("a010.png").depth.shape == (120, 160)
+    after = {path: path.stat().st_mtime_ns for path in prepared.root.rglob("*") if path.is_file()}
+    assert {p: t for p, t in after.items() if p.parent.name != ".state"} == {
+        p: t for p, t in before.items() if p.parent.name != ".state"
+    }
+
+
+def test_another_camera_adds_its_places_once(prepared: Prepared, scene: Path, tmp_path: Path) -> None:
+    mine = Prepared(shutil.copytree(prepared.root, tmp_path / "scaffold"))
+    config = replace(small(), sequence=SequenceConfig(camera="PINHOLE,330,330,160,90"))
+    counts = []
+    for name in ("first", "second"):
+        executor = Counting()
+        walked(mine.root, scene, tmp_path / name, executor, config)
+        counts.append(len(executor.of_stage_1()))
+    assert counts[0] > 0 and counts[1] == 0
+    assert len(list((mine.root / parts.PLACES).iterdir())) == 2
+
+
+def test_cameras_alike_share_their_places() -> None:
+    phone, other = cameras.pinhole(1920, 1080, 1480.0), cameras.pinhole(3840, 2160, 2990.0)
+    assert like(phone, 416) == like(other, 416)
+    ours = like(phone, 416)
+    assert ours.width == 416 and abs(ours.height / 416 - 9 / 16) < 2e-3
+    assert abs(cameras.focal_px(ours) / 416 / (1480.0 / 1920.0) - 1.0) < 0.05
+    assert like(cameras.pinhole(1080, 1920, 1480.0), 416).height > 416
+    assert like(cameras.pinhole(1920, 1080, 800.0), 416) != ours
+
+
+def test_the_first_stage_of_a_run_is_a_scaffold(scene: Path, tmp_path: Path) -> None:
+    walked(scene / "aerial", scene, tmp_path / "first", Counting())
+    executor = Counting()
+    walked(tmp_path / "first" / SCAFFOLD, scene, tmp_path / "second", executor)
+    assert executor.of_stage_1() == []
+    assert find_prepared(tmp_path / "first") == Prepared(tmp_path / "first" / SCAFFOLD)
+    recipes = [open_run(tmp_path / name).stage(ANCHORS).recipe for name in ("first", "second")]
+    assert recipes[0] == recipes[1]
+
+
+def test_it_moves_with_its_photos_or_without(prepared: Prepared, scene: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    shutil.copytree(scene, disk / "flight")
+    made = Prepared(shutil.copytree(prepared.root, disk / "scaffold"))
+    parts.write_aerial(made.root, made.scaffold(disk / "flight/aerial/images"), made.record.reading)
+    moved = tmp_path / "elsewhere"
+    disk.rename(moved)
+    there = Prepared(moved / "scaffold")
+    assert there.scaffold().views[0].path.resolve() == (moved / "flight/aerial/images/a000.png").resolve()
+    shutil.move(moved / "flight", tmp_path / "photos")
+    with pytest.raises(InputError, match=r"which is not there\. Give the folder they are in now with --images"):
+        there.scaffold()
+    assert there.scaffold(tmp_path / "photos/aerial/images").views[3].path.is_file()
+
+
+def test_other_photos_are_refused(prepared: Prepared, scene: Path, tmp_path: Path) -> None:
+    shutil.copytree(scene / "aerial/images", tmp_path / "images")
+    shutil.copyfile(tmp_path / "images/a001.png", tmp_path / "images/a000.png")
+    inputs = Inputs(prepared.root, scene / "ground", tmp_path / "images")
+    with RunFolder(tmp_path / "run") as run, pytest.raises(InputError, match="was prepared from other photos"):
+        pipeline.run(run, inputs, small(), InProcess(), ANCHORS)
+
+
+def test_settings_that_it_was_not_made_with_are_told(prepared: Prepared, scene: Path, tmp_path: Path) -> None:
+    other = replace(small(), geometry=GeometryConfig(SourceConfig(count=4), StereoConfig(width=200, sweep_scale=1)))
+    with pytest.raises(RecipeError, match=r"was prepared with another --geometry\.stereo"):
+        walked(prepared.root, scene, tmp_path / "run", Counting(), other)
+    with pytest.raises(RecipeError, match="made differently"):
+        pipeline.prepare(scene / "aerial", prepared.root, other, InProcess())
+
+
+def test_an_unfinished_one_is_named(scene: Path, tmp_path: Path, prepared: Prepared) -> None:
+    half = shutil.copytree(prepared.root, tmp_path / "half")
+    (half / parts.SURFACE / "recipe.json").unlink()
+    with pytest.raises(InputError, match=r"is not finished: it has no surface\. Run `skyanchor prepare` once more"):
+        walked(half, scene, tmp_path / "run", Counting())
+
+
+def test_nobody_makes_it_anew_while_a_walk_reads_it(prepared: Prepared, scene: Path) -> None:
+    with prepared.reading(), prepared.reading(), pytest.raises(SkyAnchorError, match="is in use"):
+        pipeline.prepare(scene / "aerial", prepared.root, small(), InProcess(), redo=True)
+    with (
+        RunFolder(prepared.root, part_of=SCAFFOLD),
+        pytest.raises(SkyAnchorError, match="is in use by process"),
+        prepared.reading(),
+    ):
+        pass
