@@ -28,10 +28,7 @@ from skyanchor.geometry import colmap
 from skyanchor.photos import PhotoCache
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold, training
-from skyanchor.stereo import depth_path, load_depth, save_depth
-from skyanchor.stereo.backends import NumbaStereo, TorchStereo
-from skyanchor.types import DepthMap, Floats, Pose, Scaffold, View
-from skyanchor.update.ground_points import (
+from skyanchor.scene.ground_points import (
     GroundPointConfig,
     consistent_ground_depth,
     depth_views,
@@ -39,7 +36,7 @@ from skyanchor.update.ground_points import (
     ground_depth,
     source_views,
 )
-from skyanchor.update.scene import (
+from skyanchor.scene.update import (
     SceneUpdate,
     UpdateConfig,
     UpdateInputs,
@@ -49,6 +46,9 @@ from skyanchor.update.scene import (
     with_iterations,
     without_insertion,
 )
+from skyanchor.stereo import depth_path, load_depth, save_depth
+from skyanchor.stereo.backends import NumbaStereo, TorchStereo
+from skyanchor.types import DepthMap, Floats, Pose, Scaffold, View
 
 
 def arguments() -> argparse.Namespace:

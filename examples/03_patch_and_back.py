@@ -10,7 +10,7 @@ import numpy as np
 from skyanchor.gaussians.ply import read_bytes, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import owned
-from skyanchor.update.patch import Change, apply_patch, make_patch, remove_patch, summary
+from skyanchor.scene.patch import Change, apply_patch, make_patch, remove_patch, summary
 
 
 def some_splats(count: int, seed: int) -> object:

@@ -23,7 +23,7 @@ LAYERS = (
     ("feedforward",),
     ("anchors",),
     ("trajectory",),
-    ("update",),
+    ("scene",),
     ("run",),
     ("stages",),
     ("pipeline",),

@@ -14,6 +14,8 @@ def test_every_public_name_is_there() -> None:
     assert 15 <= len(skyanchor.__all__) <= 30
     for name in skyanchor.__all__:
         assert getattr(skyanchor, name) is not None
+    for verb in ("prepare", "localise", "recover", "update", "evaluate", "open_run"):
+        assert callable(getattr(skyanchor, verb)) and callable(getattr(skyanchor, verb)), "the second look too"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = skyanchor.nothing
 

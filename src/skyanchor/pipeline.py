@@ -27,6 +27,8 @@ from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold import training as scaffold_training
+from skyanchor.scene import update as scene_update
+from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.stages import anchors, places, scaffold, scene, splats, trajectory
 from skyanchor.stages.scaffold import GeometryConfig
@@ -36,8 +38,6 @@ from skyanchor.stereo import StereoConfig, TorchStereo
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.types import Camera
-from skyanchor.update import scene as scene_update
-from skyanchor.update.ground_points import GroundPointConfig
 
 
 @dataclass(frozen=True)

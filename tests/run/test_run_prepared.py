@@ -10,9 +10,10 @@ from pathlib import Path
 import paper_street
 import pytest
 
+import skyanchor
 from skyanchor import pipeline
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
-from skyanchor.events import ANCHORS, SCAFFOLD, Listener, silent
+from skyanchor.events import ANCHORS, SCAFFOLD, TRAJECTORY, Listener, silent
 from skyanchor.geometry import cameras
 from skyanchor.matching import XFeat
 from skyanchor.pipeline import PipelineConfig
@@ -144,6 +145,23 @@ def test_the_first_stage_of_a_run_is_a_scaffold(scene: Path, tmp_path: Path) -> 
     assert find_prepared(tmp_path / "first") == Prepared(tmp_path / "first" / SCAFFOLD)
     recipes = [open_run(tmp_path / name).stage(ANCHORS).recipe for name in ("first", "second")]
     assert recipes[0] == recipes[1]
+
+
+def test_the_functions_do_what_the_commands_do(prepared: Prepared, scene: Path, tmp_path: Path) -> None:
+    shared = Prepared(shutil.copytree(prepared.root, tmp_path / "scaffold"))
+    again = skyanchor.prepare(scene / "aerial", shared.root, small(), camera=paper_street.WALKER, workers=1)
+    assert again == shared
+    run = skyanchor.localise(shared.root, scene / "ground", tmp_path / "run", small(), workers=1)
+    assert run.has(ANCHORS) and run.anchors.groups == () and run.camera == run.sequence.camera
+    run = skyanchor.recover(str(shared.root), str(scene / "ground"), str(tmp_path / "run"), small(), workers=1)
+    assert run.has(TRAJECTORY) and len(run.trajectory.frames) == FRAMES and run.poses == {}
+    with pytest.raises(SkyAnchorError, match="fewer than two street frames have a pose"):
+        skyanchor.update(shared.root, scene / "ground", tmp_path / "run", small(), workers=1)
+    metrics = skyanchor.evaluate(tmp_path / "run", scene / "ground/truth")
+    assert metrics.trajectory.registered == 0 and metrics.trajectory.total == FRAMES
+    held = skyanchor.open_run(str(tmp_path / "run"))
+    assert held.metrics == metrics and "2-anchors, 3-trajectory" in repr(held)
+    assert len(held.splats()) > 100 and held.scaffold.views[0].name == "a000.png"
 
 
 def test_it_moves_with_its_photos_or_without(prepared: Prepared, scene: Path, tmp_path: Path) -> None:

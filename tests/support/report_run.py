@@ -20,6 +20,9 @@ from skyanchor.run.folder import STATE, RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
 from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, load_scaffold
+from skyanchor.scene.patch import Change, apply_patch, make_patch, save_patch
+from skyanchor.scene.schedule import CurvePoint
+from skyanchor.scene.scoring import Quality
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryReport
 from skyanchor.trajectory.closure import Closure
@@ -38,9 +41,6 @@ from skyanchor.types import (
     Refusal,
     Support,
 )
-from skyanchor.update.patch import Change, apply_patch, make_patch, save_patch
-from skyanchor.update.schedule import CurvePoint
-from skyanchor.update.scoring import Quality
 
 FRAMES = 12
 UP = np.array([0.6, 0.0, 0.8])

@@ -16,8 +16,8 @@ from skyanchor.gaussians.split import split
 from skyanchor.gaussians.training import TrainConfig
 from skyanchor.gaussians.views import matrix
 from skyanchor.geometry import cameras, rigid
+from skyanchor.scene.update import UpdateConfig, UpdateInputs
 from skyanchor.types import Cloud, DepthMap, Pose, View
-from skyanchor.update.scene import UpdateConfig, UpdateInputs
 
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(64, 48, 60.0)

@@ -12,12 +12,11 @@ import numpy as np
 
 from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.errors import SkyAnchorError
-from skyanchor.events import Listener, Progress, silent
+from skyanchor.events import SCAFFOLD, Listener, Progress, silent
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift
 from skyanchor.types import Camera, DepthMap, Floats, Floats32, Ints, Pose
 
-STAGE = "scaffold"
 READERS = 4
 """Threads that read depth maps ahead of their use."""
 SLOT_BYTES = 512 << 20
@@ -105,11 +104,11 @@ def fuse_surface(maps: DepthMaps, up: Floats, config: SurfaceConfig, listen: Lis
     voxels = _Voxels(config.voxel * gsd)
     for i, fused in enumerate(_fused_maps(maps, glances, config)):
         voxels.add(*fused, config.least_weight)
-        listen(Progress(STAGE, "surface fused", i + 1, len(maps)))
+        listen(Progress(SCAFFOLD, "surface fused", i + 1, len(maps)))
     points, normals = voxels.means(voxels.ordered())
     for i in range(config.smoothing):
         points, normals = _smoothed(points, normals, config.voxel * gsd)
-        listen(Progress(STAGE, "surface smoothed", i + 1, config.smoothing))
+        listen(Progress(SCAFFOLD, "surface smoothed", i + 1, config.smoothing))
     return indexed(points, normals, config.voxel * gsd, gsd, up, config.cell)
 
 
@@ -130,7 +129,7 @@ def _glances(maps: DepthMaps, listen: Listener) -> tuple[_Glance, ...]:
     with ThreadPoolExecutor(READERS) as readers:
         for one in readers.map(lambda i: _glance(maps[i]), range(len(maps))):
             seen.append(one)
-            listen(Progress(STAGE, "depth maps looked at", len(seen), len(maps)))
+            listen(Progress(SCAFFOLD, "depth maps looked at", len(seen), len(maps)))
     return tuple(seen)
 
 

@@ -23,7 +23,7 @@ def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
         out: The .ply to write.
     """
     from skyanchor.gaussians.ply import read_bytes
-    from skyanchor.update.patch import apply_patch, load_patch
+    from skyanchor.scene.patch import apply_patch, load_patch
 
     _refuse_absent(base, patch_file)
     apply_patch(read_bytes(base), load_patch(patch_file), out)
@@ -39,7 +39,7 @@ def remove(updated: Ply, patch_file: PatchPath, /, out: Path) -> None:
         out: The .ply to write.
     """
     from skyanchor.gaussians.ply import read_bytes
-    from skyanchor.update.patch import load_patch, remove_patch
+    from skyanchor.scene.patch import load_patch, remove_patch
 
     _refuse_absent(updated, patch_file)
     remove_patch(read_bytes(updated), load_patch(patch_file), out)
@@ -53,7 +53,7 @@ def list_patches(path: Ply, /) -> None:
         path: A .ply.
     """
     from skyanchor.gaussians.ply import read_bytes
-    from skyanchor.update.patch import applied_patches
+    from skyanchor.scene.patch import applied_patches
 
     _refuse_absent(path)
     rows = [[p.name, str(p.added), str(p.changed), str(p.hidden)] for p in applied_patches(read_bytes(path))]
@@ -69,7 +69,7 @@ def export(path: Ply, /, out: Path) -> None:
     """
     from skyanchor.gaussians.ply import read_splats, write_ply, write_splat
     from skyanchor.gaussians.spz import write_spz
-    from skyanchor.update.patch import visible
+    from skyanchor.scene.patch import visible
 
     writers = {".ply": write_ply, ".splat": write_splat, ".spz": write_spz}
     if out.suffix.lower() not in writers:

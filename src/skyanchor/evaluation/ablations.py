@@ -11,8 +11,8 @@ from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.matching import AnyMatcher
 from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 from skyanchor.pipeline import PipelineConfig
+from skyanchor.scene.update import UpdateConfig, trained_from_scratch, without_insertion
 from skyanchor.stages.scene import resolved_update
-from skyanchor.update.scene import UpdateConfig, trained_from_scratch, without_insertion
 
 Table: TypeAlias = Literal["anchors", "trajectory", "update", "matchers", "descriptors"]
 """Which of the tables a variant belongs to."""

@@ -18,10 +18,10 @@ from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.folder import PROGRESS, RECIPE, STATE
 from skyanchor.run.results import Run
+from skyanchor.scene.patch import applied_patches, load_patch
 from skyanchor.storage import files
 from skyanchor.trajectory import SubmapResult
 from skyanchor.types import Camera, Pose, View
-from skyanchor.update.patch import applied_patches, load_patch
 
 GROUPS, SUBMAPS = f"{ANCHORS}/{PROGRESS}/group-*.npz", f"{TRAJECTORY}/{PROGRESS}/submap-*.npz"
 AERIAL_TRAINING = f"{parts.SPLATS}/{PROGRESS}/checkpoint.npz"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.run.folder import Made
+from skyanchor.scene.schedule import CurvePoint
+from skyanchor.scene.scoring import Quality
 from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Pose, PosedFrame, Tracks, Trajectory
-from skyanchor.update.schedule import CurvePoint
-from skyanchor.update.scoring import Quality
 
 SEQUENCE_FILE = "sequence.json"
 """In .state/: the street frames as they were read."""

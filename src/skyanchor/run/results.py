@@ -23,11 +23,11 @@ from skyanchor.run.records import AnchorsRecord, SceneRecord, TrajectoryRecord
 from skyanchor.run.timing import timings
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold.frame_check import given_splats
+from skyanchor.scene.patch import visible
 from skyanchor.sequence.loading import find_photos
 from skyanchor.stereo import depth_path, load_depth
 from skyanchor.storage import codec, files
 from skyanchor.types import Anchors, Camera, DepthMap, Pose, Scaffold, Sequence, Trajectory
-from skyanchor.update.patch import visible
 
 STAGES = (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skyanchor.events import Listener, Note, StageFinished, StageStarted, silent
+from skyanchor.events import SCAFFOLD, Listener, Note, silent
 from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
 from skyanchor.gaussians.splats import Splats
@@ -23,8 +23,6 @@ from skyanchor.types import Cloud, Scaffold
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
     from skyanchor.gaussians.scoring import Scores
-
-STAGE = "scaffold train"
 
 
 @dataclass(frozen=True)
@@ -90,15 +88,14 @@ def train_aerial(
     config = config or preset(engine.device)
     views = split(scaffold.views, config.test_every)
     count = len(views.training)
-    listen(StageStarted(STAGE, f"{count} photos, {config.train.iterations} iterations on {engine.device}"))
+    listen(Note(SCAFFOLD, f"{count} photos, {config.train.iterations} iterations on {engine.device}"))
     begun = time.perf_counter()
     seeds = first_splats(scaffold, config, cloud)
-    listen(Note(STAGE, f"{len(seeds)} first Gaussians"))
+    listen(Note(SCAFFOLD, f"{len(seeds)} first Gaussians"))
     scene = TrainingScene((aerial_pool(views.training),), scene_extent(scaffold))
-    (splats,) = fit((seeds,), scene, config.train, engine, listen=listen, stage=STAGE, checkpoint=checkpoint)
+    (splats,) = fit((seeds,), scene, config.train, engine, listen=listen, stage=SCAFFOLD, checkpoint=checkpoint)
     scores = score(splats, views.test, engine, config.train.width)
     seconds = time.perf_counter() - begun
-    listen(StageFinished(STAGE, seconds, {"psnr": scores.psnr, "ssim": scores.ssim, "gaussians": float(len(splats))}))
     return AerialModel(splats, scores, seconds)
 
 

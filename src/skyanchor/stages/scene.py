@@ -29,14 +29,8 @@ from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, TEST_FOLDER, UPDATED_PLY, UPDATED_SPLAT, SceneRecord
 from skyanchor.scaffold import frame_check, georeference, training
 from skyanchor.scaffold.training import AerialConfig
-from skyanchor.stages.splats import splats_part
-from skyanchor.stages.survey import Work
-from skyanchor.stereo import depth_files, depth_path, load_depth, save_depth
-from skyanchor.storage import codec, files
-from skyanchor.storage.codec import Json
-from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, Sequence, Trajectory, View
-from skyanchor.update import patch as patches
-from skyanchor.update.ground_points import (
+from skyanchor.scene import patch as patches
+from skyanchor.scene.ground_points import (
     GroundPointConfig,
     consistent_ground_depth,
     depth_views,
@@ -44,9 +38,15 @@ from skyanchor.update.ground_points import (
     ground_depth,
     source_views,
 )
-from skyanchor.update.scene import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene
-from skyanchor.update.scoring import borrowed_exposure
-from skyanchor.update.views import ground_views
+from skyanchor.scene.scoring import borrowed_exposure
+from skyanchor.scene.update import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene
+from skyanchor.scene.views import ground_views
+from skyanchor.stages.splats import splats_part
+from skyanchor.stages.survey import Work
+from skyanchor.stereo import depth_files, depth_path, load_depth, save_depth
+from skyanchor.storage import codec, files
+from skyanchor.storage.codec import Json
+from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, Sequence, Trajectory, View
 
 WHAT = "the street in the splats"
 STREET = "street.npz"

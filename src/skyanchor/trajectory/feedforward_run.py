@@ -7,14 +7,14 @@ from math import ceil
 from time import perf_counter
 from typing import TypeAlias
 
-from skyanchor.events import Listener, Note, Progress, silent
+from skyanchor.events import TRAJECTORY, Listener, Note, Progress, silent
 from skyanchor.feedforward.choices import FreeFolder, Vggt
 from skyanchor.feedforward.free_frames import FreeFrames, read_free_frames
 from skyanchor.photos import read_frame
 from skyanchor.trajectory.config import TrajectoryConfig
 from skyanchor.trajectory.feedforward import FeedForwardConfig, Laid, SequencePhotos, recover_feedforward
 from skyanchor.trajectory.planning import accepted_anchors, joined_submaps
-from skyanchor.trajectory.recover import STAGE, SubmapReport, TrajectoryReport, trajectory_figures
+from skyanchor.trajectory.recover import SubmapReport, TrajectoryReport, trajectory_figures
 from skyanchor.types import Anchors, Scaffold, Sequence, Trajectory
 
 Keep: TypeAlias = Callable[[str, Callable[[], FreeFrames]], FreeFrames]
@@ -41,7 +41,7 @@ def recover_free(
     seconds = {"total": perf_counter() - started}
     report = free_report(trajectory, laid, scaffold, seconds)
     for text in report.warnings:
-        listen(Note(STAGE, text, warning=True))
+        listen(Note(TRAJECTORY, text, warning=True))
     return trajectory, report
 
 
@@ -64,14 +64,14 @@ def reconstruct(
     ]
     found = []
     for k, frames in enumerate(planned):
-        listen(Progress(STAGE, "feed-forward passes", k, len(planned)))
+        listen(Progress(TRAJECTORY, "feed-forward passes", k, len(planned)))
 
         def run(frames: tuple[int, ...] = frames) -> FreeFrames:
             photos = [read_frame(sequence, frame) for frame in frames]
             return choice.load(config.device).reconstruct(frames, photos)
 
         found.append(keep(f"free-{frames[0]}-{frames[-1]}-{k}", run))
-    listen(Progress(STAGE, "feed-forward passes", len(planned), len(planned)))
+    listen(Progress(TRAJECTORY, "feed-forward passes", len(planned), len(planned)))
     return tuple(found)
 
 

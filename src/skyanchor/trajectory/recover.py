@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.events import Listener, Note, Progress, silent
+from skyanchor.events import TRAJECTORY, Listener, Note, Progress, silent
 from skyanchor.geometry import cameras, rigid
 from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.assembly import adjust_all, assemble, resect, trajectory_of
@@ -31,7 +31,6 @@ from skyanchor.types import (
     Trajectory,
 )
 
-STAGE = "trajectory"
 ROUNDS = 4
 """Times that jobs are planned anew after a group was rejected, at most."""
 
@@ -91,7 +90,7 @@ def recover(
         trajectory, results, rejected = _recovered(sequence, anchors, config, listen, source, run, clock)
     report = _report(results, rejected, trajectory, clock, scaffold)
     for text in report.warnings:
-        listen(Note(STAGE, text, warning=True))
+        listen(Note(TRAJECTORY, text, warning=True))
     return trajectory, report
 
 
@@ -129,9 +128,9 @@ def _serial(source: FeatureSource, listen: Listener) -> Runner:
     def run(jobs: tuple[SubmapJob, ...]) -> tuple[SubmapResult, ...]:
         results = []
         for k, job in enumerate(jobs):
-            listen(Progress(STAGE, "submaps", k, len(jobs)))
+            listen(Progress(TRAJECTORY, "submaps", k, len(jobs)))
             results.append(recover_submap(job, source))
-        listen(Progress(STAGE, "submaps", len(jobs), len(jobs)))
+        listen(Progress(TRAJECTORY, "submaps", len(jobs), len(jobs)))
         return tuple(results)
 
     return run
@@ -156,7 +155,7 @@ def _consistent(
             break
         rejected += wrong
         for group in wrong:
-            listen(Note(STAGE, group.refusal.detail, warning=True))
+            listen(Note(TRAJECTORY, group.refusal.detail, warning=True))
     return results, rejected
 
 

@@ -18,6 +18,8 @@ from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, Stage
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
+from skyanchor.scene.ground_points import GroundPointConfig
+from skyanchor.scene.patch import load_patch, remove_patch
 from skyanchor.stages import scene
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work
@@ -33,8 +35,6 @@ from skyanchor.types import (
     Tracks,
     Trajectory,
 )
-from skyanchor.update.ground_points import GroundPointConfig
-from skyanchor.update.patch import load_patch, remove_patch
 
 MOVED = np.array([300.0, -120.0, 40.0])
 """From the local frame to that of the aerial files, metres."""

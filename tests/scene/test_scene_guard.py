@@ -12,10 +12,10 @@ from skyanchor.gaussians.splats import to_tensors
 from skyanchor.gaussians.views import load_target, matrix
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
+from skyanchor.scene.colours import finer_from_above, paired_colours, shared_exposure, sights
+from skyanchor.scene.rendered import guard_pictures, poses_between, rendered_depth
+from skyanchor.scene.update import sky_radius
 from skyanchor.types import Cloud, View
-from skyanchor.update.colours import finer_from_above, paired_colours, shared_exposure, sights
-from skyanchor.update.rendered import guard_pictures, poses_between, rendered_depth
-from skyanchor.update.scene import sky_radius
 
 
 def floor_cloud(spacing: float) -> Cloud:

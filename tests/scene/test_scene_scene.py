@@ -18,10 +18,11 @@ from skyanchor.gaussians.split import MOST_VALIDATION, split
 from skyanchor.gaussians.training import TrainConfig
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
-from skyanchor.types import View
-from skyanchor.update.colours import Pairs, shared_exposure
-from skyanchor.update.floaters import FloaterConfig
-from skyanchor.update.scene import (
+from skyanchor.scene.colours import Pairs, shared_exposure
+from skyanchor.scene.floaters import FloaterConfig
+from skyanchor.scene.schedule import CurvePoint, Phase, is_flat
+from skyanchor.scene.scoring import Judge, Quality
+from skyanchor.scene.update import (
     SceneUpdate,
     hidden_floaters,
     most_within,
@@ -30,8 +31,7 @@ from skyanchor.update.scene import (
     weights_from_above,
     without_insertion,
 )
-from skyanchor.update.schedule import CurvePoint, Phase, is_flat
-from skyanchor.update.scoring import Judge, Quality
+from skyanchor.types import View
 
 
 @pytest.fixture(scope="module")

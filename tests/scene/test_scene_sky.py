@@ -10,8 +10,8 @@ import pytest
 
 from skyanchor.gaussians.harmonics import SH_C0
 from skyanchor.geometry import cameras, rigid
+from skyanchor.scene.sky import hemisphere, sky_mask, sky_shell
 from skyanchor.types import DepthMap, View
-from skyanchor.update.sky import hemisphere, sky_mask, sky_shell
 
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(160, 120, 120.0)

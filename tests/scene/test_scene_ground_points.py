@@ -8,14 +8,14 @@ import cv2
 import numpy as np
 
 from skyanchor.geometry import cameras, rigid
-from skyanchor.types import DepthMap, View
-from skyanchor.update.ground_points import (
+from skyanchor.scene.ground_points import (
     GroundPointConfig,
     depth_views,
     ground_cloud,
     source_views,
     thinned_by_spacing,
 )
+from skyanchor.types import DepthMap, View
 
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(32, 24, 30.0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from skyanchor.events import Listener, Note, silent
+from skyanchor.events import SCENE, Listener, Note, silent
 from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.parameters import Rates, drawn, splats_of
 from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
@@ -21,15 +21,15 @@ from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool, 
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold.seeding import thinned
+from skyanchor.scene.colours import finer_from_above, in_model_colours, paired_colours, shared_exposure
+from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions
+from skyanchor.scene.patch import Change
+from skyanchor.scene.rendered import guard_pictures, rendered_depth
+from skyanchor.scene.schedule import CurvePoint, Phase, constant_exposures, run_phase
+from skyanchor.scene.scoring import Judge, Quality
+from skyanchor.scene.sky import sky_shell
+from skyanchor.scene.views import street_pool
 from skyanchor.types import Bools, Cloud, DepthMap, Floats, Ints
-from skyanchor.update.colours import finer_from_above, in_model_colours, paired_colours, shared_exposure
-from skyanchor.update.floaters import FloaterConfig, floaters, free_space_opinions
-from skyanchor.update.patch import Change
-from skyanchor.update.rendered import guard_pictures, rendered_depth
-from skyanchor.update.schedule import CurvePoint, Phase, constant_exposures, run_phase
-from skyanchor.update.scoring import Judge, Quality
-from skyanchor.update.sky import sky_shell
-from skyanchor.update.views import street_pool
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
@@ -261,7 +261,7 @@ def hidden_floaters(
 
     count = most_within(len(order), loss, config.most_aerial_loss_db)
     hidden[order[:count]] = True
-    listen(Note("scene", f"{count} of {len(order)} aerial Gaussians in verified free space hidden"))
+    listen(Note(SCENE, f"{count} of {len(order)} aerial Gaussians in verified free space hidden"))
     return hidden
 
 
@@ -373,7 +373,7 @@ def _insert(
         colour_map = shared_exposure(paired_colours(inputs.cloud, above, depth, judge.photos))
     exposures = constant_exposures(colour_map, len(inputs.ground_views.training), judge.engine.device)
     seeds = ground_seeds(inputs, colour_map, depth, config)
-    listen(Note("scene", f"{len(seeds)} first ground Gaussians, street exposure {np.diag(colour_map).round(2)}"))
+    listen(Note(SCENE, f"{len(seeds)} first ground Gaussians, street exposure {np.diag(colour_map).round(2)}"))
     state, curve = run_phase((seeds, aerial), exposures, scene, phase, judge, listen, folder)
     after = splats_of(state.sets[1])
     if not free:
@@ -400,7 +400,7 @@ def _refine(
     quality = _quality(state, judge, config)
     lost = start.aerial_psnr - quality.aerial_psnr
     if lost > config.most_aerial_loss_db and quality.aerial_psnr < inserted.quality.aerial_psnr:
-        listen(Note("scene", f"joint refinement rolled back: it cost {lost:.2f} dB from the air", warning=True))
+        listen(Note(SCENE, f"joint refinement rolled back: it cost {lost:.2f} dB from the air", warning=True))
         return None
     aerial = select(concat([splats_of(state.sets[1]), far]), np.argsort(order, kind="stable"))
     return Fitted(state, splats_of(state.sets[0]), aerial, inserted.moved | seen, quality, curve)

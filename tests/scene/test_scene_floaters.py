@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from skyanchor.geometry import cameras, rigid
+from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions
 from skyanchor.types import DepthMap, Pose
-from skyanchor.update.floaters import FloaterConfig, floaters, free_space_opinions
 
 WALL_Z = 10.0
 UP = np.array([0.0, -1.0, 0.0])

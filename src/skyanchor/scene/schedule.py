@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyanchor.events import Listener, Note, Progress
+from skyanchor.events import SCENE, Listener, Note, Progress
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import drawn
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.training import TrainConfig, TrainState, cloned, start, train, training_fingerprint
 from skyanchor.gaussians.views import TrainingScene
 from skyanchor.photos import PhotoCache
+from skyanchor.scene.scoring import Judge, Quality
 from skyanchor.storage import files
 from skyanchor.types import Floats
-from skyanchor.update.scoring import Judge, Quality
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,14 +93,14 @@ def run_phase(
             files.save(_curve_path(checkpoint), Curve(fingerprint, tuple(curve)))
         listen(_progress(curve[-1], phase))
     if state.iteration < phase.training.iterations:
-        listen(Note("scene", f"{phase.name} ended at iteration {state.iteration}: the validation curves are flat"))
+        listen(Note(SCENE, f"{phase.name} ended at iteration {state.iteration}: the validation curves are flat"))
     good = [k for k, point in enumerate(curve) if _is_good(point, phase)]
     if not good or good[-1] == len(curve) - 1:
         return state, tuple(curve)
     if checkpoint is not None:
         kept = read_checkpoint(_kept_path(checkpoint), fingerprint, device)
     assert kept is not None
-    listen(Note("scene", f"{phase.name}: back to iteration {kept.iteration}, later the aerial view lost", warning=True))
+    listen(Note(SCENE, f"{phase.name}: back to iteration {kept.iteration}, later the aerial view lost", warning=True))
     return kept, tuple(curve[: good[-1] + 1])
 
 
@@ -152,7 +152,7 @@ def _scored(state: TrainState, phase: Phase, judge: Judge) -> CurvePoint:
 
 def _progress(point: CurvePoint, phase: Phase) -> Progress:
     figures = {"aerial_psnr": point.quality.aerial_psnr, "ground_psnr": point.quality.ground_psnr}
-    return Progress("scene", phase.name, point.iteration, phase.training.iterations, figures)
+    return Progress(SCENE, phase.name, point.iteration, phase.training.iterations, figures)
 
 
 def constant_exposures(colour_map: Floats, count: int, device: str) -> Exposures:

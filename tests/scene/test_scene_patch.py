@@ -14,9 +14,9 @@ import pytest
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats, concat, owned, select
+from skyanchor.scene import patch as patches
+from skyanchor.scene.patch import Change, Patch
 from skyanchor.storage import codec, files
-from skyanchor.update import patch as patches
-from skyanchor.update.patch import Change, Patch
 
 
 def random_splats(count: int, seed: int, degree: int = 3) -> Splats:

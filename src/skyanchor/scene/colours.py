@@ -10,8 +10,8 @@ import numpy as np
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import under
 from skyanchor.photos import PhotoCache
+from skyanchor.scene.floaters import seen_surface
 from skyanchor.types import Bools, Bytes, Cloud, DepthMap, Floats, Ints, View
-from skyanchor.update.floaters import seen_surface
 
 FEWEST_PAIRS = 50
 """Below this no exposure is estimated."""

@@ -1,0 +1,1 @@
+"""3. Cross-view scene update: ground points, frozen insertion, joint refinement, patch."""

@@ -1,1 +1,0 @@
-"""Stage 3: cross-view scene update."""
