@@ -54,9 +54,16 @@ def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return command
 
+    def preparing(*_: object) -> Callable[..., int]:
+        def command(options: runs.Ahead, settings: runs.Settings = CPU) -> int:
+            return 0
+
+        return command
+
     for family in ("AERIAL", "PATCHES", "OTHERS"):
         monkeypatch.setattr(command_line, family, {k: idle(v) for k, v in getattr(command_line, family).items()})
     monkeypatch.setattr(runs, "verb", verb)
+    monkeypatch.setattr(runs, "preparing", preparing)
     monkeypatch.setattr(runs, "missing_for_cuda", lambda: None)
     monkeypatch.setattr(runs, "read_area", lambda path: ())
 
@@ -146,3 +153,11 @@ def test_links_and_pictures_are_there(page: Path) -> None:
 def test_files_that_a_page_names_exist(page: Path) -> None:
     for name in re.findall(r"\b((?:benchmarks|examples|tests)/[\w/]+\.py)\b", page.read_text()):
         assert (ROOT / name).is_file(), name
+
+
+def test_every_hop_of_the_architecture_page_is_one_file_that_exists() -> None:
+    lines = (ROOT / "docs/architecture.md").read_text().splitlines()
+    hops = [re.findall(r"`([\w/]+\.py)`", line) for line in lines if re.match(r"\d+\. ", line)]
+    assert len(hops) > 20 and all(len(hop) == 1 for hop in hops)
+    for (name,) in hops:
+        assert (ROOT / "src/skyanchor" / name).is_file(), name

@@ -23,10 +23,12 @@ from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.results import open_run
+from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import anchors
 from skyanchor.stages.places import like
-from skyanchor.stages.scaffold import GeometryConfig
+from skyanchor.stages.scaffold import GeometryConfig, replace_earlier_layout
+from skyanchor.stages.survey import Site
 from skyanchor.stereo import SourceConfig, StereoConfig
 from skyanchor.storage import codec, files
 from skyanchor.types import Anchors
@@ -162,6 +164,17 @@ def test_the_functions_do_what_the_commands_do(prepared: Prepared, scene: Path, 
     held = skyanchor.open_run(str(tmp_path / "run"))
     assert held.metrics == metrics and "2-anchors, 3-trajectory" in repr(held)
     assert len(held.splats()) > 100 and held.scaffold.views[0].name == "a000.png"
+
+
+def test_a_first_stage_of_the_earlier_layout_is_told_or_replaced(scene: Path, tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        run.stage(SCAFFOLD, "depth", {}, {}).finish()
+    (tmp_path / SCAFFOLD / parts.DEPTH).mkdir()
+    site = Site(load_scaffold(scene / "aerial"), Prepared(tmp_path / SCAFFOLD), InProcess())
+    with pytest.raises(RecipeError, match="made by an earlier version"):
+        replace_earlier_layout(site)
+    replace_earlier_layout(replace(site, redo=True))
+    assert not (tmp_path / SCAFFOLD).exists()
 
 
 def test_it_moves_with_its_photos_or_without(prepared: Prepared, scene: Path, tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 
 from skyanchor.bridges.ground import find_ground
 from skyanchor.bridges.surface import SurfaceConfig, fuse_surface
-from skyanchor.errors import InputError
+from skyanchor.errors import InputError, RecipeError
 from skyanchor.events import Listener, Note
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor, Job
-from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage
+from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage, read_finished
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, georeference
 from skyanchor.stages.survey import Site, aerial_digests
@@ -67,10 +67,23 @@ def run(site: Site, config: GeometryConfig, reading: ScaffoldConfig) -> Made:
     """The surface of the scaffold: as it was prepared, or made now with the depth that it needs."""
     if site.given:
         return site.prepared.needed(parts.SURFACE)
+    replace_earlier_layout(site)
     with site.adding(parts.DEPTH) as folder:
         depth = depth_part(folder, site.scaffold, config, site.executor)
         parts.write_aerial(folder.root, site.scaffold, reading)
         return surface_part(folder, site.scaffold, depth, config.surface)
+
+
+def replace_earlier_layout(site: Site) -> None:
+    """Remove a first stage of version 0.1's earlier layout under redo; RecipeError without it."""
+    root = site.prepared.root
+    held = read_finished(root)
+    if held is None:
+        return
+    if not site.redo:
+        advice = "Use --redo to make it again, or another folder"
+        raise RecipeError(f"{root} was made by an earlier version, which kept depth alone there. {advice}.")
+    files.remove(root)
 
 
 def check_photos_are_those(run: RunFolder, prepared: Prepared, scaffold: Scaffold) -> None:
