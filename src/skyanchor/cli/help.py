@@ -12,25 +12,18 @@ from typing import Annotated, Any, get_type_hints
 import tyro
 
 from skyanchor.cli.options import (
+    BEYOND,
     EXAMPLES,
     GROUPS,
     PREPARATION_EXAMPLES,
     PREPARATION_GROUPS,
+    SETTINGS,
     STAGES,
     Options,
     Preparation,
 )
 from skyanchor.errors import SkyAnchorError
 
-SETTINGS = ("scaffold", "sequence", "geometry", "anchors", "trajectory", "scene")
-"""Groups of settings, in the order of the stages."""
-BEYOND = {
-    "prepare": ("sequence", "trajectory"),
-    "anchors": ("trajectory", "scene"),
-    "trajectory": ("scene",),
-    "update": (),
-}
-"""Settings of stages that a verb does not reach."""
 WIDTH = 100
 
 

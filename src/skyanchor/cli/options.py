@@ -23,6 +23,15 @@ STAGES = MappingProxyType(
     }
 )
 """Verbs that run stages, and what they do."""
+SETTINGS = ("scaffold", "sequence", "geometry", "anchors", "trajectory", "scene")
+"""Groups of settings, in the order of the stages."""
+BEYOND = {
+    "prepare": ("sequence", "trajectory"),
+    "anchors": ("trajectory", "scene"),
+    "trajectory": ("scene",),
+    "update": (),
+}
+"""Settings of stages that a verb does not reach."""
 
 
 def _option(metavar: str | None, what: str) -> Any:
