@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -24,3 +25,15 @@ def test_the_import_is_light() -> None:
     script = "import sys, skyanchor; print(*(m for m in ('torch', 'numba', 'pycolmap', 'cv2') if m in sys.modules))"
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert found.strip() == ""
+
+
+@pytest.mark.parametrize(("given", "read"), [(None, "PASSIVE"), ("active", "ACTIVE")])
+def test_threads_that_wait_leave_the_cores_to_others(given: str | None, read: str) -> None:
+    own = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    own |= {"OMP_DISPLAY_ENV": "true"} | ({} if given is None else {"OMP_WAIT_POLICY": given})
+    done = subprocess.run(
+        [sys.executable, "-c", "import skyanchor, torch"], capture_output=True, text=True, check=True, env=own
+    )
+    if "OMP_WAIT_POLICY" not in done.stderr:
+        pytest.skip("this torch has another thread pool")
+    assert f"OMP_WAIT_POLICY = '{read}'" in done.stderr

@@ -9,6 +9,7 @@ print(run.poses["frame_0001.jpg"], skyanchor.evaluate(run, "truth").trajectory.a
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from skyanchor.run.results import Run, open_run
 
 __version__ = "0.1.0"
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read once, when torch and numba load their thread pools
+"""Threads of one pool sleep while those of the other work: spinning, they take each other's cores."""
 
 __all__ = [
     "CPU",
