@@ -182,11 +182,11 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=800)
     parser.add_argument("--work", type=Path, default=None, help="folder of raw maps; reused")
     parser.add_argument("--compare", type=Path, nargs="*", default=[], help="folders of other depth maps to score")
-    parser.add_argument("--device", default="cpu", help="cpu (Numba) or a torch device")
+    parser.add_argument("--device", default="cpu", help="cpu (Numba) or cuda (Triton)")
     parser.add_argument("--run", type=Path, default=None, help="run folder whose maps are scored")
     parser.add_argument("--splats", type=Path, default=None, help="Gaussians whose expected depth is scored")
     args = parser.parse_args()
-    backend = stereo.NumbaStereo() if args.device == "cpu" else stereo.TorchStereo(args.device)
+    backend = stereo.NumbaStereo() if args.device == "cpu" else stereo.TritonStereo(args.device)
     config = stereo.StereoConfig(width=args.width, backend=backend)
     scaffold = load_scaffold(args.scene / "aerial")
     with tempfile.TemporaryDirectory() as scratch:

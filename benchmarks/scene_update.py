@@ -47,7 +47,7 @@ from skyanchor.scene.update import (
     without_insertion,
 )
 from skyanchor.stereo import depth_path, load_depth, save_depth
-from skyanchor.stereo.backends import NumbaStereo, TorchStereo
+from skyanchor.stereo.backends import NumbaStereo, TritonStereo
 from skyanchor.types import DepthMap, Floats, Pose, Scaffold, View
 
 
@@ -194,7 +194,7 @@ def main() -> None:
     engine = load_engine(options.device)
     scaffold = load_scaffold(options.scene / "aerial")
     views = recovered_views(options.scene, options.run) if options.run else true_views(options.scene, scaffold)
-    backend = TorchStereo() if engine.device == "cuda" else NumbaStereo()
+    backend = TritonStereo() if engine.device == "cuda" else NumbaStereo()
     points = GroundPointConfig()
     points = replace(points, stereo=replace(points.stereo, width=options.depth_width, backend=backend))
     begun = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,24 +113,28 @@ def load_photo(
 
 @dataclass
 class PhotoCache:
-    """Photos by path and width; forgets the least recently used beyond `limit_bytes`."""
+    """Photos by path and width, for any number of threads; forgets the least recently used beyond `limit_bytes`."""
 
     limit_bytes: int = 1 << 30
     _held: OrderedDict[tuple[Path, int], tuple[Photo, Camera]] = field(default_factory=OrderedDict)
     _bytes: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def photo(
         self, name: str, path: Path, camera: Camera, width: int, mask_path: Path | None = None
     ) -> tuple[Photo, Camera]:
         """As `load_photo`, from memory when it is still there."""
         key = (path, width)
-        if key in self._held:
-            self._held.move_to_end(key)
-            return self._held[key]
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return self._held[key]
         loaded = load_photo(name, path, camera, width, mask_path)
-        self._held[key] = loaded
-        self._bytes += loaded[0].pixels.nbytes
-        while self._bytes > self.limit_bytes and len(self._held) > 1:
-            _, (old, _) = self._held.popitem(last=False)
-            self._bytes -= old.pixels.nbytes
+        with self._lock:
+            if key not in self._held:
+                self._held[key] = loaded
+                self._bytes += loaded[0].pixels.nbytes
+            while self._bytes > self.limit_bytes and len(self._held) > 1:
+                _, (old, _) = self._held.popitem(last=False)
+                self._bytes -= old.pixels.nbytes
         return loaded

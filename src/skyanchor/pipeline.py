@@ -34,7 +34,7 @@ from skyanchor.stages import anchors, places, scaffold, scene, splats, trajector
 from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work
-from skyanchor.stereo import StereoConfig, TorchStereo
+from skyanchor.stereo import StereoConfig, TritonStereo
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.types import Camera
@@ -56,9 +56,9 @@ Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
 
 CPU = PipelineConfig()
 GPU = PipelineConfig(
-    geometry=GeometryConfig(stereo=StereoConfig(width=1600, backend=TorchStereo())),
+    geometry=GeometryConfig(stereo=StereoConfig(width=1600, backend=TritonStereo())),
     trajectory=TrajectoryConfig(device="cuda"),
-    scene=SceneConfig(points=GroundPointConfig(stereo=StereoConfig(width=640, backend=TorchStereo()))),
+    scene=SceneConfig(points=GroundPointConfig(stereo=StereoConfig(width=640, backend=TritonStereo()))),
 )
 PAPER = PipelineConfig(
     sequence=SequenceConfig(cut=SubmapConfig(join_boundaries=False)),

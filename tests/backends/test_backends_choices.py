@@ -16,7 +16,7 @@ from skyanchor.gaussians.rasteriser import CpuRasteriser
 from skyanchor.matching import Mast3r, Sift, XFeatStar
 from skyanchor.matching.global_descriptors import SceneVlad
 from skyanchor.pipeline import CPU, GPU
-from skyanchor.stereo import NumbaStereo, TorchStereo
+from skyanchor.stereo import NumbaStereo, TritonStereo
 
 WITHOUT_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 
@@ -101,4 +101,4 @@ def test_stereo_rasteriser_and_device_are_checked() -> None:
         check_all(replace(CPU.scene, device="cuda"))
     check_all(replace(CPU.scene, device="auto"))
     with pytest.raises(BackendError, match="sees no GPU"):
-        TorchStereo().load()
+        TritonStereo().load()

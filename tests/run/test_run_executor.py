@@ -1,4 +1,4 @@
-"""One contract for both engines, and what happens when a worker dies."""
+"""One contract for all engines, and what happens when a worker dies."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,9 +16,19 @@ from child_process import importing_what_pytest_does
 from skyanchor.errors import InputError, SkyAnchorError
 from skyanchor.events import Event, Listener, Note, Progress
 from skyanchor.run import executor
-from skyanchor.run.executor import Executor, InProcess, Job, Processes, WorkerError, executor_of, usual_workers
+from skyanchor.run.executor import (
+    Executor,
+    InProcess,
+    Job,
+    Processes,
+    Threads,
+    WorkerError,
+    executor_of,
+    in_threads,
+    usual_workers,
+)
 
-ENGINES = [InProcess(), Processes(workers=2)]
+ENGINES = [InProcess(), Threads(workers=2), Processes(workers=2)]
 
 
 def square(number: int, wait_s: float, listen: Listener) -> dict[str, float]:
@@ -46,6 +57,10 @@ def thread_counts(listen: Listener) -> list[int]:
     return [cv2.getNumThreads(), numba.get_num_threads(), int(os.environ["OMP_NUM_THREADS"])]
 
 
+def process_number(listen: Listener) -> int:
+    return os.getpid()
+
+
 def write_after(path: str, wait_s: float, listen: Listener) -> None:
     Path(path + ".started").touch()
     time.sleep(wait_s)
@@ -69,11 +84,12 @@ def test_results_in_order_and_events_forwarded(engine: Executor) -> None:
     assert Progress("test", "squares", 3, 5, {"half": 1.5}) in heard
 
 
-def test_processes_tell_of_a_fast_job_while_a_slow_one_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_a_fast_job_is_told_while_a_slow_one_runs(engine: Executor, tmp_path: Path) -> None:
     finished: list[int] = []
     flag = str(tmp_path / "flag")
     jobs = [Job.of(wait_for, path=flag), Job.of(square, number=1, wait_s=0.0), Job.of(write_after, path=flag, wait_s=0)]
-    Processes(workers=2).run(jobs, done=lambda index, _: finished.append(index))
+    engine.run(jobs, done=lambda index, _: finished.append(index))
     assert finished.index(1) < finished.index(0)
 
 
@@ -81,6 +97,22 @@ def test_processes_tell_of_a_fast_job_while_a_slow_one_runs(tmp_path: Path) -> N
 def test_known_errors_stay_one_line(engine: Executor) -> None:
     with pytest.raises(SkyAnchorError, match=r"^photo.jpg: cannot be read. Give another$"):
         engine.run([Job.of(refuse)])
+
+
+def test_threads_are_this_process_and_its_listener_hears_on_its_own_thread() -> None:
+    heard: list[int] = []
+    assert Threads(2).run([Job.of(process_number)] * 3) == [os.getpid()] * 3
+    Threads(2).run([Job.of(square, number=1, wait_s=0.0)] * 4, lambda _: heard.append(threading.get_ident()))
+    assert heard == [threading.get_ident()] * 4
+    assert in_threads(Processes(3)) == Threads(3) and in_threads(InProcess()) == InProcess()
+
+
+def test_a_thread_that_fails_ends_the_run(tmp_path: Path) -> None:
+    late = [Job.of(write_after, path=str(tmp_path / str(k)), wait_s=0.0) for k in range(20)]
+    with pytest.raises(ZeroDivisionError, match="by design"):
+        Threads(1).run([Job.of(square, number=1, wait_s=0.2), Job.of(crash), *late])
+    assert len(list(tmp_path.iterdir())) < 40
+    assert Threads(2).run([]) == []
 
 
 def test_unknown_errors_keep_the_workers_traceback() -> None:

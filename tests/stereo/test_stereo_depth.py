@@ -114,16 +114,3 @@ def test_without_ground_plane_the_sweep_is_fronto_parallel(small_scene):
     truth = cv2.resize(scene.depths[0], (WIDTH // 2, found.depth.shape[0]), interpolation=cv2.INTER_AREA)
     inner = np.s_[5:-5, 5:-5]
     assert 1e-4 < np.median(error(found, truth)[inner]) < 0.6 * FOOTPRINT
-
-
-def test_torch_and_numba_agree(small_scene):
-    scene = small_scene
-    views = list(scene.views[1:3])
-    hints = stereo.points_in_view(0, scene.views[0], scene.points, scene.tracks)
-    maps = []
-    for backend in (stereo.NumbaStereo(), stereo.TorchStereo("cpu")):
-        config = stereo.StereoConfig(width=WIDTH // 2, refine=stereo.RefineConfig(rounds=1), backend=backend)
-        maps.append(stereo.estimate_depth(scene.views[0], views, hints, PhotoCache(), config, GROUND))
-    apart = np.abs(maps[0].depth - maps[1].depth)
-    assert np.median(apart) < 0.1 * FOOTPRINT
-    assert np.mean(apart < FOOTPRINT) > 0.9

@@ -153,24 +153,7 @@ def test_what_all_sources_mask_is_not_measured(tmp_path: Path) -> None:
     assert np.mean(np.abs(blind.depth - held[0].depth)[INNER][far[INNER]] < FOOTPRINT) > 0.98
 
 
-# --- backends -----------------------------------------------------------------------------------------------------
-
-
-def test_torch_sweeps_as_numba_does(tmp_path: Path) -> None:
-    """The same plane at all but a handful of pixels, where two planes cost the same to a byte."""
-    held = shots(tmp_path, (GROUND, level((0.0, 30.0), (-30.0, 30.0), 3.0)))
-    stack = grey_stack(held[0].view, [shot.view for shot in held[1:3]], PhotoCache(), 64)
-    tilt = tilt_of(stack.camera, FORWARD)
-    planes = sweep_planes(stack, tilt, (15.0, 23.0), 0.7, 64)
-    config = stereo.StereoConfig()
-    u = [
-        backend.load().sweep(stack, tilt, planes, config.photometry, config.sweep)
-        for backend in (stereo.NumbaStereo(), stereo.TorchStereo("cpu"))
-    ]
-    step = planes[1] - planes[0]
-    apart = np.abs(u[0] - u[1]) / step
-    assert np.mean(apart < 0.05) > 0.95 and np.mean(apart < 1.0) > 0.99
-    assert 10 < len(planes) <= 64 and np.allclose(np.diff(planes), step, rtol=1e-3)
+# --- planes -----------------------------------------------------------------------------------------------------------
 
 
 def test_planes_of_the_sweep_are_a_fraction_of_a_pixel_apart(tmp_path: Path) -> None:

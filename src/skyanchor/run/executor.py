@@ -1,4 +1,4 @@
-"""Independent jobs, in this process or in several: the results do not depend on which.
+"""Independent jobs, in this process, its threads or several processes: the results do not depend on which.
 
 A job is an importable function and JSON arguments; big inputs and outputs are files that the arguments name. Workers
 are fresh interpreters that speak JSON lines over pipes, so nothing is pickled, a script needs no `__main__` guard, and
@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,6 +98,57 @@ class InProcess:
 
 
 @dataclass(frozen=True)
+class Threads:
+    """Several threads of this process: for jobs that take turns on one GPU, and read and write while others have it."""
+
+    workers: int
+    """Jobs at a time."""
+
+    def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[Json]:
+        """The jobs' results in order; events reach the listener on the caller's thread."""
+        results: dict[int, Json] = {}
+        messages: queue.SimpleQueue[Event | _Ended] = queue.SimpleQueue()
+        with ThreadPoolExecutor(self.workers) as pool:
+            try:
+                for index, job in enumerate(jobs):
+                    pool.submit(_ran, index, job, messages)
+                while len(results) < len(jobs):
+                    message = messages.get()
+                    if not isinstance(message, _Ended):
+                        listen(message)
+                        continue
+                    results[message.index] = message.result()
+                    if done is not None:
+                        done(message.index, results[message.index])
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return [results[index] for index in range(len(jobs))]
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A job of a thread that came to its end."""
+
+    index: int
+    value: Json = None
+    error: Exception | None = None
+
+    def result(self) -> Json:
+        """What it returned, or the error that ended it."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def _ran(index: int, job: Job, messages: queue.SimpleQueue[Event | _Ended]) -> None:
+    """Run a job and say how it ended."""
+    try:
+        messages.put(_Ended(index, job.run(messages.put)))
+    except Exception as error:  # the caller raises it
+        messages.put(_Ended(index, error=error))
+
+
+@dataclass(frozen=True)
 class Processes:
     """Several worker processes, each with a fair share of the cores."""
 
@@ -132,6 +184,11 @@ def executor_of(workers: int) -> Executor:
     """So many worker processes; 1 works in this process, 0 means `usual_workers`."""
     count = workers or usual_workers()
     return InProcess() if count == 1 else Processes(count)
+
+
+def in_threads(executor: Executor) -> Executor:
+    """As many threads of this process as there would be processes."""
+    return Threads(executor.workers) if isinstance(executor, Processes) else executor
 
 
 def worker_environment(threads: int) -> dict[str, str]:

@@ -15,7 +15,7 @@ from skyanchor.errors import InputError, RecipeError
 from skyanchor.events import Listener, Note
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import Executor, Job
+from skyanchor.run.executor import Executor, Job, in_threads
 from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage, read_finished
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, georeference
@@ -125,7 +125,8 @@ def _measured_depths(
         )
         for k, name in enumerate(depth_files([view.name for view in views]))
     }
-    return stage.produce("depth measured", work, executor)
+    runner = in_threads(executor) if config.stereo.backend.takes_turns else executor
+    return stage.produce("depth measured", work, runner)
 
 
 def _agreed_depths(

@@ -23,7 +23,7 @@ from skyanchor.gaussians.views import TrainingView, load_target
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
-from skyanchor.run.executor import Executor, Job
+from skyanchor.run.executor import Executor, Job, in_threads
 from skyanchor.run.folder import PROGRESS, Made, Stage
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, TEST_FOLDER, UPDATED_PLY, UPDATED_SPLAT, SceneRecord
@@ -167,7 +167,8 @@ def _street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> list[De
     calls = {k: Job.of(measure_street_job, plan=stage.path(shared), view=k) for k in chosen}
     names = depth_files([view.name for view in plan.views])
     first = {f"{PROGRESS}/measured/{names[k]}": call for k, call in calls.items()}
-    measured = stage.produce("street depth measured", first, executor, plan.config)
+    runner = in_threads(executor) if plan.config.stereo.backend.takes_turns else executor
+    measured = stage.produce("street depth measured", first, runner, plan.config)
     work = {}
     for i, k in enumerate(chosen):
         near = [measured[j] for j in range(max(0, i - NEIGHBOURS), min(len(chosen), i + NEIGHBOURS + 1)) if j != i]

@@ -4,7 +4,7 @@ Per photo: `estimate_depth` measures (sweep, PatchMatch), `make_consistent` conf
 measured maps, `complete` closes the holes and marks them.
 """
 
-from skyanchor.stereo.backends import AnyStereo, NumbaStereo, Photometry, RefineConfig, SweepConfig, TorchStereo
+from skyanchor.stereo.backends import AnyStereo, NumbaStereo, Photometry, RefineConfig, SweepConfig, TritonStereo
 from skyanchor.stereo.completion import CompletionConfig, complete
 from skyanchor.stereo.consistency import ConsistencyConfig, make_consistent
 from skyanchor.stereo.estimate import StereoConfig, estimate_depth
@@ -22,7 +22,7 @@ __all__ = [
     "SourceConfig",
     "StereoConfig",
     "SweepConfig",
-    "TorchStereo",
+    "TritonStereo",
     "choose_neighbours",
     "choose_sources",
     "complete",

@@ -1,4 +1,4 @@
-"""Where the stereo arithmetic runs: Numba on any CPU, torch on CUDA. Both do the same sweep and the same PatchMatch."""
+"""Where the stereo arithmetic runs: Numba on any CPU, Triton on CUDA. Both do the same sweep and PatchMatch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from skyanchor.backends.choices import Need
 from skyanchor.backends.devices import TorchDevice
+from skyanchor.backends.packages import Package, imported
 from skyanchor.stereo.planes import GreyStack, PlaneField
 from skyanchor.types import Floats32
 
@@ -82,6 +83,8 @@ class NumbaStereo:
     """Numba kernels on the CPU; as many threads as NUMBA_NUM_THREADS says."""
 
     needs: ClassVar[tuple[Need, ...]] = ()
+    takes_turns: ClassVar[bool] = False
+    """Whether photos share one device: they are then measured by threads of one process."""
 
     def check(self) -> None:
         """Nothing is needed beyond the core."""
@@ -93,25 +96,31 @@ class NumbaStereo:
         return NumbaBackend()
 
 
-@dataclass(frozen=True)
-class TorchStereo:
-    """Torch tensor operations; meant for CUDA, runs anywhere."""
+TRITON = Package("triton", "triton", "pip install triton")
 
-    needs: ClassVar[tuple[Need, ...]] = ()
+
+@dataclass(frozen=True)
+class TritonStereo:
+    """Triton kernels on a GPU; they are compiled on first use, which takes some seconds once per machine."""
+
+    needs: ClassVar[tuple[Need, ...]] = (TRITON,)
+    takes_turns: ClassVar[bool] = True
     device: str = "cuda"
     """Torch device."""
 
     def check(self) -> None:
-        """BackendError where torch cannot use the device."""
+        """BackendError where torch cannot use the device, or Triton is missing."""
         TorchDevice(self.device).check()
+        imported(TRITON)
 
     def load(self, device: str = "auto") -> StereoBackend:
         """The backend, ready to run, on its own device where none is given."""
-        from skyanchor.stereo.torch_backend import TorchBackend
-
         place = self.device if device == "auto" else device
         TorchDevice(place).check()
-        return TorchBackend(place)
+        imported(TRITON)
+        from skyanchor.stereo.triton_backend import TritonBackend
+
+        return TritonBackend(place)
 
 
-AnyStereo: TypeAlias = NumbaStereo | TorchStereo
+AnyStereo: TypeAlias = NumbaStereo | TritonStereo
