@@ -464,7 +464,8 @@ class GroupFigures:
     halves_scale: float = nan
     """Difference of their scales, as a fraction."""
     sigma_m: float = nan
-    """Largest formal standard deviation of a camera centre, metres."""
+    """Largest formal standard deviation of a camera centre, metres: of the adjustment alone, without what the halves
+    disagree by and what all matches share. The covariances of the poses have both."""
     step_m: float = nan
     """Mean distance between the centres of consecutive frames, metres; 0 for a single frame."""
 
@@ -517,7 +518,8 @@ class PosedFrame:
     observations: int
     """3D points this frame sees in the final adjustment."""
     sigma_m: float
-    """Standard deviation of the camera centre, metres (largest axis); nan when missing."""
+    """Standard deviation of the camera centre along its worst axis, metres, the shift that all frames share included.
+    nan when missing; 95 % of the errors are shorter than 2.795 of it."""
     refusal: Refusal | None = None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pycolmap
@@ -16,6 +17,8 @@ from skyanchor.geometry import cameras, colmap, rigid
 from skyanchor.scaffold import colmap_files, load_scaffold
 from skyanchor.trajectory import export
 from skyanchor.types import Georeference, Pose, PosedFrame, Reason, Refusal, Sequence, Support, Tracks, Trajectory
+
+KML = "{http://www.opengis.net/kml/2.2}"
 
 
 @pytest.fixture
@@ -63,6 +66,14 @@ def test_geojson_where_the_place_is_known(found, crs):
     lon, lat, _ = frames[0]["geometry"]["coordinates"]
     expected = (11.5, 48.1) if crs == "enu" else (15.0, 47.85)
     assert (lon, lat) == pytest.approx(expected, abs=0.01)
+    sure = frames[0]["properties"]
+    assert sure["radius_95_m"] == pytest.approx(2.795 * sure["sigma_m"], abs=3e-4)
+    names = [frame.name for frame in sequence.frames]
+    kml = ElementTree.fromstring(export.frames_kml(trajectory.frames, ["<&>", *names[1:]], georef))
+    whole, first, *_ = kml.iter(f"{KML}Placemark")
+    spots = whole.find(f".//{KML}coordinates").text.split()
+    assert len(spots) == 13 and [float(v) for v in spots[0].split(",")] == pytest.approx([lon, lat], abs=1e-9)
+    assert first.find(f"{KML}name").text == "<&>"
     there = np.array([frames[-1]["geometry"]["coordinates"][:2], frames[0]["geometry"]["coordinates"][:2]])
     metres = np.diff(there, axis=0)[0] * 111_320 * np.array([np.cos(np.radians(lat)), 1.0])
     ends = [rigid.centre_in_world(trajectory.frames[k].cam_from_world) for k in (0, 13)]

@@ -1,16 +1,20 @@
-"""The trajectory in formats that other programs read: TUM, GeoJSON, COLMAP models."""
+"""The trajectory in formats that other programs read: TUM, GeoJSON, KML, COLMAP models."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from collections.abc import Sequence as Names
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 
 from skyanchor.geometry import rigid
 from skyanchor.scaffold import georeference, write_back
-from skyanchor.types import Georeference, Scaffold, Sequence, Tracks, Trajectory, View
+from skyanchor.sfm.uncertainty import RADIUS_95
+from skyanchor.types import Georeference, PosedFrame, Scaffold, Sequence, Tracks, Trajectory, View
 
 TUM_FILE = "trajectory.tum"
 GEOJSON_FILE = "trajectory.geojson"
@@ -32,20 +36,55 @@ def tum_text(trajectory: Trajectory, georef: Georeference) -> str:
 
 def geojson_text(trajectory: Trajectory, sequence: Sequence, georef: Georeference) -> str | None:
     """The path and every posed frame in longitude, latitude, height (RFC 7946); None when the place is not known."""
-    posed = [f for f in trajectory.frames if f.cam_from_world is not None]
+    return frames_geojson(trajectory.frames, [frame.name for frame in sequence.frames], georef)
+
+
+def frames_geojson(frames: Iterable[PosedFrame], names: Names[str], georef: Georeference) -> str | None:
+    """As `geojson_text`, of frames and the names of all frames of their sequence."""
+    placed = _placed(frames, georef)
+    if placed is None:
+        return None
+    features: list[dict[str, Any]] = []
+    if len(placed) > 1:
+        features.append(_feature("LineString", [place for _, place in placed], {"frames": len(placed)}))
+    for frame, place in placed:
+        told = {"name": names[frame.frame], "frame": frame.frame, "support": frame.support.value}
+        sure = {"sigma_m": round(frame.sigma_m, 4), "radius_95_m": round(RADIUS_95 * frame.sigma_m, 4)}
+        features.append(_feature("Point", place, {**told, **sure}))
+    document = {"type": "FeatureCollection", "heights": georeference.heights(georef), "features": features}
+    return json.dumps(document, indent=1) + "\n"
+
+
+def frames_kml(frames: Iterable[PosedFrame], names: Names[str], georef: Georeference) -> str | None:
+    """The same as KML, for Google Earth; heights are left out, so that the path lies on the ground."""
+    placed = _placed(frames, georef)
+    if placed is None:
+        return None
+    spots = [f"{place[0]},{place[1]}" for _, place in placed]
+    marks = [f"<Placemark><name>walk</name><LineString><tessellate>1</tessellate><coordinates>{' '.join(spots)}"
+             "</coordinates></LineString></Placemark>"]  # fmt: skip
+    for (frame, _), spot in zip(placed, spots, strict=True):
+        told = f"95 % within {RADIUS_95 * frame.sigma_m:.3f} m, sigma {frame.sigma_m:.3f} m"
+        marks.append(
+            f"<Placemark><name>{escape(names[frame.frame])}</name><description>{told}</description>"
+            f"<Point><coordinates>{spot}</coordinates></Point></Placemark>"
+        )
+    inside = "\n".join(marks)
+    return f'{_XML}\n<kml xmlns="http://www.opengis.net/kml/2.2"><Document>\n{inside}\n</Document></kml>\n'
+
+
+_XML = '<?xml version="1.0" encoding="UTF-8"?>'
+
+
+def _placed(frames: Iterable[PosedFrame], georef: Georeference) -> list[tuple[PosedFrame, list[float]]] | None:
+    """The posed frames with longitude, latitude, height; None when the place is not known."""
+    posed = [f for f in frames if f.cam_from_world is not None]
     centres = rigid.centres_in_world([f.cam_from_world for f in posed if f.cam_from_world is not None])
     places = georeference.on_earth(centres, georef)
     if places is None:
         return None
     coordinates = [[round(lon, 9), round(lat, 9), round(height, 3)] for lat, lon, height in places.tolist()]
-    features: list[dict[str, Any]] = []
-    if len(coordinates) > 1:
-        features.append(_feature("LineString", coordinates, {"frames": len(coordinates)}))
-    for frame, place in zip(posed, coordinates, strict=True):
-        told = {"name": sequence.frames[frame.frame].name, "frame": frame.frame, "support": frame.support.value}
-        features.append(_feature("Point", place, {**told, "sigma_m": round(frame.sigma_m, 4)}))
-    document = {"type": "FeatureCollection", "heights": georeference.heights(georef), "features": features}
-    return json.dumps(document, indent=1) + "\n"
+    return list(zip(posed, coordinates, strict=True))
 
 
 def _feature(kind: str, coordinates: list[Any], properties: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from skyanchor.events import TRAJECTORY, Listener, Note, Progress, silent
 from skyanchor.geometry import cameras, rigid
+from skyanchor.sfm.uncertainty import position_sigma_m, radius_95_m
 from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.assembly import adjust_all, assemble, resect, trajectory_of
 from skyanchor.trajectory.closure import Closure
@@ -67,7 +68,10 @@ class TrajectoryReport:
     """Accepted anchor groups that were left out because the trajectory contradicts them."""
     warnings: tuple[str, ...]
     figures: dict[str, float]
-    """Frames by support, points, focal length in pixels, median height of the cameras above the ground plane."""
+    """Frames by support, points, focal length in pixels, height of the cameras, and how sure their positions are.
+
+    The height is the median above the ground plane; sigma and radius are those of the whole walk.
+    """
     seconds: dict[str, float]
     """Time per step, the submaps being one of them, and in all."""
 
@@ -211,10 +215,16 @@ def _report(
 
 
 def trajectory_figures(trajectory: Trajectory, scaffold: Scaffold) -> dict[str, float]:
-    """Frames by support, points, focal length in pixels, median height of the cameras above the ground plane."""
+    """Frames by support, points, focal length in pixels, height of the cameras, and how sure their positions are.
+
+    The height is the median above the ground plane; sigma and radius are those of the whole walk.
+    """
     counts = {s.value: float(sum(f.support is s for f in trajectory.frames)) for s in Support}
     figures = {**counts, "frames": float(len(trajectory.frames)), "points": float(len(trajectory.points))}
-    return figures | {"focal_px": cameras.focal_px(trajectory.camera), "height_m": _height_m(trajectory, scaffold)}
+    figures |= {"focal_px": cameras.focal_px(trajectory.camera), "height_m": _height_m(trajectory, scaffold)}
+    sigmas = [frame.sigma_m for frame in trajectory.frames if frame.cam_from_world is not None]
+    sure = {"position_sigma_m": position_sigma_m(sigmas), "radius_95_m": radius_95_m(sigmas)} if sigmas else {}
+    return figures | sure
 
 
 def _dropped(results: tuple[SubmapResult, ...]) -> list[int]:
