@@ -22,9 +22,11 @@ from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, InProcess, Processes, executor_of
 from skyanchor.run.folder import STATE, RunFolder
-from skyanchor.run.inputs import Inputs
+from skyanchor.run.inputs import Inputs, remembered_commands
 from skyanchor.storage import codec, files
 from skyanchor.types import AnchorGroup, AnchorPose, Anchors, Georeference, LocalisedGroup, Pose, Reason, Refusal
+
+TYPED = "skyanchor update --out RUN"
 
 
 class _Recorder:
@@ -38,7 +40,7 @@ class _Recorder:
 
 
 def _call(work: _Recorder, default: PipelineConfig, *arguments: str) -> None:
-    command = commands.verb(work, ChosenPreset(default))
+    command = commands.verb(work, ChosenPreset(default), TYPED)
     assert tyro.cli(command, args=list(arguments), config=(tyro.conf.FlagCreatePairsOff,)) == 0
 
 
@@ -49,7 +51,7 @@ def test_inputs_are_remembered(tmp_path: Path) -> None:
     _call(work, pipeline.CPU, "--out", run)
     seen = [(call[0].aerial.name, call[0].ground.name) for call in work.calls]
     assert seen == [("a", "g"), ("a", "other"), ("a", "other")]
-    assert (tmp_path / "run/log.txt").is_file()
+    assert (tmp_path / "run/log.txt").is_file() and remembered_commands(tmp_path / "run") == (TYPED,)
 
 
 def test_the_first_time_needs_inputs(tmp_path: Path) -> None:
@@ -168,11 +170,15 @@ def test_a_refused_stretch_is_named_and_the_run_is_good(tmp_path: Path, capsys: 
     _leave_anchors(tmp_path / "part", (True, False))
     assert commands.said_of_the_groups(tmp_path / "part") == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "1 of 2 anchor groups were placed in the aerial model, 1 frames in all."
-    assert second.startswith("Frames 2 to 3 (2.jpg to 3.jpg) were refused: no place of the aerial model looks like")
+    assert first.startswith(
+        "1 of 2 anchor groups were placed in the aerial model, 1 photo in all; 95 % of the positions"
+    )
+    assert second.startswith("Photos 2 to 3 (2.jpg to 3.jpg) were refused: no place of the aerial model looks like")
     _leave_anchors(tmp_path / "all", (True, True))
     assert commands.said_of_the_groups(tmp_path / "all") == 0
-    assert capsys.readouterr().out == "2 of 2 anchor groups were placed in the aerial model, 2 frames in all.\n"
+    said = capsys.readouterr().out
+    assert said.startswith("2 of 2 anchor groups were placed in the aerial model, 2 photos in all; 95 %")
+    assert said.count("\n") == 1
 
 
 def test_the_command_line_runs_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

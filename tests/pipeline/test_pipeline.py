@@ -151,4 +151,4 @@ def test_the_report_is_one_page(scene: Path, recovered: Path, tmp_path: Path) ->
     run = open_run(root)
     write_metrics(run, evaluate_run(run, scene / "ground/truth"))
     page = write_report(run, scene / "ground/truth").read_text()
-    assert "2 of 2 anchor groups were placed" in page and "g015.png" in page and "ate_m" in page
+    assert "2 of 2 anchor groups were placed" in page and "g015.png" in page and "ATE [m]" in page

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from skyanchor.gaussians.seeding import splats_from_points
+from skyanchor.gaussians.splats import select
 from skyanchor.geometry import cameras, rigid
 from skyanchor.report import advice, outcome
 from skyanchor.report.advice import explained
-from skyanchor.report.build import AIR_TABLE, STREET_TABLE, ReportInputs, build_report, thinned, verdict
+from skyanchor.report.build import ReportInputs, build_report, thinned, verdict
+from skyanchor.report.content import AIR_TABLE, STREET_TABLE
 from skyanchor.report.page import render_page
 from skyanchor.types import (
     AnchorGroup,
@@ -88,7 +90,7 @@ def test_what_is_known_is_not_advised() -> None:
 def test_refused_stretches_are_named_with_cause_and_remedy() -> None:
     groups = inputs(accepted=True).anchors.groups
     (line,) = outcome.refused(groups, ("f0", "f1", "f2", "f3"), advice.Known())
-    assert line.startswith("Frames 2 to 3 (f2 to f3) were refused: a second place fits nearly as well (two places")
+    assert line.startswith("Photos 2 to 3 (f2 to f3) were refused: a second place fits nearly as well (two places")
     named = replace(groups[1], refusal=Refusal(Reason.NO_PLACE, ""))
     (line,) = outcome.refused((groups[0], named), ("f0", "f1", "f2", "f3"), advice.Known(place=True))
     assert "no place of the aerial model looks like these frames. Try a larger radius or area, or none: was" in line
@@ -119,7 +121,8 @@ def test_a_refused_group_stands_where_the_trajectory_puts_its_frames() -> None:
     report = build_report(replace(inputs(accepted=True), frames=(*frames, lost)))
     assert (report.groups[1].x, report.groups[1].y) == (4.0, 1.0)
     assert report.groups[1].attempts == ("ambiguous place: two places fit equally well",)
-    assert "3 of 4 frames" in report.verdict and "0.10 m" in report.verdict
+    assert report.verdict.startswith("3 of 4 photos located; 95 % of the positions are expected within 28 cm (standard")
+    assert "deviation 0.100 m per axis, the shift that all photos share included" in report.verdict
     assert np.isnan(report.map.frames[3].x) and report.map.frames[3].reason == "nothing in common"
 
 
@@ -140,7 +143,7 @@ def test_a_worse_view_from_above_is_not_called_good() -> None:
     placed = replace(whole, frames=frames, anchors=Anchors(whole.anchors.groups[:1], CAMERA))
     tables = {name: {"psnr before": 27.0, "psnr after": 26.9} for name in (STREET_TABLE, AIR_TABLE)}
     good = build_report(replace(placed, figures=tables))
-    assert good.status == "good" and good.warnings == () and "0.004 m" in good.verdict
+    assert good.status == "good" and good.warnings == () and "within 1.1 cm" in good.verdict
     tables[AIR_TABLE]["psnr after"] = 25.6
     worse = build_report(replace(placed, figures=tables))
     assert worse.status == "partial" and "1.4 dB" in worse.warnings[0]
@@ -164,6 +167,9 @@ def test_thinning_keeps_the_most_visible() -> None:
     splats = splats_from_points(rng.normal(size=(50, 3)), np.zeros((50, 3), np.uint8), sh_degree=0)
     splats.log_scales[:] = -4.0
     splats.log_scales[[7, 31]] = 0.0
-    kept = thinned(splats, 2)
+    parts = (select(splats, slice(0, 10)), select(splats, slice(10, 20)), select(splats, slice(20, 50)))
+    kept, counts = thinned(parts, 2)
     np.testing.assert_array_equal(kept.means, splats.means[[7, 31]])
-    assert thinned(splats, 99) is splats
+    assert counts == (1, 0, 1)
+    everything, counts = thinned(parts, 99)
+    assert counts == (10, 10, 30) and len(everything) == 50

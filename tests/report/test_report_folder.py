@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
+import base64
+import html
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import report_run
 from PIL import Image
 from report_run import paper_street
 
+from skyanchor.anchors.priors import Near
 from skyanchor.anchors.walk import GroupVerdict
 from skyanchor.cli.main import main
 from skyanchor.errors import InputError
@@ -22,11 +22,14 @@ from skyanchor.events import ANCHORS
 from skyanchor.geometry import rigid
 from skyanchor.pipeline import CPU, SETTINGS_FILE
 from skyanchor.report.advice import Known
-from skyanchor.report.folder import write_report
+from skyanchor.report.build import build_report
+from skyanchor.report.content import Report
+from skyanchor.report.folder import report_inputs, write_report
 from skyanchor.report.live_folder import live_scene, state_of, status_of
 from skyanchor.report.live_scene import layers
 from skyanchor.report.outcome import known
 from skyanchor.run.folder import STATE
+from skyanchor.run.inputs import remember_command
 from skyanchor.run.results import Run, open_run
 from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.storage import files
@@ -45,15 +48,13 @@ def run(scene: Path, tmp_path: Path) -> Path:
     return tmp_path / "walk"
 
 
-def content(run: Path) -> dict[str, Any]:
+def content(run: Path) -> Report:
     """What the page of the run shows."""
     assert main(["report", str(run)]) == 0
     page = (run / "report.html").read_text()
-    assert len(page) < 10 << 20
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
-    assert found is not None
-    held: dict[str, Any] = json.loads(found[1].replace("<\\/", "</"))
-    return held
+    report = build_report(report_inputs(open_run(run), None))
+    assert len(page) < 10 << 20 and html.escape(report.verdict) in page
+    return report
 
 
 def test_up_and_ground_are_those_of_the_run(run: Path) -> None:
@@ -73,36 +74,37 @@ def test_before_the_anchors_there_is_nothing_to_report(run: Path, tmp_path: Path
 def test_after_the_anchors(scene: Path, run: Path) -> None:
     report_run.add_anchors(scene, run, (True, False))
     held = content(run)
-    assert held["reached"] == "anchors" and held["status"] == "partial" and held["scene"] is None
-    assert held["verdict"] == "1 of 2 anchor groups were placed in the aerial model, 6 frames in all."
-    assert [(one["group"], one["accepted"], one["frame"]) for one in held["matches"]] == [
+    assert held.reached == "anchors" and held.status == "partial" and held.scene is None
+    assert held.verdict == (
+        "1 of 2 anchor groups were placed in the aerial model, 6 photos in all; 95 % of the positions are expected "
+        "within 2.8 cm (standard deviation 0.010 m per axis, the shift that all photos share included)."
+    )
+    assert [(one.group, one.accepted, one.frame) for one in held.matches] == [
         (0, True, "g002.png"), (1, False, "g008.png"),
     ]  # fmt: skip
-    assert [line["agrees"] for line in held["matches"][1]["lines"]] == [False] + [True] * 8
-    assert (
-        "--within" in held["groups"][1]["remedy"]
-        and "--near" in held["groups"][1]["remedy"]
-        and held["groups"][1]["x"] is None
-    )
+    assert [line.agrees for line in held.matches[1].lines] == [False] + [True] * 8
+    refused = held.groups[1]
+    assert "--within" in refused.remedy and "--near" in refused.remedy and np.isnan(refused.x)
     assert (run / "plots/trajectory.png").is_file() and not (run / "plots/curves.png").exists()
 
 
 def test_a_refused_run_has_a_report(scene: Path, run: Path) -> None:
     report_run.add_anchors(scene, run, (False, False))
     held = content(run)
-    assert held["status"] == "refused" and "a second place fits nearly as well. Try --near" in held["verdict"]
-    assert len(held["matches"]) == 2 and held["map"]["frames"] == [] and len(held["map"]["cameras"]) == 21
+    assert held.status == "refused" and "a second place fits nearly as well. Try --near" in held.verdict
+    assert len(held.matches) == 2 and held.map.frames == () and len(held.map.cameras) == 21
+    assert held.downloads == ()
 
 
 def test_after_the_trajectory(scene: Path, run: Path) -> None:
     report_run.add_anchors(scene, run, (True, True))
     report_run.add_trajectory(run)
     held = content(run)
-    assert held["reached"] == "trajectory" and held["status"] == "partial"
-    assert "1 of them left out" in held["verdict"] and "12 of 12 frames" in held["verdict"]
-    assert [bool(one["left_out"]) for one in held["groups"]] == [False, True]
-    assert held["warnings"] == ["Group 1 lies 9 m from the walk."]
-    figures = held["submaps"][0]["figures"]
+    assert held.reached == "trajectory" and held.status == "partial"
+    assert "1 of them left out" in held.verdict and held.verdict.startswith("All 12 photos located; 95 %")
+    assert [bool(one.left_out) for one in held.groups] == [False, True]
+    assert held.warnings == ("Group 1 lies 9 m from the walk.",)
+    figures = held.submaps[0].figures
     assert figures["closure_m"] == 0.21 and figures["over_m"] == 4.8 and figures["tracks"] == 900.0
 
 
@@ -111,14 +113,36 @@ def test_after_the_update(scene: Path, run: Path) -> None:
     report_run.add_trajectory(run)
     report_run.add_scene(run)
     held = content(run)
-    assert held["reached"] == "scene" and "from 12.0 to 21.0 dB" in held["verdict"]
-    assert held["scene"]["shown"] == 48 and len(held["scene"]["path"]) == report_run.FRAMES
-    assert {one["kind"] for one in held["comparisons"]} == {"aerial", "ground"}
-    assert all(one["psnr_after"] > 30 > 10 > one["psnr_before"] for one in held["comparisons"])
-    assert any("undone" in text for text in held["warnings"])
-    assert [one["x"] for one in held["curves"]] == [[0, 100, 150]] * 2
+    assert held.reached == "scene" and "from 12.0 to 21.0 dB" in held.verdict
+    assert held.scene is not None and len(held.scene.path) == report_run.FRAMES
+    assert held.scene.counts == (37, 3, 11) and held.scene.total == 48  # two moved and one hidden, nine new
+    assert len(base64.b64decode(held.scene.splats)) == 32 * (37 + 3 + 11)
+    assert held.scene.picture.startswith("data:image/jpeg")
+    assert {one.kind for one in held.comparisons} == {"aerial", "ground"}
+    assert all(one.psnr_after > 30 > 10 > one.psnr_before for one in held.comparisons)
+    assert any("undone" in text for text in held.warnings)
+    assert [one.x for one in held.curves] == [(0, 100, 150)] * 2
     curves = np.asarray(Image.open(run / "plots/curves.png"))
     assert curves.std() > 1 and curves.shape[1] > 600
+
+
+def test_the_page_tells_how_the_run_was_made(scene: Path, run: Path) -> None:
+    report_run.add_anchors(scene, run, (True, True))
+    remember_command(run, "skyanchor anchors --out walk")
+    remember_command(run, "skyanchor trajectory --out walk")
+    remember_command(run, "skyanchor anchors --out walk")
+    (run / "log.txt").write_text(
+        "2026-01-01T00:00:00Z  2-anchors: done in 3.0 s\n2026-01-01T00:01:00Z  x: done in 1.0 s\n"
+    )
+    made = content(run).made
+    assert made.commands == ("skyanchor anchors --out walk", "skyanchor trajectory --out walk")
+    assert made.when == "2026-01-01 00:00 UTC" and [row.stage for row in made.recipes] == [ANCHORS]
+    assert [(row.what, row.count) for row in made.inputs] == [
+        ("aerial model", 0), ("aerial photos", 21), ("street photos", 12),
+    ]  # fmt: skip
+    near = replace(CPU.anchors, prior=replace(CPU.anchors.prior, near=(Near(3.0, 4.0, 9.0),)))
+    files.save(run / STATE / SETTINGS_FILE, replace(CPU, anchors=near))
+    assert len(content(run).map.prior) == 1
 
 
 def test_photos_that_moved_away_cost_their_pictures_only(scene: Path, run: Path, tmp_path: Path) -> None:
@@ -128,7 +152,7 @@ def test_photos_that_moved_away_cost_their_pictures_only(scene: Path, run: Path,
     report_run.add_anchors(scene, run, (True, True))
     for photo in (copy / "ground/images").glob("g00[0-4]*"):
         photo.unlink()
-    assert [one["group"] for one in content(run)["matches"]] == [1]
+    assert [one.group for one in content(run).matches] == [1]
 
 
 def test_frames_of_a_video_lie_in_the_run_folder(run: Path) -> None:

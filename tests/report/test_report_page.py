@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
+import json
 import math
+import re
 import shutil
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +21,30 @@ import pytest
 from PIL import Image
 
 from skyanchor.report import drawings
+from skyanchor.report import page as page_module
+from skyanchor.report.charts import axis
 from skyanchor.report.content import (
     Comparison,
     Curve,
+    Download,
     GroupRow,
+    InputRow,
     MapCamera,
     MapContent,
     MapFrame,
+    MapPlace,
     MatchLine,
     MatchPicture,
+    Provenance,
+    RecipeRow,
     Report,
     Scene3d,
     SubmapRow,
 )
+from skyanchor.report.map_drawing import first_frame, map_figure
 from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
+from skyanchor.report.words import GLOSSARY, duration, length
 
 UP = np.array([0.0, 0.0, 1.0])
 
@@ -50,55 +63,193 @@ def splat_bytes(points: Any, colors: Any) -> bytes:
     return rows.tobytes()
 
 
+HOSTILE = "too few matches </script> <!--<script> @@SCRIPT@@"
+"""What a name or a reason may hold."""
+
+
 def example_report() -> Report:
     points, colors = box_points()
     raster, extent = drawings.top_view(points, colors, UP, width=200)
     image = np.random.default_rng(1).integers(0, 255, (36, 64, 3), dtype=np.uint8)
     uri = drawings.data_uri(image)
     frames = tuple(MapFrame(i, f"f{i}.jpg", -10 + i * 1.0, 2.0, "keyframe", 0.05) for i in range(18))
-    lost = (MapFrame(18, "f18.jpg", math.nan, math.nan, "missing", math.nan, "too few matches </script>"),)
+    lost = (MapFrame(18, "f18.jpg", math.nan, math.nan, "missing", math.nan, HOSTILE),)
     groups = (
-        GroupRow(0, 0, 5, True, "", "", -9.0, 2.0, {"inliers": 812.0}),
-        GroupRow(1, 12, 17, False, "look-alike", "two places fit", 5.0, 2.0, {"inliers": 40.0}, ("first try",)),
+        GroupRow(0, 0, 5, True, "", "", -9.0, 2.0, 0.03, {"support": 812.0, "tilt_deg": 2.5}),
+        GroupRow(
+            1, 12, 17, False, "look-alike", "two places fit", 5.0, 2.0, math.nan, {"support": 40.0}, ("first try",)
+        ),
         GroupRow(2, 18, 18, False, "no-place", "nothing looks like it", math.nan, math.nan),
     )
     comparisons = tuple(Comparison(k, k, uri, uri, uri, uri, 14.0, 23.0) for k in ("ground", "aerial"))
     walk = tuple((f.x, f.y, 1.7, 1.0, 0.0, 0.0) for f in frames)
     lines = (MatchLine(10, 10, 30, 20, True, 0.8), MatchLine(40, 20, 9, 8, False, 31.0))
     matched = MatchPicture(1, False, "f12.jpg", "a.jpg", uri, (64, 36), uri, (64, 36), lines)
+    red, blue = splat_bytes(points, colors), splat_bytes(points, colors[:, ::-1])
     scene = Scene3d(
-        base64.b64encode(splat_bytes(points, colors)).decode(), 4000, 9000, (0, 0, 1), walk, ((0, 0, 50, 0, 0, -1),)
+        base64.b64encode(blue + red).decode(), (0, 4000, 4000), 9000, uri, (0, 0, 1), walk, ((0, 0, 50, 0, 0, -1),)
     )
+    square = (((-15.0, -8.0), (12.0, -8.0), (12.0, 9.0), (-15.0, 9.0)),)
+    place = MapPlace("EPSG:32633, metres", (448300.0, 5411200.0), 1.5, ((48.0, 0.0, 9e-6), (14.0, 1.3e-5, 0.0)))
+    truth = tuple((f.x, f.y + 0.3) for f in frames)
     return Report(
         title="A <walk>",
-        verdict="One of two groups was accepted.",
+        verdict="18 of 19 photos located.",
         status="partial",
         map=MapContent(
-            drawings.transparent_uri(raster), extent, (MapCamera("a.jpg", 0, 0),), frames + lost, ((0, 0), (1, 1))
+            drawings.transparent_uri(raster),
+            extent,
+            (MapCamera("a.jpg", 0, 0),),
+            frames + lost,
+            truth,
+            (square,),
+            place,
         ),  # type: ignore[arg-type]
         groups=groups,
-        submaps=(SubmapRow(0, 0, 17, {"closure_m": 0.2}),),
+        submaps=(SubmapRow(0, 0, 17, {"closure_m": 0.2, "over_m": 18.0}),),
         figures={"trajectory": {"ate_m": 0.08}},
+        reached="scene",
+        frames=19,
         comparisons=comparisons,
         matches=(matched,),
-        curves=(Curve("ground", (0.0, 10.0), (12.0, 20.0)),),
-        seconds={"anchors": 12.0},
+        curves=(Curve("street photos", (0.0, 10.0), (12.0, 20.0)), Curve("aerial photos", (0.0, 10.0), (26.0, 25.5))),
+        seconds={"anchors": 1297.0},
+        made=Provenance(
+            "2026-01-02 03:04 UTC",
+            (InputRow("street photos", "/data/walk", 19, "0123456789abcdef"),),
+            ("skyanchor update --out '<b>'",),
+            (
+                RecipeRow("2-anchors", {"seed": 7}, {"frames": "0123"}, {"numpy": "2.0"}),
+                RecipeRow("3-trajectory", {}, {}, {}),
+            ),
+        ),
+        downloads=(Download("walk.geojson", "application/geo+json", "GeoJSON", '{"type": "x"}'),),
         scene=scene,
     )
 
 
+def shown(page: str) -> str:
+    """The page as it is without scripts: markup before the first script, styles left out."""
+    return re.sub(r"<style>.*?</style>", "", page.split("<script", 1)[0], flags=re.S)
+
+
 def test_page_holds_everything_and_needs_no_network() -> None:
     page = render_page(example_report())
-    assert "A &lt;walk&gt;" in page
-    assert "too few matches <\\/script>" in page
-    assert "@@" not in page.split("<script>")[0]
-    assert 'src="http' not in page and 'href="http' not in page
+    assert "A &lt;walk&gt;" in page and "&lt;b&gt;" in page
+    assert 'src="http' not in page and 'href="http' not in page and "url(" not in page.split("</style>")[0]
+
+
+def test_hostile_words_stay_words() -> None:
+    report = example_report()
+    bare = replace(report, scene=None, title=HOSTILE)
+    page = render_page(bare)
+    assert page.count("<script") == 4 and page.count("</script>") == 4 and "<!--" not in page
+    assert html.escape(HOSTILE) in page and "takeTitles" not in page.split("<script", 1)[0]
+    place = replace(report.map.place, system=HOSTILE)
+    page = render_page(replace(bare, map=replace(report.map, place=place)))
+    data = page.split('id="data">', 1)[1].split("</script>", 1)[0]
+    assert "<" not in data and json.loads(data)["map"]["system"] == HOSTILE
+
+
+def test_everything_is_there_without_scripts() -> None:
+    text = shown(render_page(example_report()))
+    for said in (
+        "18 of 19 photos located", "95 % of positions within", "14 cm", "0.050 m", "21 min 37 s",
+        "2026-01-02 03:04 UTC", "/data/walk", "0123456789ab", "EPSG:32633, metres", "skyanchor update --out",
+        "20 cm after 18 m", "PSNR [dB]",
+        "iteration", "two places fit", "first try", "2-anchors: all settings", "3-trajectory: all settings",
+        "agreeing places", "camera tilt [°]", "where the walk was said to be", "true positions", "1 photo (18)",
+    ):  # fmt: skip
+        assert said in text, said
+    assert text.count("<img") == 2 * 4 + 1 and text.count("<svg") > 8
+    assert [entry.word for entry in GLOSSARY if f"<dt>{html.escape(entry.word)}</dt>" not in text] == []
+
+
+def test_downloads_are_in_the_page() -> None:
+    uri = re.search(
+        r'href="data:application/geo\+json;base64,([^"]+)" download="walk.geojson"',
+        shown(render_page(example_report())),
+    )
+    assert uri is not None and base64.b64decode(uri[1]) == b'{"type": "x"}'
+
+
+def test_pictures_say_what_they_are() -> None:
+    alts = re.findall(r'<img[^>]* alt="([^"]+)" data-side="([a-z]+)"', shown(render_page(example_report())))
+    assert ("ground: drawn before the update", "before") in alts and ("aerial: the photo", "photo") in alts
 
 
 def test_page_without_a_scene_leaves_the_3d_library_out() -> None:
     report = example_report()
     bare = Report(report.title, report.verdict, "refused", report.map, (), (), {})
     assert len(render_page(bare)) < 300_000 < len(render_page(report))
+
+
+def test_the_map_is_drawn_where_things_are() -> None:
+    report = example_report()
+    frame = first_frame(report.map)
+    picture = map_figure(report)
+    x, y = frame(report.groups[1].x, report.groups[1].y)
+    assert f'transform="translate({x} {y})" data-group="1"' in picture
+    assert f"rotate({report.map.place.north_deg:.2f})" in picture and ">N</text>" in picture
+    unknown = replace(report.map, place=MapPlace())
+    assert ">y</text>" in map_figure(replace(report, map=unknown))
+    metres, share = re.findall(r'style="width:([\d.]+)%">(\d+) m<', picture)[0][::-1]
+    assert float(share) / 100 == pytest.approx(float(metres) / (frame.box[2] - frame.box[0]), rel=1e-3)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_can_be_read_in_both_themes(scheme: str) -> None:
+    style = (Path(page_module.__file__).parent / "assets/page.css").read_text()
+    first, second = re.findall(r":root \{(.*?)\}", style, re.S)[:2]
+    colours = dict(re.findall(r"--(\w+): (#\w{6})", first)) | (
+        dict(re.findall(r"--(\w+): (#\w{6})", second)) if scheme == "dark" else {}
+    )
+    for name in ("ink", "soft", "blue", "good", "warn", "bad", "c0", "c1", "c2", "c3"):
+        for ground in ("paper", "card"):
+            assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+
+
+def contrast(a: str, b: str) -> float:
+    """As WCAG 2 has it."""
+
+    def light(colour: str) -> float:
+        parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255.0
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ np.array([0.2126, 0.7152, 0.0722]))
+
+    high, low = max(light(a), light(b)), min(light(a), light(b))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_axes_end_at_round_numbers_around_the_values() -> None:
+    for values in ([0.0, 10.0], [12.3, 26.7], [0.0, 17_342.0], [5.0, 5.0], [-0.02, 0.013]):
+        found = axis(values, 6)
+        assert found.low <= min(values) and found.high >= max(values) and 2 <= len(found.ticks) <= 8
+        steps = np.diff(found.ticks)
+        assert steps == pytest.approx(steps[0]) and found.share(found.high) == 1.0 and found.share(found.low) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.04, "0.0 s"),
+        (8.44, "8.4 s"),
+        (59.97, "1 min 0 s"),
+        (1297.0, "21 min 37 s"),
+        (3599.8, "1 h 0 min"),
+        (11_100, "3 h 5 min"),
+    ],
+)
+def test_durations_are_said_as_people_say_them(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("metres", "said"),
+    [(0.0044, "0.44 cm"), (0.0436, "4.4 cm"), (0.0841, "8.4 cm"), (0.28, "28 cm"), (0.999, "1.0 m"), (27.9, "28 m")],
+)
+def test_lengths_are_said_as_people_say_them(metres: float, said: str) -> None:
+    assert length(metres) == said
 
 
 def test_top_view_shows_the_highest_point() -> None:
@@ -172,33 +323,88 @@ def test_page_loads_without_console_errors_and_draws_splats(browser: Any) -> Non
     browser.execute_script("document.getElementById('scene').scrollIntoView()")
     assert until(lambda: browser.execute_script("return document.body.dataset.sceneReady === 'true'"))
 
-    def red_ground() -> bool:
+    def share(first: int, second: int) -> float:
+        """Of the pixels that have much of one colour and little of another."""
         pixels = canvas_pixels(browser)
-        return bool(((pixels[..., 0] > 120) & (pixels[..., 1] < 110)).mean() > 0.05)
+        return float(((pixels[..., first] > 120) & (pixels[..., second] < 110)).mean())
 
-    assert until(red_ground)
+    assert until(lambda: share(0, 1) > 0.05)  # red: after
+    browser.execute_script("document.querySelector('[data-updated=\"false\"]').click()")
+    assert until(lambda: share(2, 1) > 0.05 and share(0, 1) < 0.02)  # blue: before
+    assert browser.execute_script("return document.querySelector('.stamp').textContent") == "before the update"
+    browser.execute_script(
+        "document.getElementById('scene').dispatchEvent(new KeyboardEvent('keydown', {key: 'b', bubbles: true}))"
+    )
+    assert until(lambda: share(0, 1) > 0.05)
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
+WHEEL = (
+    "const node = document.querySelector(arguments[0]); const box = node.getBoundingClientRect();"
+    "const turned = new WheelEvent('wheel', {deltaY: 120, ctrlKey: arguments[1], cancelable: true, bubbles: true,"
+    " clientX: box.left + 40, clientY: box.top + 40}); node.dispatchEvent(turned); return turned.defaultPrevented"
+)
+"""Whether an element takes the wheel for itself."""
+
+
 @pytest.mark.browser
-def test_slider_and_map_respond(browser: Any) -> None:
+@pytest.mark.parametrize("where", ["#scene", "#map-picture"])
+def test_the_wheel_scrolls_the_page_until_it_is_asked_for(browser: Any, where: str) -> None:
+    browser.execute_script("document.activeElement.blur()")
+    assert browser.execute_script(WHEEL, where, False) is False
+    assert browser.execute_script(WHEEL, where, True) is True
+    browser.execute_script("document.querySelector(arguments[0]).focus()", where)
+    assert browser.execute_script(WHEEL, where, False) is True
+
+
+@pytest.mark.browser
+def test_pictures_slide_and_keep_their_words(browser: Any) -> None:
+    drag = (
+        "const s = document.querySelector('.comparison .slide'), box = s.getBoundingClientRect();"
+        "s.setPointerCapture = () => {};"
+        "s.dispatchEvent(new PointerEvent('pointerdown', {clientX: box.left + 0.8 * box.width, buttons: 1}));"
+        "return [s.querySelector('.over').style.clipPath, document.querySelector('.comparison input').value]"
+    )
+    clip, value = browser.execute_script(drag)
+    assert float(re.findall(r"[\d.]+%", clip)[0][:-1]) == pytest.approx(20.0, abs=0.01) and value == "80"
     move = (
         "const r = document.querySelector('.comparison input');"
-        "r.value = 80; r.dispatchEvent(new Event('input'));"
+        "r.value = 30; r.dispatchEvent(new Event('input'));"
         "return document.querySelector('.comparison .over').style.clipPath"
     )
-    assert "20%" in browser.execute_script(move)
+    assert "70%" in browser.execute_script(move)
+    words = "return ['.over', 'img:not(.over)'].map((n) => document.querySelector('.comparison .slide ' + n).alt)"
+    assert browser.execute_script(words) == ["ground: drawn before the update", "ground: drawn after the update"]
+    browser.execute_script("document.querySelectorAll('.comparison .pick button')[3].click()")
+    assert browser.execute_script(words) == ["ground: drawn after the update", "ground: error after the update"]
+
+
+@pytest.mark.browser
+def test_the_map_tells_moves_and_hides_its_layers(browser: Any) -> None:
     hover = (
         "const g = document.querySelector('[data-group=\"1\"]');"
-        "g.dispatchEvent(new PointerEvent('pointerenter', {clientX: 10, clientY: 10}));"
+        "g.dispatchEvent(new PointerEvent('pointerover', {clientX: 10, clientY: 10, bubbles: true}));"
         "const tip = document.getElementById('tip'); return tip.hidden ? '' : tip.textContent"
     )
     text = browser.execute_script(hover)
     assert "refused" in text and "two places fit" in text
     chip = hover.replace("[data-group=", ".chips [data-group=").replace('"1"', '"2"')
     assert "nothing looks like it" in browser.execute_script(chip)
-    boxes = "return document.querySelectorAll('.legend input').length"
-    assert browser.execute_script(boxes) >= 4
+    assert browser.execute_script("return document.querySelectorAll('#map-legend input').length") == 6
+    box = "return document.getElementById('map-picture').getAttribute('viewBox').split(' ').map(Number)"
+    first = browser.execute_script(box)
+    browser.execute_script("document.querySelector('[aria-label=nearer]').click()")
+    assert browser.execute_script(box)[2] == pytest.approx(0.7 * first[2])
+    pointed = (
+        "const svg = document.getElementById('map-picture'), g = document.querySelector('[data-group=\"1\"] .sized');"
+        "const box = g.getBoundingClientRect();"
+        "const at = {clientX: box.left + box.width / 2, clientY: box.top + box.height / 2};"
+        "svg.dispatchEvent(new PointerEvent('pointermove', at)); return document.querySelector('.where').textContent"
+    )
+    found = [float(part) for part in re.findall(r"[\d.]{4,}", browser.execute_script(pointed))]
+    east, north, latitude, longitude = found
+    assert (east, north) == pytest.approx((448305.0, 5411202.0), abs=0.25)
+    assert (latitude, longitude) == pytest.approx((48.0 + 2 * 9e-6, 14.0 + 5 * 1.3e-5), abs=3e-6)
 
 
 @pytest.mark.browser
@@ -212,6 +418,8 @@ def test_matches_are_lines_between_the_photos(browser: Any) -> None:
         ["good", "64", "agrees, 0.8 px off in the street photo"],
     ]
     assert "1 of 2 shown agree" in browser.execute_script("return document.querySelector('#matches').textContent")
+    touch = "const style = getComputedStyle(document.querySelector('.matches .touch'));"
+    assert browser.execute_script(touch + "return [style.visibility, style.pointerEvents]") == ["hidden", "stroke"]
 
 
 @pytest.mark.browser
@@ -219,9 +427,24 @@ def test_nothing_is_wider_than_a_phone(browser: Any) -> None:
     browser.set_window_size(500, 800)  # as narrow as headless Chromium gets; the page itself is then made narrower
     browser.execute_script("document.body.style.width = '360px'")
     wide = (
-        "return [...document.querySelectorAll('main *')].filter((n) => !n.closest('.scroll, pre, svg') && "
+        "return [...document.querySelectorAll('header *, main *')].filter((n) => !n.closest('.scroll, pre, svg') && "
         "n.getBoundingClientRect().right > 361).map((n) => n.outerHTML.slice(0, 90))"
     )
     assert browser.execute_script(wide) == []
     browser.execute_script("document.body.style.width = ''")
     browser.set_window_size(900, 700)
+
+
+@pytest.mark.browser
+def test_the_page_is_drawn_with_scripts_off(browser: Any) -> None:
+    address = browser.current_url
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(address)
+        inked = ("header", "#map", "#scene3d", "#ground", "#groups", "#matches", "#curves", "#times", "#settings")
+        for part in inked:
+            shot = browser.find_element("css selector", part).screenshot_as_png
+            assert np.asarray(Image.open(io.BytesIO(shot)).convert("L")).std() > 8, part
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+        browser.get(address)

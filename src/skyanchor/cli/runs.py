@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ from skyanchor.report import outcome
 from skyanchor.report.progress import Standing, display, every, log_file, spoken
 from skyanchor.run.executor import Executor, executor_of
 from skyanchor.run.folder import STATE, RunFolder
-from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.inputs import INPUTS_FILE, Inputs, remember_command
 from skyanchor.run.results import Run
 from skyanchor.sequence.loading import street_camera
 from skyanchor.storage import files
@@ -50,7 +51,11 @@ def parse_and_run(name: str, words: Sequence[str]) -> int:
     """Run a verb with the arguments after it; the exit code."""
     refuse_unknown(name, words)
     preset = chosen_preset(asked_preset(words))
-    command = preparing(preset) if name == "prepare" else verb(reported(name), preset)
+    command = (
+        preparing(preset)
+        if name == "prepare"
+        else verb(reported(name), preset, shlex.join(["skyanchor", name, *words]))
+    )
     return tyro.cli(command, prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,))
 
 
@@ -64,7 +69,7 @@ def refuse_unknown(name: str, words: Sequence[str]) -> None:
             raise SkyAnchorError(f"there is no option {word}.{meant} `skyanchor {name} --help` names them.")
 
 
-def verb(work: Work, preset: ChosenPreset) -> Callable[..., int]:
+def verb(work: Work, preset: ChosenPreset, typed: str) -> Callable[..., int]:
     """A command that runs stages, with a preset's settings as defaults; it returns the exit code."""
 
     def command(options: Everyday, settings: Settings = preset.config) -> int:
@@ -74,6 +79,7 @@ def verb(work: Work, preset: ChosenPreset) -> Callable[..., int]:
         with opened(options.out, options.redo) as folder:
             inputs = remembered(options.out, options.scaffold, options.ground, options.images, options.splats)
             files.save(options.out / STATE / SETTINGS_FILE, settings)
+            remember_command(options.out, typed)
             if preset.why:
                 folder.listen(Note("preset", preset.why))
             with suppress(NothingPlacedError):

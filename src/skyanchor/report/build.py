@@ -8,30 +8,36 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from skyanchor.anchors.priors import Prior
 from skyanchor.gaussians.ply import splat_bytes
-from skyanchor.gaussians.splats import Splats, select
+from skyanchor.gaussians.splats import Splats, concat, select
 from skyanchor.geometry import rigid
 from skyanchor.report import drawings
 from skyanchor.report.advice import Known, explained
 from skyanchor.report.content import (
+    AIR_TABLE,
+    STREET_TABLE,
     Comparison,
     Curve,
     GroupRow,
     MapCamera,
     MapContent,
     MapFrame,
+    MapPlace,
     MatchPicture,
+    Provenance,
     RenderedView,
     Report,
     Scene3d,
     SubmapRow,
 )
 from skyanchor.report.outcome import none_placed, placed
+from skyanchor.report.place import downloads, map_place, prior_rings
+from skyanchor.report.scene_folder import SceneSplats
+from skyanchor.report.still import from_the_air
 from skyanchor.sfm.uncertainty import centre_sigma_m
-from skyanchor.types import Anchors, Bytes, Floats, LocalisedGroup, Pose, PosedFrame, Scaffold, Support, View
+from skyanchor.types import Anchors, Bytes, Floats, Ints, LocalisedGroup, Pose, PosedFrame, Scaffold, Support, View
 
-STREET_TABLE, AIR_TABLE = "render from the street", "render from the air"
-"""Headings of the tables of held-out views."""
 MOST_AERIAL_LOSS_DB = 0.3
 """Beyond this the verdict is not called good."""
 MOST_SPLATS = 140_000
@@ -64,9 +70,10 @@ class ReportInputs:
     matches: tuple[MatchPicture, ...] = ()
     curves: tuple[Curve, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
-    settings: Mapping[str, object] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    splats: Splats | None = None
+    made: Provenance = field(default_factory=Provenance)
+    prior: tuple[Prior, ...] = ()
+    """Where the user said that the walk was, in the scaffold's coordinates."""
+    splats: SceneSplats | None = None
     street: tuple[View, ...] = ()
     known: Known = field(default_factory=Known)
     """What the user said, which is not advised again."""
@@ -90,8 +97,8 @@ def build_report(inputs: ReportInputs) -> Report:
         matches=inputs.matches,
         curves=inputs.curves,
         seconds=dict(inputs.seconds),
-        settings=dict(inputs.settings),
-        versions=dict(inputs.versions),
+        made=inputs.made,
+        downloads=downloads(inputs.title, _frames(inputs), inputs.names, inputs.scaffold.georef),
         scene=scene_content(inputs),
     )
 
@@ -149,7 +156,18 @@ def map_content(inputs: ReportInputs) -> MapContent:
         tuple(MapCamera(name, float(xy[0]), float(xy[1])) for name, xy in cameras),
         tuple(_map_frame(frame, inputs.names, axes) for frame in _frames(inputs)),
         tuple((float(xy[0]), float(xy[1])) for xy in truth),
+        prior_rings(inputs.prior),
+        _place(inputs),
     )
+
+
+def _place(inputs: ReportInputs) -> MapPlace:
+    """Around the aerial cameras, at the height of the ground."""
+    scaffold = inputs.scaffold
+    centres = rigid.centres_in_world([view.cam_from_world for view in scaffold.views])
+    above = centres.mean(axis=0) if len(centres) else np.zeros(3)
+    down = scaffold.ground.normal @ above - scaffold.ground.offset
+    return map_place(scaffold.georef, scaffold.up, above - down * scaffold.ground.normal)
 
 
 def _frames(inputs: ReportInputs) -> tuple[PosedFrame, ...]:
@@ -189,6 +207,7 @@ def group_row(group: LocalisedGroup, inputs: ReportInputs) -> GroupRow:
         detail="" if refusal is None else refusal.detail,
         x=float(xy[0]),
         y=float(xy[1]),
+        sigma_m=max((centre_sigma_m(pose.covariance) for pose in group.poses), default=float("nan")),
         figures=_printed(group),
         attempts=tuple(f"{attempt.reason.replace('-', ' ')}: {attempt.detail}" for attempt in group.attempts),
         meaning="" if advice is None else advice.meaning,
@@ -219,25 +238,38 @@ def scene_content(inputs: ReportInputs) -> Scene3d | None:
     """The interactive scene, thinned to the most visible splats."""
     if inputs.splats is None:
         return None
-    shown = thinned(inputs.splats, MOST_SPLATS)
+    held = inputs.splats
+    parts = (held.kept, held.before, held.after)
+    shown, counts = thinned(parts, MOST_SPLATS)
+    seen = rigid.centres_in_world([view.cam_from_world for view in inputs.street or inputs.scaffold.views])
     return Scene3d(
         base64.b64encode(splat_bytes(shown)).decode(),
-        len(shown),
-        len(inputs.splats),
+        counts,
+        len(held.kept) + len(held.after),
+        drawings.data_uri(from_the_air(concat([held.kept, held.after]), seen, inputs.scaffold.up)),
         (float(inputs.scaffold.up[0]), float(inputs.scaffold.up[1]), float(inputs.scaffold.up[2])),
         tuple(_ray(view.cam_from_world) for view in inputs.street),
         tuple(_ray(view.cam_from_world) for view in inputs.scaffold.views),
     )
 
 
-def thinned(splats: Splats, most: int) -> Splats:
-    """At most `most` splats: those with the largest opacity times area, in their order."""
-    if len(splats) <= most:
-        return splats
+def thinned(parts: tuple[Splats, Splats, Splats], most: int) -> tuple[Splats, tuple[int, int, int]]:
+    """At most `most` splats of the parts together, in their order, and how many of each part.
+
+    Those with the largest opacity times area.
+    """
+    splats, sizes = concat(parts), [len(part) for part in parts]
+    rows = np.arange(len(splats)) if len(splats) <= most else _most_visible(splats, most)
+    counts = np.diff(np.searchsorted(rows, [0, *np.cumsum(sizes)])).tolist()
+    return select(splats, rows), (counts[0], counts[1], counts[2])
+
+
+def _most_visible(splats: Splats, most: int) -> Ints:
+    """(most,), ascending rows."""
     opacity = 1.0 / (1.0 + np.exp(-splats.logit_opacities.astype(np.float64)))
     largest = np.sort(splats.log_scales.astype(np.float64), axis=1)[:, 1:].sum(axis=1)
     rows = np.argsort(-opacity * np.exp(largest), kind="stable")[:most]
-    return select(splats, np.sort(rows))
+    return np.sort(rows)
 
 
 def _ray(cam_from_world: Pose) -> tuple[float, ...]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import nan
 
 from skyanchor.types import Bytes
+
+STREET_TABLE, AIR_TABLE = "render from the street", "render from the air"
+"""Headings of the tables of held-out views."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class GroupRow:
     detail: str
     x: float
     y: float
+    sigma_m: float = nan
+    """Standard deviation of its least certain camera along the worst axis, metres; nan when refused."""
     figures: dict[str, float] = field(default_factory=dict)
     attempts: tuple[str, ...] = ()
     meaning: str = ""
@@ -63,6 +69,32 @@ class SubmapRow:
 
 
 @dataclass(frozen=True)
+class MapPlace:
+    """Where the map lies in the world."""
+
+    system: str = ""
+    """Name of the coordinate system; empty when the model does not say."""
+    offset: tuple[float, float] = (0.0, 0.0)
+    """Added to x and y gives the coordinates of the user's files, metres."""
+    north_deg: float = nan
+    """Direction of north, clockwise from the map's y axis, degrees; nan when nothing says where the model lies."""
+    earth: tuple[tuple[float, float, float], tuple[float, float, float]] | None = None
+    """Latitude and longitude in degrees as a + b x + c y of the map's metres; None when that is not known."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file that the page carries."""
+
+    name: str
+    kind: str
+    """Media type."""
+    what: str
+    """For people."""
+    text: str
+
+
+@dataclass(frozen=True)
 class MapContent:
     """The top view: a raster of the scaffold and what lies on it; x east, y north, metres."""
 
@@ -73,6 +105,9 @@ class MapContent:
     cameras: tuple[MapCamera, ...]
     frames: tuple[MapFrame, ...]
     truth: tuple[tuple[float, float], ...] = ()
+    prior: tuple[tuple[tuple[tuple[float, float], ...], ...], ...] = ()
+    """Where the user said that the walk was: per area its rings of corners."""
+    place: MapPlace = field(default_factory=MapPlace)
 
 
 @dataclass(frozen=True)
@@ -137,14 +172,54 @@ class Scene3d:
     """The interactive scene: thinned splats in the .splat format, the walk and the aerial cameras."""
 
     splats: str
-    """Base64 of the .splat bytes."""
-    shown: int
+    """Base64 of the .splat bytes: first what the update left alone, then what it changed as it was, then as it is."""
+    counts: tuple[int, int, int]
+    """Splats in these three parts."""
     total: int
+    """Of the whole scene after the update."""
+    picture: str
+    """Data URI of the scene from the air, for paper and for browsers without scripts or WebGL; may be empty."""
     up: tuple[float, float, float]
     path: tuple[tuple[float, ...], ...]
     """Per posed frame: centre (3), forward (3)."""
     aerial: tuple[tuple[float, ...], ...]
     """Per aerial camera: centre (3), forward (3)."""
+
+
+@dataclass(frozen=True)
+class InputRow:
+    """What went in."""
+
+    what: str
+    where: str
+    """Path."""
+    count: int
+    """Photos; 0 where counting says nothing."""
+    digest: str
+    """Of its contents; empty where there is none."""
+
+
+@dataclass(frozen=True)
+class RecipeRow:
+    """How one stage was made."""
+
+    stage: str
+    settings: dict[str, object]
+    inputs: dict[str, str]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What, when, from what and how."""
+
+    when: str = ""
+    """When the last stage was finished, UTC."""
+    inputs: tuple[InputRow, ...] = ()
+    commands: tuple[str, ...] = ()
+    """As they were typed, the first one first."""
+    recipes: tuple[RecipeRow, ...] = ()
+    """Of every stage, in the order of the work."""
 
 
 @dataclass(frozen=True)
@@ -171,8 +246,8 @@ class Report:
     matches: tuple[MatchPicture, ...] = ()
     curves: tuple[Curve, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
-    settings: dict[str, object] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
+    made: Provenance = field(default_factory=Provenance)
+    downloads: tuple[Download, ...] = ()
     scene: Scene3d | None = None
 
 

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from skyanchor.bridges.surface import horizontal_axes
 from skyanchor.types import Bytes, Floats
 
 
@@ -24,14 +25,6 @@ def transparent_uri(pixels: Bytes, quality: int = 82) -> str:
     buffer = io.BytesIO()
     Image.fromarray(pixels).save(buffer, format="WEBP", quality=quality)
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
-def horizontal_axes(up: Floats) -> Floats:
-    """East-like and north-like unit vectors, (2, 3): world x (or y) made level, and up × it."""
-    seed = np.array([1.0, 0.0, 0.0]) if abs(up[0]) < 0.9 else np.array([0.0, 1.0, 0.0])
-    east = seed - up * (seed @ up)
-    east /= np.linalg.norm(east)
-    return np.stack([east, np.cross(up, east)])
 
 
 def top_view(points: Floats, colors: Bytes, up: Floats, width: int = 1200) -> tuple[Bytes, tuple[float, ...]]:

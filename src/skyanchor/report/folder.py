@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from skyanchor.anchors.priors import Prior, local_priors
 from skyanchor.errors import InputError
 from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.events import ANCHORS, TRAJECTORY
+from skyanchor.pipeline import read_settings
 from skyanchor.report.build import ReportInputs, build_report
 from skyanchor.report.content import MatchPicture, Report, SubmapRow
 from skyanchor.report.match_pictures import StreetPhotos, match_pictures
 from skyanchor.report.outcome import known
 from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
+from skyanchor.report.provenance import provenance
 from skyanchor.report.scene_folder import scene_part
 from skyanchor.report.top_points import map_points
 from skyanchor.run import records
@@ -52,7 +55,6 @@ def report_inputs(run: Run, truth: Path | None) -> ReportInputs:
     """What the finished stages of a run say."""
     anchors = run.anchors_record
     posed = run.has(TRAJECTORY)
-    recipe = run.stage(TRAJECTORY if posed else ANCHORS).recipe
     scene = scene_part(run)
     points, colors = map_points(run)
     walk = _walk_part(run) if posed else WalkPart()
@@ -71,8 +73,8 @@ def report_inputs(run: Run, truth: Path | None) -> ReportInputs:
         truth=_truth(anchors, truth),
         matches=_matches(run),
         seconds=run.seconds,
-        settings=recipe.settings,
-        versions=recipe.versions,
+        made=provenance(run),
+        prior=_prior(run),
         views=scene.views,
         scores=scene.scores or {},
         curves=scene.curves,
@@ -124,6 +126,15 @@ def _figures(run: Run) -> dict[str, dict[str, float]]:
         for name, table in tables.items()
         if isinstance(table, dict) and table["total"]
     }
+
+
+def _prior(run: Run) -> tuple[Prior, ...]:
+    """Where the user said that the walk was; nothing where the settings are those of another version."""
+    try:
+        config = read_settings(run.root)
+        return () if config is None else local_priors(config.anchors.prior.near, run.scaffold)
+    except InputError:
+        return ()
 
 
 def _truth(anchors: AnchorsRecord, truth: Path | None) -> dict[str, Pose]:

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
-
-import numpy as np
 
 from skyanchor.errors import InputError
 from skyanchor.pipeline import read_settings
 from skyanchor.report.advice import Known, explained
+from skyanchor.report.words import counted, length
 from skyanchor.run.results import Run
+from skyanchor.sfm.uncertainty import centre_sigma_m, position_sigma_m, radius_95_m
 from skyanchor.types import LocalisedGroup, PosedFrame
 
 
 def placed(groups: Sequence[LocalisedGroup], frames: Sequence[PosedFrame], left_out: int = 0) -> str:
-    """How many groups were placed and frames have a pose, and how sure they are; no full stop."""
-    text = f"{sum(group.accepted for group in groups)} of {len(groups)} anchor groups were placed in the aerial model"
+    """How many photos were located and groups placed, and how sure the positions are; no full stop."""
+    tied = f"{sum(group.accepted for group in groups)} of {len(groups)} anchor groups were placed in the aerial model"
     if left_out:
-        text += f", {left_out} of them left out because the walk contradicts them"
+        tied += f", {left_out} of them left out because the walk contradicts them"
     if not frames:
-        return f"{text}, {sum(len(group.poses) for group in groups)} frames in all"
+        poses = [pose for group in groups for pose in group.poses]
+        sigmas = [centre_sigma_m(pose.covariance) for pose in poses]
+        return f"{tied}, {counted(len(poses), 'photo')} in all{_sure(sigmas)}"
     sigmas = [frame.sigma_m for frame in frames if frame.cam_from_world is not None]
-    sigma = float(np.nanmedian(sigmas)) if sigmas else float("nan")
-    sure = f", with a median position sigma of {_metres(sigma)}" if sigmas else ""
-    return f"{text}; {len(sigmas)} of {len(frames)} frames have a pose{sure}"
+    share = f"All {len(frames)}" if len(sigmas) == len(frames) else f"{len(sigmas)} of {len(frames)}"
+    return f"{share} photos located{_sure(sigmas)}. {tied}"
 
 
-def _metres(value: float) -> str:
-    return f"{value:.2f} m" if value >= 0.1 else f"{value:.3f} m"
+def _sure(sigmas: Sequence[float]) -> str:
+    """The radius for 95 % and the sigma it comes from; empty where nothing was located."""
+    if not any(math.isfinite(sigma) for sigma in sigmas):
+        return ""
+    radius, sigma = radius_95_m(sigmas), position_sigma_m(sigmas)
+    each = f"standard deviation {sigma:.3f} m per axis, the shift that all photos share included"
+    return f"; 95 % of the positions are expected within {length(radius)} ({each})"
 
 
 def known(run: Run) -> Known:
@@ -63,7 +70,7 @@ def _refused(group: LocalisedGroup, names: Sequence[str], known: Known) -> str:
     first, last = group.group.frames[0], group.group.frames[-1]
     advice = explained(group.refusal.reason, known)
     detail = f" ({group.refusal.detail.rstrip('.')})" if group.refusal.detail else ""
-    stretch = f"Frames {first} to {last} ({names[first]} to {names[last]})"
+    stretch = f"Photos {first} to {last} ({names[first]} to {names[last]})"
     return f"{stretch} were refused: {advice.meaning}{detail}. {tried(advice.remedy)}".rstrip()
 
 

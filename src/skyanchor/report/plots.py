@@ -44,7 +44,7 @@ def _draw_frames(figure: Any, axes: Any, content: MapContent) -> None:
         return
     places, sigma = np.array([[f.x, f.y] for f in posed]), [f.sigma_m for f in posed]
     dots = axes.scatter(*places.T, c=sigma, s=12, cmap="viridis", label="street frames", zorder=3)
-    figure.colorbar(dots, ax=axes, label="position sigma [m]", fraction=0.04, pad=0.02)
+    figure.colorbar(dots, ax=axes, label="standard deviation per axis [m]", fraction=0.04, pad=0.02)
 
 
 def _draw_groups(axes: Any, groups: tuple[GroupRow, ...]) -> None:

@@ -6,16 +6,30 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyanchor.evaluation.images import psnr
-from skyanchor.gaussians.splats import Splats
+from skyanchor.gaussians.splats import Splats, concat
 from skyanchor.photos import read_pixels
-from skyanchor.report.build import AIR_TABLE, STREET_TABLE
-from skyanchor.report.content import Curve, RenderedView
+from skyanchor.report.content import AIR_TABLE, STREET_TABLE, Curve, RenderedView
+from skyanchor.report.live_folder import live_scene
+from skyanchor.report.live_scene import Kind, layers
 from skyanchor.run.records import SceneRecord
 from skyanchor.run.results import Run
 from skyanchor.types import View
 
 MOST_VIEWS = 4
 """Pictures of one kind in the page."""
+WORDS = {"ground": "street photo", "aerial": "aerial photo"}
+
+
+@dataclass(frozen=True, eq=False)
+class SceneSplats:
+    """What is drawn before and after the update."""
+
+    kept: Splats
+    """What the update left alone."""
+    before: Splats
+    """What it changed or hid, as it was."""
+    after: Splats
+    """The same as it is, and what was added."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +39,7 @@ class ScenePart:
     views: tuple[RenderedView, ...] = ()
     scores: dict[str, tuple[float, float]] | None = None
     curves: tuple[Curve, ...] = ()
-    splats: Splats | None = None
+    splats: SceneSplats | None = None
     figures: dict[str, dict[str, float]] | None = None
     street: tuple[View, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -40,7 +54,7 @@ def scene_part(run: Run) -> ScenePart:
     views = tuple(view for kind in ("ground", "aerial") for view in _views(held_out / kind, kind))
     scores = {view.name: (psnr(view.before, view.photo), psnr(view.after, view.photo)) for view in views}
     rolled_back = ("The joint refinement cost too much from the air and was undone.",) if record.rolled_back else ()
-    return ScenePart(views, scores, _curves(record), run.splats(), _figures(record), _street(run), rolled_back)
+    return ScenePart(views, scores, _curves(record), _splats(run), _figures(record), _street(run), rolled_back)
 
 
 def _views(folder: Path, kind: str) -> list[RenderedView]:
@@ -48,7 +62,9 @@ def _views(folder: Path, kind: str) -> list[RenderedView]:
     names = sorted(path.name for path in (folder / "photo").glob("*.png"))
     chosen = names[:: max(1, len(names) // MOST_VIEWS)][:MOST_VIEWS]
     pictures = [[read_pixels(folder / part / name) for part in ("photo", "before", "render")] for name in chosen]
-    return [RenderedView(f"{kind} {name[:-4]}", kind, *three) for name, three in zip(chosen, pictures, strict=True)]
+    return [
+        RenderedView(f"{WORDS[kind]} {name[:-4]}", kind, *three) for name, three in zip(chosen, pictures, strict=True)
+    ]
 
 
 def _curves(record: SceneRecord) -> tuple[Curve, ...]:
@@ -59,8 +75,8 @@ def _curves(record: SceneRecord) -> tuple[Curve, ...]:
     aerial = tuple(point.quality.aerial_psnr for point in record.curves)
     start = (0.0, *x)
     return (
-        Curve("ground", start, (record.start.ground_psnr, *ground)),
-        Curve("aerial", start, (record.start.aerial_psnr, *aerial)),
+        Curve("street photos", start, (record.start.ground_psnr, *ground)),
+        Curve("aerial photos", start, (record.start.aerial_psnr, *aerial)),
     )
 
 
@@ -81,6 +97,15 @@ def _figures(record: SceneRecord) -> dict[str, dict[str, float]]:
         "hidden": record.hidden,
     }
     return {STREET_TABLE: table("ground"), AIR_TABLE: table("aerial"), "splats": counts}
+
+
+def _splats(run: Run) -> SceneSplats:
+    parts = layers(live_scene(run))
+
+    def of(patched: bool | None) -> Splats:
+        return concat([one.splats for one in parts if one.patched is patched and one.kind is not Kind.HIDDEN])
+
+    return SceneSplats(of(None), of(False), of(True))
 
 
 def _street(run: Run) -> tuple[View, ...]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-INPUTS_FILE = "inputs.json"
-"""In .state/: what the run was made from."""
+from skyanchor.run.folder import STATE
+from skyanchor.storage import files
+
+INPUTS_FILE, COMMANDS_FILE = "inputs.json", "commands.json"
+"""In .state/: what the run was made from, and by which commands."""
 
 
 @dataclass(frozen=True)
@@ -21,3 +24,24 @@ class Inputs:
     """Folder of the aerial photos, where it is not found beside the model."""
     splats: Path | None = None
     """Aerial Gaussian model, a .ply of the INRIA convention."""
+
+
+@dataclass(frozen=True)
+class Commands:
+    """commands.json."""
+
+    lines: tuple[str, ...]
+    """As typed, the first one first."""
+
+
+def remembered_commands(run: Path) -> tuple[str, ...]:
+    """The commands that made a run, as far as it knows them."""
+    path = run / STATE / COMMANDS_FILE
+    return files.load(path, Commands).lines if path.is_file() else ()
+
+
+def remember_command(run: Path, line: str) -> None:
+    """Keep a command, in its place where it was given before."""
+    known = remembered_commands(run)
+    if line not in known:
+        files.save(run / STATE / COMMANDS_FILE, Commands((*known, line)))

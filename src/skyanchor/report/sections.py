@@ -1,0 +1,378 @@
+"""The page's sections as HTML that needs no script: each takes the report and gives its part, or None."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+from skyanchor.report.charts import chart_legend, line_chart
+from skyanchor.report.content import (
+    AIR_TABLE,
+    STREET_TABLE,
+    Comparison,
+    Download,
+    GroupRow,
+    MatchLine,
+    MatchPicture,
+    RecipeRow,
+    Report,
+    SubmapRow,
+)
+from skyanchor.report.map_drawing import group_text, map_figure, outcome_of, why
+from skyanchor.report.markup import Markup, element, joined
+from skyanchor.report.words import GLOSSARY, TABLES, counted, duration, label, length, number, plain, ranges, span
+from skyanchor.sfm.uncertainty import RADIUS_95, position_sigma_m, radius_95_m
+
+TAGS = {"placed": "ok", "left out": "part", "refused": "no"}
+SIDES = (
+    ("photo", "the photo"),
+    ("before", "drawn before the update"),
+    ("after", "drawn after the update"),
+    ("error", "error after the update"),
+)
+"""The pictures of a held-out view."""
+
+
+def section(name: str, title: str, note: object, *parts: object) -> Markup:
+    """A section with a heading, a note where there is one, and its parts."""
+    told = element("p", note, class_="note") if note else None
+    return element("section", element("h2", title), told, *parts, id=name)
+
+
+# --- head ---------------------------------------------------------------------------------------------------------
+
+
+def verdict(report: Report) -> Markup:
+    """The sentence, and what a person should know besides."""
+    sentence = element("p", report.verdict, class_=f"verdict {report.status}", id="verdict")
+    warned = [element("li", text) for text in report.warnings]
+    return joined(sentence, element("ul", warned, class_="warnings") if warned else None)
+
+
+def headline(report: Report) -> Markup:
+    """The few figures that matter."""
+    placed = sum(group.accepted for group in report.groups)
+    posed = [frame for frame in report.map.frames if math.isfinite(frame.x)]
+    of_anchors = report.reached == "anchors"
+    asked = sum(g.last_frame - g.first_frame + 1 for g in report.groups) if of_anchors else len(report.map.frames)
+    rows = [
+        ("anchor photos located" if of_anchors else "photos located", f"{len(posed)} of {asked}"),
+        ("anchor groups placed", f"{placed} of {len(report.groups)}"),
+    ]
+    sigmas = [frame.sigma_m for frame in posed if math.isfinite(frame.sigma_m)]
+    if sigmas:
+        rows.append(("95 % of positions within", length(radius_95_m(sigmas))))
+        rows.append(("standard deviation per axis", f"{number(position_sigma_m(sigmas))} m"))
+    ate = report.figures.get("anchors" if of_anchors else "trajectory", {}).get("ate_m")
+    if ate is not None:
+        rows.append(("measured error against truth (ATE)", f"{number(ate)} m"))
+    for table, name in ((STREET_TABLE, "street photos"), (AIR_TABLE, "aerial photos")):
+        if table in report.figures:
+            before, after = (report.figures[table][f"psnr {when}"] for when in ("before", "after"))
+            rows.append((f"{name}, held out", f"{before:.1f} → {after:.1f} dB"))
+    if report.seconds:
+        rows.append(("time in all", duration(sum(report.seconds.values()))))
+    return tiles(rows)
+
+
+def tiles(rows: Sequence[tuple[str, str]]) -> Markup:
+    """Figures with their names, side by side."""
+    return element("dl", [element("div", element("dt", k), element("dd", v)) for k, v in rows], class_="tiles")
+
+
+def about(report: Report) -> Markup:
+    """What, when, from what, where and by which command."""
+    made, system = report.made, report.map.place.system
+    done = {"anchors": "anchor groups located", "trajectory": "every photo located", "scene": "the 3D scene updated"}
+    rows: list[tuple[str, object]] = [
+        ("what", f"A walk of {counted(report.frames, 'street photo')} in an aerial model of "
+                 f"{counted(len(report.map.cameras), 'photo')}; done: {done[report.reached]}"),
+    ]  # fmt: skip
+    rows += [("when", made.when)] if made.when else []
+    rows += [(row.what, _input(row.where, row.count, row.digest)) for row in made.inputs]
+    rows.append(("coordinates", system or "the aerial model's own, metres; nothing says where on Earth it lies"))
+    rows += [("command", element("code", command)) for command in made.commands]
+    return element("dl", [(element("dt", name), element("dd", value)) for name, value in rows], class_="about")
+
+
+def _input(where: str, count: int, digest: str) -> Markup:
+    counts = f", {counted(count, 'photo')}" if count else ""
+    told = joined(", digest ", element("code", digest[:12])) if digest else None
+    return joined(element("code", where), counts, told)
+
+
+# --- map ----------------------------------------------------------------------------------------------------------
+
+
+def map_section(report: Report) -> Markup:
+    """The map, what can be taken from it, and what is not on it."""
+    note = (
+        "The aerial model from above with what was located in it. Point at a mark, or tap it, to see its figures; "
+        "refused anchor groups carry the reason."
+    )
+    links = element("p", "Take it along: ", [_download(one) for one in report.downloads], class_="chips")
+    parts = (map_figure(report), links if report.downloads else None, _placeless(report.groups), _missing(report))
+    return section("map", "Map", note, *parts)
+
+
+def _download(one: Download) -> Markup:
+    uri = f"data:{one.kind};base64,{base64.b64encode(one.text.encode()).decode()}"
+    return joined(element("a", one.what, href=uri, download=one.name), " ")
+
+
+def _placeless(groups: Sequence[GroupRow]) -> Markup | None:
+    chips = [
+        element("span", f"group {g.index}: {plain(g.reason)}", class_="tag no", title=group_text(g), tabindex=0,
+                data_group=g.index)
+        for g in groups if math.isnan(g.x)
+    ]  # fmt: skip
+    return (
+        element("p", "Refused and not on the map, for they have no place: ", chips, class_="chips") if chips else None
+    )
+
+
+def _missing(report: Report) -> Markup | None:
+    reasons: dict[str, list[int]] = {}
+    for frame in report.map.frames:
+        if math.isnan(frame.x):
+            reasons.setdefault(frame.reason or "no reason recorded", []).append(frame.index)
+    rows = [element("li", f"{counted(len(some), 'photo')} ({ranges(some)}): {why}") for why, some in reasons.items()]
+    return element("div", element("h3", "Photos that were not located"), element("ul", rows)) if rows else None
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def table(columns: Sequence[object], rows: Sequence[Sequence[object]]) -> Markup:
+    """Numbers to the right, everything else to the left; wide tables scroll on their own."""
+    numeric = [all(isinstance(row[k], int | float) for row in rows) for k in range(len(columns))]
+    head = [element("th", name, class_="n" if right else None) for name, right in zip(columns, numeric, strict=True)]
+    body = [element("tr", [_cell(value) for value in row]) for row in rows]
+    inside = element("table", element("thead", element("tr", head)), element("tbody", body))
+    return element("div", inside, class_="scroll", tabindex=0)
+
+
+def _cell(value: object) -> Markup:
+    if isinstance(value, int | float):
+        return element("td", number(value), class_="n")
+    return element("td", value)
+
+
+def tag(group: GroupRow) -> Markup:
+    """The group's outcome as a coloured word."""
+    return element("span", outcome_of(group), class_=f"tag {TAGS[outcome_of(group)]}")
+
+
+def groups_section(report: Report) -> Markup | None:
+    """Three plain columns per group, and everything that was measured below."""
+    if not report.groups:
+        return None
+    note = (
+        "Short runs of photos that were looked for in the aerial photos. A refused group gets no position: the walk is "
+        "then held by the other groups."
+    )
+    rows = [(f"{g.index}", f"photos {span(g.first_frame, g.last_frame)}", tag(g), _sure(g)) for g in report.groups]
+    details = [_details(group) for group in report.groups if group.figures or group.attempts]
+    plain_table = table(["group", "stretch of the walk", "outcome", "95 % within, or why not"], rows)
+    return section("groups", "Anchor groups", note, plain_table, details)
+
+
+def _sure(group: GroupRow) -> Markup:
+    told = [length(RADIUS_95 * group.sigma_m)] if math.isfinite(group.sigma_m) else []
+    return element("div", "\n".join([*told, why(group)]).strip(), class_="why" if why(group) else None)
+
+
+def _details(group: GroupRow) -> Markup:
+    rows = [(label(key), float(value)) for key, value in group.figures.items()]
+    tries = element("ul", [element("li", text) for text in group.attempts])
+    parts = [
+        table(["figure", "value"], rows) if rows else None,
+        joined(element("p", "Tried before:"), tries) if group.attempts else None,
+    ]
+    return element("details", element("summary", f"group {group.index}: everything that was measured"), *parts)
+
+
+def submaps_section(report: Report) -> Markup | None:
+    """The stretches of the walk with their drift."""
+    if not report.submaps:
+        return None
+    note = (
+        "A long walk is mapped in stretches (submaps). Closure error: where a stretch arrived at its last anchors "
+        "before it was held to them, that is its drift."
+    )
+    rows = [(f"{s.index}", f"photos {span(s.first_frame, s.last_frame)}", _closure(s)) for s in report.submaps]
+    details = [
+        element("details", element("summary", f"stretch {s.index}: everything that was measured"),
+                table(["figure", "value"], [(label(key), float(value)) for key, value in s.figures.items()]))
+        for s in report.submaps if s.figures
+    ]  # fmt: skip
+    held = table(["stretch", "photos", "closure error"], rows)
+    return section("submaps", "Stretches of the walk", note, held, details)
+
+
+def _closure(submap: SubmapRow) -> str:
+    gap, way = submap.figures.get("closure_m"), submap.figures.get("over_m")
+    if gap is None or way is None:
+        return "held by anchors at one end only, so there is none"
+    return f"{length(gap)} after {length(way)}"
+
+
+def figures_section(report: Report) -> Markup | None:
+    """Every other table of figures."""
+    tables = [
+        (
+            element("h3", TABLES.get(title, plain(title).capitalize())),
+            tiles([(label(name), number(value)) for name, value in figures.items()]),
+        )
+        for title, figures in report.figures.items()
+        if figures
+    ]
+    return section("figures", "Figures", "", tables) if tables else None
+
+
+def times_section(report: Report) -> Markup | None:
+    """How long each stage worked."""
+    if not report.seconds:
+        return None
+    most = max(report.seconds.values())
+    rows = [
+        (stage, element("span", duration(seconds), class_="whole"), _bar(seconds / most if most else 0.0))
+        for stage, seconds in report.seconds.items()
+    ]
+    return section("times", "Time", "", table(["stage", "time", ""], rows))
+
+
+def _bar(share: float) -> Markup:
+    return element("div", element("div", class_="bar", style=f"width:{100 * share:.1f}%"), class_="bars")
+
+
+# --- pictures -----------------------------------------------------------------------------------------------------
+
+
+def scene_section(report: Report) -> Markup | None:
+    """A picture of the scene; the script puts the scene itself in its place."""
+    if report.scene is None:
+        return None
+    shown = sum(report.scene.counts) - report.scene.counts[1]
+    note = f"{shown:,} of {report.scene.total:,} splats."
+    still = element(
+        "img", src=report.scene.picture, alt="The scene after the update, from the air", class_="still"
+    ) if report.scene.picture else None  # fmt: skip
+    return section("scene3d", "The scene in 3D", note, element("div", still, id="scene-holder", class_="holder"))
+
+
+def comparison_sections(report: Report) -> list[Markup]:
+    """Held-out views from the street and from the air: photo, before, after, error."""
+    found = []
+    for kind, title in (("ground", "From the street"), ("aerial", "From the air")):
+        views = [_comparison(view) for view in report.comparisons if view.kind == kind]
+        note = (
+            "Held-out photos, which took no part in the work, beside what is drawn at their place before and after the "
+            "update. In the error picture dark is equal and bright is 64 grey levels off or more."
+        )
+        if views:
+            found.append(section(kind, title, note, element("div", views, class_="grid")))
+    return found
+
+
+def _comparison(view: Comparison) -> Markup:
+    pictures = [
+        element("figure", element("img", src=getattr(view, side), alt=f"{view.name}: {what}", data_side=side),
+                element("figcaption", what))
+        for side, what in SIDES
+    ]  # fmt: skip
+    scores = f"{view.name}: PSNR {number(view.psnr_before, 2)} → {number(view.psnr_after, 2)} dB"
+    return element(
+        "figure", element("div", pictures, class_="four"), element("figcaption", scores), class_="comparison"
+    )
+
+
+def matches_section(report: Report) -> Markup | None:
+    """What tied the groups to the aerial photos."""
+    if not report.matches:
+        return None
+    note = (
+        "What tied each anchor group to the aerial photos: a street photo above, the part of an aerial photo that "
+        "shows the same place below. Some of the matches as they were found; green ones agree with the position, red "
+        "dashed ones were thrown out. Point at a line to see how far off it is."
+    )
+    return section("matches", "What matched", note, [_group_matches(report, group) for group in report.groups])
+
+
+def _group_matches(report: Report, group: GroupRow) -> Markup | None:
+    pictures = [_match_figure(picture) for picture in report.matches if picture.group == group.index]
+    if not pictures:
+        return None
+    title = element("h3", f"Group {group.index}, photos {span(group.first_frame, group.last_frame)} ", tag(group))
+    told = element("p", why(group), class_="note") if why(group) else None
+    return joined(title, told, element("div", pictures, class_="grid"))
+
+
+GAP = 8
+"""Between the two photos of a match picture."""
+
+
+def _match_figure(picture: MatchPicture) -> Markup:
+    (w, h), (aw, ah) = picture.street_size, picture.aerial_size
+    good = sum(line.agrees for line in picture.lines)
+    caption = f"street {picture.frame}, aerial {picture.aerial_name}: {good} of {len(picture.lines)} shown agree"
+    lines = [_match(line, h + GAP) for line in sorted(picture.lines, key=lambda line: line.agrees)]
+    drawn = element(
+        "svg",
+        element("image", href=picture.street, width=w, height=h),
+        element("image", href=picture.aerial, y=h + GAP, width=aw, height=ah),
+        lines, viewBox=f"0 0 {max(w, aw)} {h + GAP + ah}", role="img", aria_label=caption, class_="matches",
+    )  # fmt: skip
+    return element("figure", drawn, element("figcaption", caption))
+
+
+def _match(line: MatchLine, top: int) -> Markup:
+    ends = {"x1": f"{line.street_x:g}", "y1": f"{line.street_y:g}"}
+    ends |= {"x2": f"{line.aerial_x:g}", "y2": f"{top + line.aerial_y:g}"}
+    word = "agrees" if line.agrees else "thrown out"
+    shapes = [
+        element("title", f"{word}, {number(line.residual_px, 1)} px off in the street photo"),
+        element("line", **ends, class_="touch"),
+        element("line", **ends),
+        element("circle", cx=ends["x1"], cy=ends["y1"], r=3.5),
+        element("circle", cx=ends["x2"], cy=ends["y2"], r=3.5),
+    ]
+    return element("g", shapes, class_="good" if line.agrees else "bad")
+
+
+def curves_section(report: Report) -> Markup | None:
+    """How the renders got better."""
+    if not report.curves:
+        return None
+    note = "Of photos that were kept for this: they decide when the training stops, and take no other part in it."
+    drawn = line_chart(report.curves, "iteration", "PSNR [dB]", "PSNR of validation photos over the iterations")
+    return section("curves", "While training", note, element("div", drawn, class_="card"), chart_legend(report.curves))
+
+
+# --- words and settings -------------------------------------------------------------------------------------------
+
+
+def glossary_section() -> Markup:
+    """The page's words explained."""
+    rows = [(element("dt", entry.word), element("dd", entry.meaning)) for entry in GLOSSARY]
+    return section("glossary", "Words", "", element("dl", rows, class_="glossary"))
+
+
+def settings_section(report: Report) -> Markup:
+    """The recipes of all stages."""
+    made = report.made
+    note = (
+        "Enough to make this run again: the commands above, the inputs by their digests, the settings of every stage."
+    )
+    versions: Mapping[str, str] = made.recipes[-1].versions if made.recipes else {}
+    rows = [(name, version) for name, version in versions.items()]
+    parts = [table(["package", "version"], rows) if rows else None, [_recipe(row) for row in made.recipes]]
+    return section("settings", "Settings and versions", note, *parts)
+
+
+def _recipe(row: RecipeRow) -> Markup:
+    told = {"settings": row.settings, **({"inputs": row.inputs} if row.inputs else {}), "versions": row.versions}
+    text = json.dumps(told, indent=1, ensure_ascii=False)
+    return element("details", element("summary", f"{row.stage}: all settings"), element("pre", text, tabindex=0))
