@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numba
 import numpy as np
 
 from skyanchor.bridges import surface_kernels as kernels
@@ -17,9 +18,9 @@ from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift
 from skyanchor.types import Camera, DepthMap, Floats, Floats32, Ints, Pose
 
-READERS = 4
+READERS = 8
 """Threads that read depth maps ahead of their use."""
-SLOT_BYTES = 512 << 20
+SLOT_BYTES = 1 << 30
 """Depth and weight of maps that are kept for their neighbours, bytes, unless one map's neighbours need more."""
 
 
@@ -105,7 +106,7 @@ def fuse_surface(maps: DepthMaps, up: Floats, config: SurfaceConfig, listen: Lis
     for i, fused in enumerate(_fused_maps(maps, glances, config)):
         voxels.add(*fused, config.least_weight)
         listen(Progress(SCAFFOLD, "surface fused", i + 1, len(maps)))
-    points, normals = voxels.means(voxels.ordered())
+    points, normals = voxels.means()
     for i in range(config.smoothing):
         points, normals = _smoothed(points, normals, config.voxel * gsd)
         listen(Progress(SCAFFOLD, "surface smoothed", i + 1, config.smoothing))
@@ -265,46 +266,52 @@ class _Voxels:
             self.keys, self.sums = kernels.moved_table(self.keys, self.sums, size)
         self.used += kernels.add_to_voxels(voxels, points, normals, weights, self.voxel, self.keys, self.sums)
 
-    def ordered(self) -> Ints:
-        """Slots of the table that hold a voxel, in the order of the voxels' keys."""
+    def means(self) -> tuple[Floats32, Floats32]:
+        """(points, normals) of the voxels, in the order of their keys."""
         slots = np.flatnonzero(self.keys >= 0)
-        return slots[np.argsort(self.keys[slots])]
+        points, normals = kernels.voxel_means(self.keys, self.sums, slots[_ascending(self.keys[slots])], self.voxel)
+        return points, normals
 
-    def means(self, slots: Ints) -> tuple[Floats32, Floats32]:
-        """(points, normals) of the voxels in these slots."""
-        corner = np.stack([(self.keys[slots] >> shift) & 0x1FFFFF for shift in (42, 21, 0)], axis=1) - 1048576
-        sums = self.sums[slots]
-        points = corner * self.voxel + sums[:, :3] / sums[:, 6:]
-        normals = sums[:, 3:6] / (np.linalg.norm(sums[:, 3:6], axis=1, keepdims=True) + 1e-12)
-        return points.astype(np.float32), normals.astype(np.float32)
+
+def _ascending(keys: Ints) -> Ints:
+    """Indices (N,) that sort the keys, stable; ranges of keys are sorted side by side, one a thread."""
+    parts = min(numba.get_num_threads(), max(1, len(keys) >> 16))
+    sample = np.sort(keys[:: max(1, len(keys) >> 12)])
+    inner = sample[np.arange(1, parts) * len(sample) // parts]
+    bounds = [keys.min(initial=0), *inner, keys.max(initial=0) + 1]
+
+    def sorted_part(part: int) -> Ints:
+        rows = np.flatnonzero((keys >= bounds[part]) & (keys < bounds[part + 1]))
+        return np.asarray(rows[np.argsort(keys[rows], kind="stable")])
+
+    with ThreadPoolExecutor(parts) as sorters:
+        return np.concatenate(list(sorters.map(sorted_part, range(parts))))
 
 
 def _smoothed(points: Floats32, normals: Floats32, voxel: float) -> tuple[Floats32, Floats32]:
     """The discs nearer to the planes of their neighbours, layers in one voxel merged."""
-    voxels = _Voxels(voxel)
-    ones = np.ones((1, len(points)), np.float32)
-    voxels.add(points[None], normals[None], ones, 0.0)
-    slots = voxels.ordered()
-    moved, turned = kernels.smooth(*voxels.means(slots), voxels.keys[slots], voxel)
+    voxels = kernels.voxel_keys(points[None], np.ones((1, len(points)), np.float32), 0.0, voxel)[0]
+    order = _ascending(voxels)
+    keys = voxels[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    edges = np.append(starts, len(points))
+    discs = kernels.merged(points, normals, voxels, order, edges, voxel)
+    moved, turned = kernels.smooth(*discs, keys[starts], voxel)
     return moved, turned
 
 
 def indexed(points: Floats32, normals: Floats32, voxel: float, gsd: float, up: Floats, cell: float) -> Surface:
     """The discs sorted by the cell they lie in."""
     across = horizontal_axes(up)
-    place = np.floor(points @ across.T / cell).astype(np.int64)
+    place = kernels.cell_places(points, across, cell)
     place -= place.min(axis=0)
     key = place[:, 0] * (place[:, 1].max() + 1) + place[:, 1]
-    order = np.argsort(key, kind="stable")
-    points, normals, key = points[order], normals[order], key[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1))
-    counts = np.diff(np.append(starts, len(points)))
-    centres = np.add.reduceat(points.astype(np.float64), starts) / counts[:, None]
-    off = np.linalg.norm(points - np.repeat(centres, counts, axis=0), axis=1)
-    radius = np.maximum.reduceat(off, starts) + voxel
+    order = _ascending(key)
+    points, normals = points[order], normals[order]
+    edges = np.append(np.flatnonzero(np.diff(key[order], prepend=-1)), len(points)).astype(np.int64)
+    centres, farthest = kernels.cell_balls(points, edges)
     spacing = np.full(len(points), 1.1 * voxel, np.float32)
-    edges = np.append(starts, len(points)).astype(np.int64)
-    return Surface(points, normals, spacing, gsd, across, up, cell, centres, radius, edges)
+    return Surface(points, normals, spacing, gsd, across, up, cell, centres, farthest + voxel, edges)
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------

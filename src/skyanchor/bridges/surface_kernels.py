@@ -180,15 +180,88 @@ def add_to_voxels(
 @njit(cache=True, parallel=True)
 def moved_table(keys: Ints, sums: Floats, size: int) -> tuple[Ints, Floats]:
     """The same voxels in a table of another size."""
-    new_keys, new_sums = np.full(size, -1, np.int64), np.zeros((size, sums.shape[1]))
-    room = len(keys) // SHARDS
+    new_keys, new_sums = np.empty(size, np.int64), np.empty((size, sums.shape[1]))
+    room, new_room = len(keys) // SHARDS, size // SHARDS
     for shard in prange(SHARDS):
+        new_keys[shard * new_room : (shard + 1) * new_room] = -1
+        new_sums[shard * new_room : (shard + 1) * new_room] = 0.0
         for slot in range(shard * room, (shard + 1) * room):
             if keys[slot] != -1:
                 target = _bucket(keys[slot], new_keys)
                 new_keys[target] = keys[slot]
                 new_sums[target] = sums[slot]
     return new_keys, new_sums
+
+
+@njit(cache=True, inline="always")
+def _mean(key: int, sums: Floats, voxel: float, point: Floats32, normal: Floats32) -> None:
+    """Write the disc of one voxel: its corner and the mean offset, the mean normal."""
+    for c in range(3):
+        corner = ((key >> (42 - 21 * c)) & 0x1FFFFF) - 1048576
+        point[c] = corner * voxel + sums[c] / sums[6]
+    size = math.sqrt(sums[3] * sums[3] + sums[4] * sums[4] + sums[5] * sums[5]) + 1e-12
+    for c in range(3):
+        normal[c] = sums[3 + c] / size
+
+
+@njit(cache=True, parallel=True)
+def voxel_means(keys: Ints, sums: Floats, slots: Ints, voxel: float) -> tuple[Floats32, Floats32]:
+    """(points, normals) of the voxels in these slots of the table."""
+    points, normals = np.empty((len(slots), 3), np.float32), np.empty((len(slots), 3), np.float32)
+    for i in prange(len(slots)):
+        _mean(keys[slots[i]], sums[slots[i]], voxel, points[i], normals[i])
+    return points, normals
+
+
+@njit(cache=True, parallel=True)
+def merged(
+    points: Floats32, normals: Floats32, voxels: Ints, order: Ints, starts: Ints, voxel: float
+) -> tuple[Floats32, Floats32]:
+    """(points, normals) of one disc per voxel: the means of discs order[starts[i] : starts[i + 1]], in that order."""
+    count = len(starts) - 1
+    new_points, new_normals = np.empty((count, 3), np.float32), np.empty((count, 3), np.float32)
+    for block in prange((count + BLOCK - 1) // BLOCK):
+        sums = np.empty(7)
+        for i in range(block * BLOCK, min(count, (block + 1) * BLOCK)):
+            key = voxels[order[starts[i]]]
+            sums[:] = 0.0
+            for n in range(starts[i], starts[i + 1]):
+                for c in range(3):
+                    corner = ((key >> (42 - 21 * c)) & 0x1FFFFF) - 1048576
+                    sums[c] += points[order[n], c] - corner * voxel
+                    sums[3 + c] += normals[order[n], c]
+                sums[6] += 1.0
+            _mean(key, sums, voxel, new_points[i], new_normals[i])
+    return new_points, new_normals
+
+
+@njit(cache=True, parallel=True)
+def cell_places(points: Floats32, across: Floats, cell: float) -> Ints:
+    """(N, 2), the cell of a horizontal grid that each point lies in."""
+    out = np.empty((len(points), 2), np.int64)
+    for i in prange(len(points)):
+        for axis in range(2):
+            along = points[i, 0] * across[axis, 0] + points[i, 1] * across[axis, 1] + points[i, 2] * across[axis, 2]
+            out[i, axis] = math.floor(along / cell)
+    return out
+
+
+@njit(cache=True, parallel=True)
+def cell_balls(points: Floats32, edges: Ints) -> tuple[Floats, Floats]:
+    """(C, 3) mean of the points of every cell, and (C,) the distance of its farthest; cell c is edges[c : c + 2]."""
+    count = len(edges) - 1
+    centres, radius = np.zeros((count, 3)), np.zeros(count)
+    for cell in prange(count):
+        centre = centres[cell]
+        for i in range(edges[cell], edges[cell + 1]):
+            for c in range(3):
+                centre[c] += points[i, c]
+        for c in range(3):
+            centre[c] /= edges[cell + 1] - edges[cell]
+        for i in range(edges[cell], edges[cell + 1]):
+            x, y, z = points[i, 0] - centre[0], points[i, 1] - centre[1], points[i, 2] - centre[2]
+            radius[cell] = max(radius[cell], math.sqrt(x * x + y * y + z * z))
+    return centres, radius
 
 
 @njit(cache=True)

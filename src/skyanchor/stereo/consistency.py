@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from skyanchor.geometry import cameras
 from skyanchor.types import Camera, DepthMap, Floats32
@@ -36,43 +37,58 @@ def make_consistent(
 
     config = config or ConsistencyConfig()
     tolerance = config.tolerance_px / cameras.focal_px(depth_map.camera)
-    z, c, normal = _layers(depth_map, neighbours, tolerance, config)
-    depth, support, agreeing, chosen = consistency_kernels.vote(z, c, normal, tolerance)
+    layers = _drawn(depth_map, neighbours, tolerance, config)
+    depth, support, agreeing, chosen = consistency_kernels.vote(layers.z, layers.confidence, tolerance)
     keep = (agreeing >= min(config.fewest_layers, 1 + len(neighbours))) & (support >= config.fewest_support)
-    normal_in_world = chosen @ depth_map.cam_from_world.rotation.astype(np.float32)
+    chosen[~keep] = -1
     return DepthMap(
         depth_map.name,
         depth_map.camera,
         depth_map.cam_from_world,
         np.where(keep, depth, np.float32(0.0)),
-        np.where(keep, 1.0 - np.exp(-support), 0.0).astype(np.float32),
+        np.where(keep, 1.0 - np.exp(-support), np.float32(0.0)),
         np.zeros(depth.shape, bool),
-        np.where(keep[..., None], normal_in_world, 0.0).astype(np.float32),
+        _normals(layers, chosen, [depth_map, *neighbours]),
     )
 
 
-def _layers(
-    own: DepthMap, neighbours: list[DepthMap], tolerance: float, config: ConsistencyConfig
-) -> tuple[Floats32, Floats32, Floats32]:
-    """Depth, confidence and normal (reference axes) of the photo itself and of every neighbour drawn into it."""
+@dataclass(frozen=True, eq=False)
+class _Layers:
+    """The photo itself and every neighbour drawn into it, (N, H, W) each."""
+
+    z: Floats32
+    """Depth, 0 = none."""
+    confidence: Floats32
+    sample: npt.NDArray[np.int32]
+    """Which pixel of its map is seen, row by row."""
+
+
+def _drawn(own: DepthMap, neighbours: list[DepthMap], tolerance: float, config: ConsistencyConfig) -> _Layers:
     from skyanchor.stereo import consistency_kernels
 
-    rotation = own.cam_from_world.rotation.astype(np.float32)
-    z = [own.depth[None]]
-    c = [np.maximum(own.confidence, config.floor)[None]]
-    normal = [(own.normal @ rotation.T)[None]]
-    for other in neighbours:
+    shape = (1 + len(neighbours), *own.depth.shape)
+    layers = _Layers(np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.int32))
+    layers.z[0], layers.confidence[0] = own.depth, np.maximum(own.confidence, config.floor)
+    layers.sample[0] = np.arange(own.depth.size).reshape(own.depth.shape)
+    gap = np.empty(own.depth.shape, np.float32)
+    for k, other in enumerate(neighbours, start=1):
         relative = own.cam_from_world @ other.cam_from_world.inverse
-        confidence = np.where(other.completed, 0.0, np.maximum(other.confidence, config.floor)).astype(np.float32)
-        layer = consistency_kernels.draw_layers(
-            other.depth[None], confidence[None], (other.normal @ rotation.T)[None], _pinhole(other.camera)[None],
-            relative.rotation[None], relative.translation[None], _pinhole(own.camera),
-            own.camera.height, own.camera.width, tolerance,
+        gap.fill(np.inf)
+        consistency_kernels.draw(
+            other.depth, other.confidence, other.completed, np.float32(config.floor), other.normal,
+            _pinhole(other.camera), relative.rotation, relative.translation, _pinhole(own.camera),
+            own.cam_from_world.rotation, tolerance, layers.z[k], layers.confidence[k], layers.sample[k], gap,
         )  # fmt: skip
-        z.append(layer[0])
-        c.append(layer[1])
-        normal.append(layer[2])
-    return np.concatenate(z), np.concatenate(c), np.concatenate(normal)
+    return layers
+
+
+def _normals(layers: _Layers, chosen: npt.NDArray[np.int8], maps: list[DepthMap]) -> Floats32:
+    """(H, W, 3), the normal of the sample in the chosen layer; zeros where none is chosen, -1."""
+    out = np.zeros((*chosen.shape, 3), np.float32)
+    for k, one in enumerate(maps):
+        mine = chosen == k
+        out[mine] = one.normal.reshape(-1, 3)[layers.sample[k][mine]]
+    return out
 
 
 def _pinhole(camera: Camera) -> Floats32:

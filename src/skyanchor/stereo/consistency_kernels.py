@@ -1,6 +1,6 @@
 """Numba kernels of the consistency pass: neighbours' surfaces drawn into a photo, and the depth most of them share.
 
-Layers are drawn one per thread and pixels are voted on one by one, so the result does not depend on the thread count.
+A layer is drawn by one thread and pixels are voted on one by one, so the result does not depend on the thread count.
 """
 # mypy: disable-error-code="no-untyped-def"
 
@@ -11,17 +11,19 @@ import numpy as np
 
 
 @nb.njit(cache=True)
-def _draw(depth, confidence, normal, K, R, t, K_ref, tolerance, z_out, c_out, n_out, gap):
+def draw(depth, confidence, completed, floor, normal, K, R, t, K_ref, turn, tolerance, z_out, c_out, sample, gap):
     """Draw one neighbour's pixels as small planes into a reference layer; nearest surface wins, then nearest sample.
 
-    R, t are reference_from_neighbour; normal is in reference axes already. A sample covers the pixels within one
-    pixel of it, each at the depth where the pixel's ray meets the sample's plane: z = n . X / n . ray.
+    R, t are reference_from_neighbour, turn is reference_from_world for the normals. A sample covers the pixels within
+    one pixel of it, each at the depth where the pixel's ray meets the sample's plane: z = n . X / n . ray. Filled-in
+    depth is left out. `sample` receives which of the neighbour's pixels is seen, `gap` how far from the centre.
     """
     height, width = z_out.shape
     for y in range(depth.shape[0]):
         for x in range(depth.shape[1]):
             z = depth[y, x]
-            if z <= 0.0 or confidence[y, x] <= 0.0:
+            sure = max(confidence[y, x], floor)
+            if z <= 0.0 or completed[y, x] or sure <= 0.0:
                 continue
             cx = (x + 0.5 - K[2]) / K[0] * z
             cy = (y + 0.5 - K[3]) / K[1] * z
@@ -32,9 +34,12 @@ def _draw(depth, confidence, normal, K, R, t, K_ref, tolerance, z_out, c_out, n_
                 continue
             u = K_ref[0] * X / Z + K_ref[2]
             v = K_ref[1] * Y / Z + K_ref[3]
-            nx = normal[y, x, 0]
-            ny = normal[y, x, 1]
-            nz = normal[y, x, 2]
+            p = normal[y, x, 0]
+            q = normal[y, x, 1]
+            r = normal[y, x, 2]
+            nx = turn[0, 0] * p + turn[0, 1] * q + turn[0, 2] * r
+            ny = turn[1, 0] * p + turn[1, 1] * q + turn[1, 2] * r
+            nz = turn[2, 0] * p + turn[2, 1] * q + turn[2, 2] * r
             d = nx * X + ny * Y + nz * Z
             if d >= -0.05 * np.sqrt(X * X + Y * Y + Z * Z):  # seen from behind or at grazing angle
                 continue
@@ -53,29 +58,14 @@ def _draw(depth, confidence, normal, K, R, t, K_ref, tolerance, z_out, c_out, n_
                     nearer = before == 0.0 or at < before - slack
                     if nearer or (at < before + slack and far < gap[row, col]):
                         z_out[row, col] = at
-                        c_out[row, col] = confidence[y, x]
+                        c_out[row, col] = sure
                         gap[row, col] = far
-                        n_out[row, col, 0] = nx
-                        n_out[row, col, 1] = ny
-                        n_out[row, col, 2] = nz
+                        sample[row, col] = y * depth.shape[1] + x
 
 
 @nb.njit(cache=True, parallel=True)
-def draw_layers(depths, confidences, normals, K, R, t, K_ref, height, width, tolerance):
-    """Depth (N, H, W), confidence (N, H, W) and normal (N, H, W, 3) of every neighbour as the reference sees it."""
-    n = depths.shape[0]
-    z = np.zeros((n, height, width), np.float32)
-    c = np.zeros((n, height, width), np.float32)
-    normal = np.zeros((n, height, width, 3), np.float32)
-    for k in nb.prange(n):
-        gap = np.full((height, width), np.inf, np.float32)
-        _draw(depths[k], confidences[k], normals[k], K[k], R[k], t[k], K_ref, tolerance, z[k], c[k], normal[k], gap)
-    return z, c, normal
-
-
-@nb.njit(cache=True, parallel=True)
-def vote(z, c, normal, tolerance):
-    """The depth most layers share, per pixel: depth, total confidence, count of agreeing layers, normal.
+def vote(z, c, tolerance):
+    """The depth most layers share, per pixel: depth, total confidence, count of agreeing layers, layer it started from.
 
     Layer 0 is the photo's own. support(z) = Σ c_k max(0, 1 - ((z_k - z) / (tolerance z))²); the winner is moved to the
     weighted mean of its supporters twice.
@@ -84,7 +74,7 @@ def vote(z, c, normal, tolerance):
     depth = np.zeros((height, width), np.float32)
     support = np.zeros((height, width), np.float32)
     agreeing = np.zeros((height, width), np.uint8)
-    chosen = np.zeros((height, width, 3), np.float32)
+    chosen = np.full((height, width), -1, np.int8)
     for y in nb.prange(height):
         for x in range(width):
             best = -1
@@ -123,6 +113,5 @@ def vote(z, c, normal, tolerance):
                 agreeing[y, x] = count
             depth[y, x] = mean
             support[y, x] = best_support
-            for i in range(3):
-                chosen[y, x, i] = normal[best, y, x, i]
+            chosen[y, x] = best
     return depth, support, agreeing, chosen

@@ -118,6 +118,8 @@ def load_depth(path: Path) -> DepthMap:
             width, height = (int(v) for v in stored["size"])
             camera = Camera(str(stored["model"]), width, height, tuple(float(p) for p in stored["params"]))
             depth = _decode_depth(stored["depth"], float(stored["range"][0]), float(stored["range"][1]))
+            normal = _decode_normal(stored["normal"])
+            normal[depth <= 0] = 0.0
             return DepthMap(
                 name=str(stored["name"]),
                 camera=camera,
@@ -125,7 +127,7 @@ def load_depth(path: Path) -> DepthMap:
                 depth=depth,
                 confidence=stored["confidence"].astype(np.float32) / np.float32(255.0),
                 completed=np.unpackbits(stored["completed"], count=width * height).reshape(height, width).astype(bool),
-                normal=np.where(depth[..., None] > 0, _decode_normal(stored["normal"]), np.float32(0.0)),
+                normal=normal,
             )
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise InputError(path, f"is no depth map ({error})", "Remove the file; it will be computed again.") from error
@@ -162,15 +164,15 @@ def _encode_normal(normal: Floats32) -> Bytes:
 
 def _decode_normal(codes: Bytes) -> Floats32:
     """(H, W, 3) of octahedral bytes (H, W, 2)."""
-    return np.asarray(_normals()[codes[..., 0], codes[..., 1]])
+    return np.take(_normals(), codes[..., 0].astype(np.uint16) << 8 | codes[..., 1], axis=0)
 
 
 @cache
 def _normals() -> Floats32:
-    """(256, 256, 3), the unit vector of every pair of bytes."""
+    """(65536, 3), the unit vector of every pair of bytes, the first times 256."""
     codes = np.stack(np.meshgrid(np.arange(256), np.arange(256), indexing="ij"), axis=-1)
     xy = codes.astype(np.float32) / np.float32(127.0) - np.float32(1.0)
     z = 1.0 - np.abs(xy).sum(axis=-1, keepdims=True)
     unfolded = (1.0 - np.abs(xy[..., ::-1])) * np.where(xy >= 0, 1.0, -1.0)
     normal = np.concatenate([np.where(z < 0, unfolded, xy), z], axis=-1)
-    return (normal / np.linalg.norm(normal, axis=-1, keepdims=True)).astype(np.float32)
+    return (normal / np.linalg.norm(normal, axis=-1, keepdims=True)).astype(np.float32).reshape(-1, 3)
