@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -14,8 +16,9 @@ from skyanchor.errors import InputError
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import concat, owned, select
 from skyanchor.geometry import cameras, rigid
-from skyanchor.report.live import LiveViewer, first_viewpoint, follow
+from skyanchor.report.live import LiveViewer, first_viewpoint, flight, follow
 from skyanchor.report.live_scene import Kind, LiveScene, covariances, is_visible, layers, owners_by_patches
+from skyanchor.report.still import SKY
 from skyanchor.types import View
 
 viser = pytest.importorskip("viser")
@@ -127,6 +130,48 @@ def test_viewer_switches_layers_and_opens_photos(tmp_path: Path) -> None:
         assert len(walk.points) == 1  # b to c; d is 31 frames on
     finally:
         viewer.server.stop()
+
+
+class Visitor:
+    """Stands in for a browser: keeps where its camera was sent."""
+
+    def __init__(self) -> None:
+        self.camera = SimpleNamespace(position=np.array([3.0, -4.0, 5.0]), wxyz=np.array([1.0, 0.0, 0.0, 0.0]))
+
+    def atomic(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def test_a_click_flies_to_the_camera_and_shows_photo_and_render(tmp_path: Path) -> None:
+    viewer, visitor = LiveViewer(free_port()), Visitor()
+    try:
+        assert viewer.server.get_host() == "127.0.0.1"
+        whole = scene(tmp_path)
+        viewer.show(whole)
+        view = whole.aerial[0]
+        viewer._visit(visitor, view)
+        np.testing.assert_allclose(visitor.camera.position, rigid.centre_in_world(view.cam_from_world), atol=1e-9)
+        turned = rigid.rotation_from_quaternion(visitor.camera.wxyz)
+        assert rigid.angle_between(turned, view.cam_from_world.rotation.T) < 1e-6
+        assert viewer.photo.label == "a.png" and viewer.photo.image.mean() == pytest.approx(30.0, abs=2.0)
+        assert viewer.render.visible and viewer.render.image.shape == (48, 64, 3)
+        assert abs(viewer.render.image.astype(int) - np.array(SKY)).max() > 20  # splats are in it
+        viewer._open(replace(view, path=tmp_path / "gone.png"))
+        assert not viewer.render.visible
+    finally:
+        viewer.server.stop()
+
+
+def test_a_flight_is_even_and_ends_there() -> None:
+    start = rigid.look_at(np.array([0.0, 0.0, 30.0]), np.zeros(3), np.array([0.0, 1.0, 0.0]))
+    end = rigid.look_at(np.array([8.0, 2.0, 1.7]), np.array([9.0, 2.0, 1.7]), UP)
+    way = flight(start, end, 10)
+    np.testing.assert_allclose(way[-1].rotation, end.rotation, atol=1e-9)
+    np.testing.assert_allclose(rigid.centre_in_world(way[-1]), [8.0, 2.0, 1.7], atol=1e-9)
+    middle = rigid.centre_in_world(way[4])
+    np.testing.assert_allclose(middle, (np.array([0.0, 0.0, 30.0]) + np.array([8.0, 2.0, 1.7])) / 2, atol=1e-9)
+    turns = [rigid.angle_between(pose.rotation, start.rotation) for pose in way]
+    assert np.all(np.diff(turns) > 0)
 
 
 class Recorder:

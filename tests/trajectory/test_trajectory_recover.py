@@ -56,6 +56,24 @@ def test_stated_sigma_is_near_the_true_error():
     assert 0.2 < ratio < 3.0
 
 
+def test_the_stated_sigma_holds_per_axis_when_all_anchors_are_off_together():
+    rng, ratios, inside = np.random.default_rng(5), [], []
+    for seed in range(8):
+        world = street(16, noise_px=0.5, seed=seed)
+        sequence = sequence_of(world)
+        shift = Pose(np.eye(3), rng.normal(0.0, 0.05, 3))
+        anchors = anchors_of(world, sequence, moved={group.index: shift for group in sequence.groups}, sigma_m=0.05)
+        trajectory, report = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
+        frames = [f for f in trajectory.frames if f.cam_from_world is not None]
+        off = [rigid.centre_in_world(f.cam_from_world) - rigid.centre_in_world(world.poses[f.frame]) for f in frames]
+        ratios += [np.array(off) / np.array([[f.sigma_m] for f in frames])]
+        inside += [np.linalg.norm(off, axis=1) < report.figures["radius_95_m"]]
+        assert report.figures["position_sigma_m"] == pytest.approx(0.05, rel=0.1)
+    rms = np.sqrt(np.square(np.concatenate(ratios)).mean(axis=0))
+    assert ((rms > 0.6) & (rms < 1.5)).all()  # x, y and z, over eight walks
+    assert np.concatenate(inside).mean() > 0.85
+
+
 def test_wrong_group_is_named_and_not_averaged_in():
     world = street(90)
     sequence = sequence_of(world, submaps=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 from skyanchor.cli.options import RunPath
@@ -74,20 +75,22 @@ def report(run: RunPath, /, truth: Path | None = None) -> None:
     print(f"written to {write_report(open_run(run), truth)}")
 
 
-def view(run: RunPath, /, port: int = 8080) -> None:
+def view(run: RunPath, /, port: int = 8080, host: str = "127.0.0.1") -> None:
     """Show a run in the browser while it goes on: splat layers, cameras with their photos, the walk.
 
     Args:
         run: Run folder.
         port: Where the viewer listens.
+        host: Address to listen at: this machine alone, or 0.0.0.0 for every machine that reaches it.
     """
     from skyanchor.report.live import LiveViewer, follow
     from skyanchor.report.live_folder import live_scene, state_of, status_of
     from skyanchor.run.results import open_run
 
     open_run(run)  # a folder that is no run is told before anything opens
-    viewer = LiveViewer(port)
-    print(f"http://localhost:{viewer.server.get_port()} shows {run}; Ctrl-C ends it", flush=True)
+    viewer = LiveViewer(port, host)
+    named = {"127.0.0.1": "localhost", "0.0.0.0": socket.gethostname()}.get(host, host)
+    print(f"http://{named}:{viewer.server.get_port()} shows {run}; Ctrl-C ends it", flush=True)
     try:
         follow(viewer, lambda: live_scene(open_run(run)), lambda: state_of(run), lambda: status_of(run))
     except KeyboardInterrupt:

@@ -80,6 +80,7 @@ def verb(work: Work, preset: ChosenPreset, typed: str) -> Callable[..., int]:
             inputs = remembered(options.out, options.scaffold, options.ground, options.images, options.splats)
             files.save(options.out / STATE / SETTINGS_FILE, settings)
             remember_command(options.out, typed)
+            folder.listen(Note("view", f"`skyanchor view {options.out}` shows the run in a browser while it goes on"))
             if preset.why:
                 folder.listen(Note("preset", preset.why))
             with suppress(NothingPlacedError):

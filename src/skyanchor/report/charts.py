@@ -10,9 +10,9 @@ from skyanchor.report.content import Curve
 from skyanchor.report.markup import Markup, element
 
 WIDTH, HEIGHT = 640.0, 380.0
-LEFT, RIGHT, TOP, BOTTOM = 84.0, 30.0, 20.0, 84.0
+LEFT, RIGHT, TOP, BOTTOM = 96.0, 30.0, 20.0, 84.0
 """Room for ticks and titles in the letters of a phone."""
-NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
+NICE = (1.0, 2.0, 5.0, 10.0)
 """Steps between ticks, times a power of ten."""
 
 

@@ -1,4 +1,4 @@
-"""The live viewer (viser): splat layers with the patch on and off, clickable cameras, the walk; follows a run."""
+"""The live viewer (viser): splat layers with the patch on and off, cameras to fly to, the walk; follows a run."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ import numpy as np
 
 from skyanchor.errors import BackendError, SkyAnchorError
 from skyanchor.gaussians.harmonics import SH_C0
+from skyanchor.gaussians.splats import concat
 from skyanchor.geometry import cameras, rigid
-from skyanchor.photos import read_pixels, resized
+from skyanchor.photos import load_photo
 from skyanchor.report.live_scene import Kind, Layer, LiveScene, covariances, is_visible, layers
-from skyanchor.types import Floats, View
+from skyanchor.report.still import beside_photo
+from skyanchor.types import Floats, Pose, View
 
 log = logging.getLogger(__name__)
 
 AERIAL_COLOUR, GROUND_COLOUR, HIDDEN_COLOUR = (21, 101, 192), (229, 57, 53), (0.9, 0.1, 0.1)
+LOOPBACK = "127.0.0.1"
 THUMBNAIL_PX = 480
+FLIGHT_STEPS, FLIGHT_S = 24, 0.8
+"""To a camera that was clicked."""
 MOST_CAMERAS = 500
 """Frusta of one kind: a browser gets slow beyond that."""
 MOST_GAP = 10
@@ -29,13 +34,14 @@ MOST_GAP = 10
 class LiveViewer:
     """A viser server that shows one scene at a time."""
 
-    def __init__(self, port: int = 8080) -> None:
+    def __init__(self, port: int = 8080, host: str = LOOPBACK) -> None:
+        """`host` is the address that it listens at: this machine alone, or 0.0.0.0 for whoever reaches it."""
         try:
             import viser
         except ImportError as error:
             advice = "the live viewer needs viser: pip install 'skyanchor[view]'"
             raise BackendError(advice) from error
-        self.server: Any = viser.ViserServer(port=port, label="SkyAnchor", verbose=False)
+        self.server: Any = viser.ViserServer(host=host, port=port, label="SkyAnchor", verbose=False)
         gui = self.server.gui
         self.status: Any = gui.add_markdown("waiting for the run")
         self.patched: Any = gui.add_checkbox("patch on", True, hint="off: the aerial model as it was")
@@ -46,7 +52,9 @@ class LiveViewer:
         }
         self.cameras: Any = gui.add_checkbox("cameras and walk", True)
         self.until: Any = gui.add_slider("sequences up to", min=1, max=2, step=1, initial_value=1, visible=False)
-        self.photo: Any = gui.add_image(np.full((90, 160, 3), 200, np.uint8), label="click a camera to see its photo")
+        blank = np.full((90, 160, 3), 200, np.uint8)
+        self.photo: Any = gui.add_image(blank, label="click a camera to fly there and see its photo")
+        self.render: Any = gui.add_image(blank, label="what the splats show there", visible=False)
         self._names: tuple[str, ...] = ()
         self._splats: list[tuple[Layer, Any]] = []
         self._marks: list[Any] = []
@@ -117,15 +125,34 @@ class LiveViewer:
             wxyz=rigid.quaternion_from_rotation(view.cam_from_world.rotation.T),
             position=rigid.centre_in_world(view.cam_from_world),
         )
-        frustum.on_click(lambda _: self._open(view))
+        frustum.on_click(lambda event: self._visit(event.client, view))
         return frustum
 
+    def _visit(self, client: Any, view: View) -> None:
+        """Fly a visitor to a camera, and show everyone its photo beside what the splats show from there."""
+        self._open(view)
+        for pose in flight(Pose(*_seen_from(client.camera)), view.cam_from_world, FLIGHT_STEPS):
+            with client.atomic():
+                client.camera.position = rigid.centre_in_world(pose)
+                client.camera.wxyz = rigid.quaternion_from_rotation(pose.rotation.T)
+            time.sleep(FLIGHT_S / FLIGHT_STEPS)
+        self._draw(view)
+
     def _open(self, view: View) -> None:
+        self.render.visible = False
         if not view.path.is_file():
             self.photo.label = f"{view.name}: the photo is not there any more"
             return
         self.photo.label = view.name
-        self.photo.image = resized(read_pixels(view.path), THUMBNAIL_PX)
+        photo, _ = load_photo(view.name, view.path, view.camera, THUMBNAIL_PX)
+        self.photo.image = photo.pixels
+
+    def _draw(self, view: View) -> None:
+        """The splats that are switched on, as the camera sees them."""
+        seen = [layer.splats for layer, handle in self._splats if handle.visible]
+        if seen:
+            self.render.image = beside_photo(concat(seen), view, THUMBNAIL_PX)
+            self.render.visible = True
 
     def _walk(self, ground: tuple[View, ...]) -> list[Any]:
         near = np.diff([view.image_id for view in ground]) <= MOST_GAP
@@ -145,6 +172,20 @@ class LiveViewer:
             handle.visible = self.cameras.value
         if 0 < until <= len(self._names):
             self.until.label = f"up to {self._names[until - 1]}"
+
+
+def _seen_from(camera: Any) -> tuple[Floats, Floats]:
+    """Rotation and translation of cam_from_world of a visitor's camera."""
+    rotation = rigid.rotation_from_quaternion(np.asarray(camera.wxyz, np.float64)).T
+    return rotation, -rotation @ np.asarray(camera.position, np.float64)
+
+
+def flight(start: Pose, end: Pose, steps: int) -> list[Pose]:
+    """cam_from_world on the way from one pose to the other, the last one there: straight on and turning evenly."""
+    a, b = rigid.centre_in_world(start), rigid.centre_in_world(end)
+    turn = rigid.rotation_log(end.rotation @ start.rotation.T)
+    shares = [0.5 - 0.5 * np.cos(np.pi * k / steps) for k in range(1, steps + 1)]
+    return [rigid.from_centre(rigid.rotation_exp(s * turn) @ start.rotation, a + s * (b - a)) for s in shares]
 
 
 def first_viewpoint(scene: LiveScene) -> tuple[Floats, Floats]:

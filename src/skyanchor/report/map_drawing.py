@@ -58,11 +58,18 @@ class Frame:
 
 def first_frame(content: MapContent) -> Frame:
     """The walk where it is a small part of the model, else the whole model."""
-    return Frame(walk_box(content) or content.extent)
+    return Frame(walk_box(content) or _widened(content.extent))
+
+
+def _widened(box: Box) -> Box:
+    """The box with room at its sides where it is higher than wide."""
+    x0, y0, x1, y1 = box
+    room = max(0.0, (y1 - y0) / FLATTEST - (x1 - x0)) / 2
+    return x0 - room, y0, x1 + room, y1
 
 
 def walk_box(content: MapContent) -> Box | None:
-    """The box around walk, truth and prior with room to see where it lies; None when that is most of the model."""
+    """The box around walk and truth with room to see where it lies; None when that is most of the model."""
     places = [(f.x, f.y) for f in content.frames if math.isfinite(f.x)] + list(content.truth)
     if not places:
         return None

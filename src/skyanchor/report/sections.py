@@ -112,7 +112,7 @@ def map_section(report: Report) -> Markup:
         "The aerial model from above with what was located in it. Point at a mark, or tap it, to see its figures; "
         "refused anchor groups carry the reason."
     )
-    links = element("p", "Take it along: ", [_download(one) for one in report.downloads], class_="chips")
+    links = element("p", "Take it along: ", [_download(one) for one in report.downloads], class_="chips take")
     parts = (map_figure(report), links if report.downloads else None, _placeless(report.groups), _missing(report))
     return section("map", "Map", note, *parts)
 
@@ -173,9 +173,9 @@ def groups_section(report: Report) -> Markup | None:
         "Short runs of photos that were looked for in the aerial photos. A refused group gets no position: the walk is "
         "then held by the other groups."
     )
-    rows = [(f"{g.index}", f"photos {span(g.first_frame, g.last_frame)}", tag(g), _sure(g)) for g in report.groups]
+    rows = [(f"{g.index}: photos {span(g.first_frame, g.last_frame)}", tag(g), _sure(g)) for g in report.groups]
     details = [_details(group) for group in report.groups if group.figures or group.attempts]
-    plain_table = table(["group", "stretch of the walk", "outcome", "95 % within, or why not"], rows)
+    plain_table = table(["group", "outcome", "95 % within, or why not"], rows)
     return section("groups", "Anchor groups", note, plain_table, details)
 
 

@@ -139,7 +139,7 @@ function liveMap() {
   });
 
   const button = (text, action, name = text) => make("button", { type: "button", "aria-label": name, onclick: action }, text);
-  const views = make("div", { class: "pick" }, button("+", () => zoom(0.7), "nearer"), button("−", () => zoom(1.4), "farther"), button("the walk", () => show(home)), button("the whole model", () => show(whole)), make("span", { class: "note", style: "margin:0" }, "Drag to move; Ctrl and wheel, or click first and then wheel, to zoom; arrows, + and − on the keyboard."));
+  const views = make("div", { class: "pick" }, button("+", () => zoom(0.7), "nearer"), button("−", () => zoom(1.4), "farther"), button("the walk", () => show(home)), button("the whole model", () => show(whole)), make("span", { class: "note hint", style: "margin:0" }, "Drag to move; Ctrl and wheel, or click first and then wheel, to zoom; arrows, + and − on the keyboard."));
   holder.before(views);
   new ResizeObserver(draw).observe(holder);
   show(home);

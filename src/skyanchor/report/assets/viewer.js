@@ -17,7 +17,7 @@
   const buttons = make("div", { class: "pick", id: "scene-buttons" });
   holder.append(canvas, stamp, buttons);
   holder.classList.add("live");
-  holder.after(make("p", { class: "note" }, "Drag to turn, right drag to move. Ctrl and wheel, or click first and then wheel or pinch, to come nearer; after a click also arrows, + and −, B for before and after."));
+  holder.after(make("p", { class: "note hint" }, "Drag to turn, right drag to move. Ctrl and wheel, or click first and then wheel or pinch, to come nearer; after a click also arrows, + and −, B for before and after."));
   renderer.setClearColor(0xcfd8e3);
   const scene = new THREE.Scene();
   const up = new THREE.Vector3(...scene3d.up);
