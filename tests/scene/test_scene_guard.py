@@ -15,6 +15,8 @@ from skyanchor.photos import PhotoCache
 from skyanchor.scene.colours import finer_from_above, paired_colours, shared_exposure, sights
 from skyanchor.scene.rendered import guard_pictures, poses_between, rendered_depth
 from skyanchor.scene.update import sky_radius
+from skyanchor.stages.scene import sees
+from skyanchor.stereo import DepthFolder, depth_path, save_depth
 from skyanchor.types import Cloud, View
 
 
@@ -36,6 +38,21 @@ def test_aerial_views_show_the_floor_and_not_what_lies_below(world: World) -> No
         np.testing.assert_allclose(sight.footprint, 9.0 / 60.0, rtol=0.2)
     assert seen[:1600].mean() > 0.95
     assert not seen[1600:].any()
+
+
+def test_depth_read_one_by_one_says_the_same(world: World, tmp_path: Path) -> None:
+    depth, cloud = rendered_depth(world.aerial, world.aerial_views, 64, world.engine), floor_cloud(0.3)
+    for one in depth:
+        save_depth(depth_path(tmp_path, one.name), one)
+    folder = DepthFolder(tmp_path, tuple(one.name for one in depth), limit_bytes=1)
+    found = [finer_from_above(cloud, world.aerial_views, maps, 64, 2) for maps in (depth, folder)]
+    assert found[0].any() and (found[0] == found[1]).all()
+
+
+def test_only_photos_that_see_the_street_are_asked(world: World) -> None:
+    view = world.aerial_views[0]
+    ahead = view.cam_from_world.inverse(np.array([[0.0, 0.0, 5.0], [0.0, 0.0, -5.0], [50.0, 0.0, 5.0]]))
+    assert sees(view, ahead) and not sees(view, ahead[1:]) and not sees(view, ahead[:0])
 
 
 def test_the_finer_picture_wins(world: World) -> None:

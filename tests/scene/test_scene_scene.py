@@ -10,7 +10,7 @@ import pytest
 import torch
 from update_world import CAMERA, GAIN, World, exact_depth, inputs_of, photograph, quick
 
-from skyanchor.events import Event, Note
+from skyanchor.events import SCENE, Event, Note, Progress
 from skyanchor.gaussians.parameters import Rates
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import concat, select, to_tensors
@@ -24,6 +24,7 @@ from skyanchor.scene.schedule import CurvePoint, Phase, is_flat
 from skyanchor.scene.scoring import Judge, Quality
 from skyanchor.scene.update import (
     SceneUpdate,
+    UpdateConfig,
     hidden_floaters,
     most_within,
     trained_from_scratch,
@@ -108,6 +109,21 @@ def test_a_refinement_goes_back_to_where_the_air_was_still_good(world: World, tm
     assert result.curves[-1].phase == "joint" and result.curves[-1].iteration in (20, 40, 60, 80)
     assert result.curves[-1].quality.aerial_psnr > result.start.aerial_psnr - 0.1
     assert any(isinstance(event, Note) and "back to iteration" in event.text for event in notes)
+    assert {event.stage for event in notes} == {SCENE}
+    if on_disk:
+        assert_resumed_goes_back_as_well(world, quick(joint=rising), result, tmp_path / "killed")
+
+
+def assert_resumed_goes_back_as_well(world: World, config: UpdateConfig, whole: SceneUpdate, folder: Path) -> None:
+    def interrupt(event: Event) -> None:
+        if isinstance(event, Progress) and event.step == "joint, scored" and event.done == 100:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        update_scene(inputs_of(world), config, world.engine, interrupt, folder)
+    resumed = update_scene(inputs_of(world), config, world.engine, checkpoints=folder)
+    assert resumed.change.aerial.sh.tobytes() == whole.change.aerial.sh.tobytes()
+    assert resumed.curves == whole.curves
 
 
 class KilledError(Exception):

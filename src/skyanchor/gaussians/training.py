@@ -235,13 +235,14 @@ def train(
     until: int | None = None,
     listen: Listener = silent,
     stage: str = "train",
+    what: str = "training",
     checkpoint: Path | None = None,
     fingerprint: str = "",
     photos: PhotoCache | None = None,
 ) -> TrainState:
-    """The state after iteration `until` (all of them when None); checkpoints on the way and at the end.
+    """The state after iteration `until` (all of them when None); checkpoints on the way and at the very end.
 
-    `photos` keeps decoded photos from one call to the next.
+    Progress is told as `what` of the `stage`; `photos` keeps decoded photos from one call to the next.
     """
     from skyanchor.gaussians.checkpoint import write_checkpoint
 
@@ -251,10 +252,15 @@ def train(
             state, figures = _next(state, stream, scene, config, engine)
             done = state.iteration
             if done % config.report_every == 0 or done == last:
-                listen(Progress(stage, "training", done, config.iterations, _shown(state, figures)))
-            if checkpoint is not None and (done % config.checkpoint_every == 0 or done == last):
+                listen(Progress(stage, what, done, config.iterations, _shown(state, figures)))
+            if checkpoint is not None and is_kept(done, config):
                 write_checkpoint(checkpoint, state, fingerprint)
     return state
+
+
+def is_kept(iteration: int, config: TrainConfig) -> bool:
+    """Whether a checkpoint is due: every so often, and at the end."""
+    return iteration % config.checkpoint_every == 0 or iteration == config.iterations
 
 
 def _next(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,13 +52,13 @@ class Sight:
 
 
 def sights(
-    cloud: Cloud, views: Sequence[View], depth: Sequence[DepthMap], width: int
+    cloud: Cloud, views: Sequence[View], depth: Iterable[DepthMap], width: int
 ) -> Iterator[tuple[View, DepthMap, Sight]]:
     """Each aerial view that has depth, and what it shows; photos count as at most `width` pixels wide."""
-    by_name = {one.name: one for one in depth}
-    for view in views:
-        if view.name in by_name:
-            yield view, by_name[view.name], _sight(cloud, view, by_name[view.name], width)
+    by_name = {view.name: view for view in views}
+    for one in depth:
+        if one.name in by_name:
+            yield by_name[one.name], one, _sight(cloud, by_name[one.name], one, width)
 
 
 def _sight(cloud: Cloud, view: View, depth: DepthMap, width: int) -> Sight:
@@ -75,7 +75,7 @@ def _sight(cloud: Cloud, view: View, depth: DepthMap, width: int) -> Sight:
     return Sight(rows[good], xy, z[good] / focal / facing[good])
 
 
-def paired_colours(cloud: Cloud, views: Sequence[View], depth: Sequence[DepthMap], photos: PhotoCache) -> Pairs:
+def paired_colours(cloud: Cloud, views: Sequence[View], depth: Iterable[DepthMap], photos: PhotoCache) -> Pairs:
     """Colours of the same places in street and aerial photos.
 
     A place is a cell of a few aerial pixels: over it the finer street photos are as blurred as the aerial ones.
@@ -154,7 +154,7 @@ def in_model_colours(colors: Bytes, colour_map: Floats) -> Bytes:
 
 
 def finer_from_above(
-    cloud: Cloud, views: Sequence[View], depth: Sequence[DepthMap], width: int, least_views: int = 3
+    cloud: Cloud, views: Sequence[View], depth: Iterable[DepthMap], width: int, least_views: int = 3
 ) -> Bools:
     """(N,), points that at least so many aerial photos show with smaller pixels than the street photos."""
     count = np.zeros(len(cloud.points), np.int64)

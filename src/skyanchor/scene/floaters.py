@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ class Opinions:
     """(N,), views that see a surface where it is."""
 
 
-def free_space_opinions(means: Floats32, ground_depth: Sequence[DepthMap], config: FloaterConfig) -> Opinions:
+def free_space_opinions(means: Floats32, ground_depth: Iterable[DepthMap], config: FloaterConfig) -> Opinions:
     """Votes of all ground views on the Gaussians at `means` (N, 3)."""
     through = np.zeros(len(means), np.int64)
     at = np.zeros(len(means), np.int64)

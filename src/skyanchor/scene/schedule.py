@@ -11,7 +11,7 @@ from skyanchor.events import SCENE, Listener, Note, Progress
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import drawn
 from skyanchor.gaussians.splats import Splats
-from skyanchor.gaussians.training import TrainConfig, TrainState, cloned, start, train, training_fingerprint
+from skyanchor.gaussians.training import TrainConfig, TrainState, cloned, is_kept, start, train, training_fingerprint
 from skyanchor.gaussians.views import TrainingScene
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.scoring import Judge, Quality
@@ -69,36 +69,36 @@ def run_phase(
     device = judge.engine.device
     fingerprint = training_fingerprint(sets, scene, phase.training, device)
     checkpoint = None if folder is None else folder / f"{phase.name}.npz"
-    state = None
+    state = kept = None
     if checkpoint is not None and checkpoint.is_file():
         state = read_checkpoint(checkpoint, fingerprint, device)
+        kept = read_checkpoint(_kept_path(checkpoint), fingerprint, device)
     if state is None:
         state = start(sets, scene, phase.training, device)
         if exposures is not None and len(exposures.maps) == len(state.exposures.maps):
             state = replace(state, exposures=_without_moments(exposures))
-    photos, kept = PhotoCache(phase.training.cache_bytes), None
+        kept = None
+    photos = PhotoCache(phase.training.cache_bytes)
     curve = _held_curve(checkpoint, fingerprint, state.iteration)
-    if state.iteration % phase.score_every == 0 and state.iteration > (curve[-1].iteration if curve else 0):
-        curve.append(_scored(state, phase, judge))  # killed between a checkpoint and its score
-    while state.iteration < phase.training.iterations and not is_flat(curve, phase):
+    while True:
+        if _is_due(state.iteration, curve, phase):
+            curve.append(_scored(state, phase, judge))
+            kept = cloned(state) if _is_good(curve[-1], phase) else kept
+            if checkpoint is not None:
+                _write_beside(checkpoint, state, kept, Curve(fingerprint, tuple(curve)), phase)
+            listen(_progress(curve[-1], phase))
+        if state.iteration >= phase.training.iterations or is_flat(curve, phase):
+            break
         until = state.iteration + phase.score_every - state.iteration % phase.score_every
         state = train(
-            state, scene, phase.training, judge.engine, until=until, listen=listen, stage=phase.name,
-            checkpoint=checkpoint, fingerprint=fingerprint, photos=photos,
+            state, scene, phase.training, judge.engine, until=until, listen=listen, stage=SCENE,
+            what=f"{phase.name}, training", checkpoint=checkpoint, fingerprint=fingerprint, photos=photos,
         )  # fmt: skip
-        curve.append(_scored(state, phase, judge))
-        if _is_good(curve[-1], phase):
-            kept = _kept(state, checkpoint)
-        if checkpoint is not None:
-            files.save(_curve_path(checkpoint), Curve(fingerprint, tuple(curve)))
-        listen(_progress(curve[-1], phase))
     if state.iteration < phase.training.iterations:
         listen(Note(SCENE, f"{phase.name} ended at iteration {state.iteration}: the validation curves are flat"))
     good = [k for k, point in enumerate(curve) if _is_good(point, phase)]
     if not good or good[-1] == len(curve) - 1:
         return state, tuple(curve)
-    if checkpoint is not None:
-        kept = read_checkpoint(_kept_path(checkpoint), fingerprint, device)
     assert kept is not None
     listen(Note(SCENE, f"{phase.name}: back to iteration {kept.iteration}, later the aerial view lost", warning=True))
     return kept, tuple(curve[: good[-1] + 1])
@@ -108,12 +108,22 @@ def _is_good(point: CurvePoint, phase: Phase) -> bool:
     return phase.least_aerial_db > 0 and point.quality.aerial_psnr >= phase.least_aerial_db
 
 
-def _kept(state: TrainState, checkpoint: Path | None) -> TrainState:
-    """The state as it is now, to come back to: beside its checkpoint, which was just written, or in memory."""
-    if checkpoint is None:
-        return cloned(state)
-    files.copy(checkpoint, _kept_path(checkpoint))
-    return state
+def _is_due(iteration: int, curve: Sequence[CurvePoint], phase: Phase) -> bool:
+    """Whether a score is missing here: also one that a run was killed before."""
+    at_score = iteration % phase.score_every == 0 or iteration == phase.training.iterations
+    return at_score and iteration > (curve[-1].iteration if curve else 0)
+
+
+def _write_beside(checkpoint: Path, state: TrainState, kept: TrainState | None, curve: Curve, phase: Phase) -> None:
+    """The curve, and with a checkpoint of this state the one to come back to."""
+    from skyanchor.gaussians.checkpoint import write_checkpoint
+
+    if kept is not None and is_kept(state.iteration, phase.training):
+        if kept.iteration == state.iteration:
+            files.copy(checkpoint, _kept_path(checkpoint))
+        else:
+            write_checkpoint(_kept_path(checkpoint), kept, curve.fingerprint)
+    files.save(_curve_path(checkpoint), curve)
 
 
 def _kept_path(checkpoint: Path) -> Path:
@@ -152,7 +162,7 @@ def _scored(state: TrainState, phase: Phase, judge: Judge) -> CurvePoint:
 
 def _progress(point: CurvePoint, phase: Phase) -> Progress:
     figures = {"aerial_psnr": point.quality.aerial_psnr, "ground_psnr": point.quality.ground_psnr}
-    return Progress(SCENE, phase.name, point.iteration, phase.training.iterations, figures)
+    return Progress(SCENE, f"{phase.name}, scored", point.iteration, phase.training.iterations, figures)
 
 
 def constant_exposures(colour_map: Floats, count: int, device: str) -> Exposures:

@@ -47,27 +47,25 @@ class Judge:
 
     def quality(self, tensors: SplatTensors, maps: Tensor | None) -> Quality:
         """Scores of the splats; `maps` (V, 3, 4) are the exposures of the ground training views."""
-        aerial = self._scores(tensors, self.aerial, [None] * len(self.aerial))
-        raw = self._scores(tensors, self.ground, [None] * len(self.ground))
-        shown = raw
-        if maps is not None:
-            borrowed = [borrowed_exposure(view, self.ground_training, maps) for view in self.ground]
-            shown = self._scores(tensors, self.ground, borrowed)
+        aerial, _ = self._scores(tensors, self.aerial, None)
+        raw, shown = self._scores(tensors, self.ground, maps)
         return Quality(aerial.psnr, aerial.ssim, shown.psnr, shown.ssim, raw.psnr)
 
     def aerial_psnr(self, tensors: SplatTensors) -> float:
         """Mean PSNR of the aerial views, dB."""
-        return self._scores(tensors, self.aerial, [None] * len(self.aerial)).psnr
+        return self._scores(tensors, self.aerial, None)[0].psnr
 
-    def _scores(self, tensors: SplatTensors, views: Sequence[View], maps: Sequence[Tensor | None]) -> Scores:
-        rows = []
-        for view, colour_map in zip(views, maps, strict=True):
+    def _scores(self, tensors: SplatTensors, views: Sequence[View], maps: Tensor | None) -> tuple[Scores, Scores]:
+        """In the splats' own colours, and through the borrowed exposures where there are any: drawn once for both."""
+        raw, shown = [], []
+        for view in views:
             target = load_target(self.photos, TrainingView(view), self.width)
             rgb = rendered_rgb(tensors, target, self.engine)
-            if colour_map is not None:
-                rgb = exposure.exposed(rgb, colour_map).clamp(0.0, 1.0)
-            rows.append(compared(view.name, rgb, target))
-        return Scores(tuple(rows))
+            raw.append(compared(view.name, rgb, target))
+            if maps is not None:
+                colour_map = borrowed_exposure(view, self.ground_training, maps)
+                shown.append(compared(view.name, exposure.exposed(rgb, colour_map).clamp(0.0, 1.0), target))
+        return Scores(tuple(raw)), Scores(tuple(shown or raw))
 
 
 def borrowed_exposure(view: View, training: Sequence[View], maps: Tensor) -> Tensor:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from skyanchor.events import SCENE, Listener, Note, silent
 from skyanchor.gaussians.densify import SplitGrowth
-from skyanchor.gaussians.parameters import Rates, drawn, splats_of
+from skyanchor.gaussians.exposure import ExposureConfig
+from skyanchor.gaussians.parameters import QUICK, Rates, drawn, splats_of
 from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
 from skyanchor.gaussians.splats import Splats, concat, owned, select, to_tensors
 from skyanchor.gaussians.split import Split
@@ -29,12 +30,15 @@ from skyanchor.scene.schedule import CurvePoint, Phase, constant_exposures, run_
 from skyanchor.scene.scoring import Judge, Quality
 from skyanchor.scene.sky import sky_shell
 from skyanchor.scene.views import street_pool
+from skyanchor.stereo.storage import DepthFolder
 from skyanchor.types import Bools, Cloud, DepthMap, Floats, Ints
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
     from skyanchor.gaussians.training import TrainState
 
+AerialDepth: TypeAlias = tuple[DepthMap, ...] | DepthFolder
+"""In memory, or read when asked for."""
 BEYOND_FLIGHT = 4.0
 """The sky is at least this many times as far from the walk as the farthest aerial camera."""
 
@@ -98,20 +102,23 @@ class UpdateConfig:
     """dB."""
 
 
+QUICK_EXPOSURE = ExposureConfig(rate=1e-2)
+"""For trainings that visit a photo ten times."""
+
 CPU = UpdateConfig(
     insertion=TrainConfig(
-        iterations=500, width=480, coarse_until=(0.4,), rates=(Rates(), None),
-        growth=SplitGrowth(start=100, stop=300, every=100, reset_every=0, most=80_000), sh_degree=1, sh_every=100,
+        iterations=80, width=480, coarse_until=(0.4,), rates=(QUICK, None), exposure=QUICK_EXPOSURE,
+        growth=SplitGrowth(start=16, stop=50, every=20, reset_every=0, most=80_000), sh_degree=1, sh_every=16,
         checkpoint_every=100,
     ),
     joint=TrainConfig(
-        iterations=700, width=480, rates=(Rates(), Rates(), None), growth=None, sh_degree=1,
-        sh_every=0, warmup=100, checkpoint_every=100,
+        iterations=420, width=480, rates=(QUICK, QUICK, None), exposure=QUICK_EXPOSURE, growth=None, sh_degree=1,
+        sh_every=0, warmup=50, checkpoint_every=200,
     ),
     most_seeds=60_000,
     score_every=100,
 )  # fmt: skip
-"""Minutes on two cores."""
+"""A minute on two cores: what is frozen cannot make way, so most of it is the refinement."""
 
 
 def _at_least_one(iterations: int, factor: float) -> int:
@@ -180,7 +187,7 @@ class UpdateInputs:
     up: Floats
     extent: float
     """Typical distance from camera to surface in the ground views, metres."""
-    aerial_depth: tuple[DepthMap, ...] = ()
+    aerial_depth: AerialDepth = ()
     """Depth of aerial views: what they look through cannot hold a ground Gaussian."""
     owner: int = 1
     """Owner of the new Gaussians: the number of this ground sequence."""
@@ -291,7 +298,7 @@ def weights_from_above(splats: Splats, views: Split, judge: Judge) -> Floats:
     return tensors.sh.grad[:, 0].sum(dim=-1).cpu().numpy().astype(np.float64)
 
 
-def ground_seeds(inputs: UpdateInputs, colour_map: Floats, depth: tuple[DepthMap, ...], config: UpdateConfig) -> Splats:
+def ground_seeds(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, config: UpdateConfig) -> Splats:
     """The ground Gaussians before training, in the model's colours, sky included; `depth` is of the aerial views."""
     if config.seeds == "dense" and len(inputs.cloud.points):
         street = splats_from_cloud(_new_points(inputs, colour_map, depth, config))
@@ -316,7 +323,7 @@ def sky_radius(inputs: UpdateInputs, config: UpdateConfig) -> float:
     return max(config.sky_radius * inputs.extent, BEYOND_FLIGHT * float(farthest))
 
 
-def _new_points(inputs: UpdateInputs, colour_map: Floats, depth: tuple[DepthMap, ...], config: UpdateConfig) -> Cloud:
+def _new_points(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, config: UpdateConfig) -> Cloud:
     """The dense ground cloud without what aerial views look through or show better, in the model's colours."""
     cloud = inputs.cloud
     kept = np.ones(len(cloud.points), np.bool_)

@@ -20,6 +20,8 @@ from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.split import Split, split
 from skyanchor.gaussians.views import TrainingView, load_target
+from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import inside
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
@@ -43,13 +45,17 @@ from skyanchor.scene.update import SceneUpdate, UpdateConfig, UpdateInputs, pres
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.splats import splats_part
 from skyanchor.stages.survey import Work
-from skyanchor.stereo import depth_files, depth_path, load_depth, save_depth
+from skyanchor.stereo import DepthFolder, depth_files, depth_path, load_depth, save_depth
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, Sequence, Trajectory, View
+from skyanchor.types import Bytes, Cloud, DepthMap, Floats, Scaffold, Sequence, Trajectory, View
 
 WHAT = "the street in the splats"
 STREET = "street.npz"
+SAMPLED = 20_000
+"""Points of the street by which the aerial photos that see it are found."""
+DEPTH_BYTES = 1 << 28
+"""Aerial depth held in memory."""
 NEIGHBOURS = 3
 """Depth maps before and after one that confirm it."""
 
@@ -133,20 +139,29 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
     settings = config.update or preset(engine.device)
     views = split(ground_views(work.sequence, trajectory))
     maps = _street_depth(stage, StreetPlan(views.training, trajectory.points, config.points), work.executor)
+    cloud = ground_cloud(maps, views.training, config.points)
     inputs = UpdateInputs(
-        base.splats, split(work.scaffold.views), views, ground_cloud(maps, views.training, config.points),
+        base.splats, split(work.scaffold.views), views, cloud,
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
-        _aerial_depth(work.site.prepared, work.scaffold), len(patches.applied_patches(base.held)) + 1,
+        _aerial_depth(work.site.prepared, work.scaffold, cloud), len(patches.applied_patches(base.held)) + 1,
     )  # fmt: skip
     update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS))
     _write(stage, work, base, inputs, update, engine, settings)
 
 
-def _aerial_depth(prepared: Prepared, scaffold: Scaffold) -> tuple[DepthMap, ...]:
-    """The confirmed depth of the aerial photos."""
+def _aerial_depth(prepared: Prepared, scaffold: Scaffold, cloud: Cloud) -> DepthFolder:
+    """The confirmed depth of the aerial photos that see some of the street."""
     folder = prepared.needed(parts.DEPTH).folder
-    paths = [depth_path(folder, view.name) for view in scaffold.views]
-    return tuple(load_depth(path) for path in paths if path.is_file())
+    some = cloud.points[:: max(1, len(cloud.points) // SAMPLED)].astype(np.float64)
+    names = [view.name for view in scaffold.views if depth_path(folder, view.name).is_file() and sees(view, some)]
+    return DepthFolder(folder, tuple(names), DEPTH_BYTES)
+
+
+def sees(view: View, points: Floats) -> bool:
+    """Whether any of the points (N, 3) lies in the view's picture."""
+    in_cam = view.cam_from_world(points)
+    ahead = in_cam[in_cam[:, 2] > 0]
+    return bool(inside(view.camera, cameras.project(view.camera, ahead)).any())
 
 
 def typical_depth(maps: Iterable[DepthMap]) -> float:
