@@ -142,8 +142,11 @@ def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Exe
         scene.check_given_splats(work.scaffold)
     above: Made | None = None
     with work.site.prepared.reading() if work.site.given else nullcontext():
-        for step in wanted:
-            above = step.run(work, config, above)
+        with executor.held():
+            for step in (step for step in wanted if step.name != SCENE):
+                above = step.run(work, config, above)
+        if upto == SCENE:  # trains in this process: the workers' memory is free for it
+            above = STAGES[-1].run(work, config, above)
     return _needed(above)
 
 
@@ -198,8 +201,9 @@ def prepare(
     check_all(config.geometry, config.anchors.places, config.scene.aerial)
     held = load_scaffold(aerial, images, given_splats, config.scaffold)
     site = Site(held, Prepared(out), executor, listen, redo)
-    surface = scaffold.run(site, config.geometry, config.scaffold)
-    places.places_part(site, surface, camera or places.PHONE, config.anchors.places)
+    with executor.held():
+        surface = scaffold.run(site, config.geometry, config.scaffold)
+        places.places_part(site, surface, camera or places.PHONE, config.anchors.places)
     if held.splats_path is None:
         engine = load_engine(config.scene.device)
         splats.splats_part(site, engine, config.scene.aerial or scaffold_training.preset(engine.device))

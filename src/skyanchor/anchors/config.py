@@ -99,6 +99,8 @@ class FocalConfig:
 
     factors: tuple[float, ...] = (0.58, 0.69, 0.83, 1.0, 1.2, 1.44)
     """Focal lengths that are tried, over the guessed one."""
+    voters: int = 3
+    """Groups that vote on it, spread over the walk."""
     vote_above: float = 0.1
     """Relative standard deviation of the focal length above which several are tried; EXIF is better known."""
     turns: int = 6

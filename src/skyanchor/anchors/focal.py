@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skyanchor.anchors.frames import with_focal
-from skyanchor.anchors.places import PlaceQuery, find_places
+from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
+from skyanchor.anchors.evidence import GroupAt, sightings
+from skyanchor.anchors.frames import Lens, with_focal
+from skyanchor.anchors.place import Settled, settle
+from skyanchor.anchors.places import PlaceSeed, find_places
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.shape.choice import Remembered, moving_shape
+from skyanchor.anchors.shape.choice import Remembered, group_shape, moving_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
-from skyanchor.types import AnchorGroup
+from skyanchor.anchors.solve import GroupSolution, refined
+from skyanchor.geometry import similarity
+from skyanchor.types import AnchorGroup, LocalisedGroup, Pose, Refusal
 
 
 @dataclass(frozen=True)
@@ -19,23 +24,23 @@ class FocalVotes:
     """What one group says about the focal lengths that were tried."""
 
     support: tuple[float, ...]
-    """Per factor of `FocalConfig.factors`: ground keypoints that agree with the best place, 0 where there is none."""
+    """Per factor that was tried: ground keypoints that agree with the best place, 0 where there is none."""
 
 
-def vote_focal(search: Search, group: AnchorGroup) -> FocalVotes:
-    """The group's shape and best place at each focal length that is tried."""
+def vote_focal(
+    search: Search, group: AnchorGroup, seeds: tuple[PlaceSeed, ...], factors: tuple[float, ...]
+) -> FocalVotes:
+    """The support of the group's best place among `seeds` at each focal length that is tried."""
     frames, config = search.frames, search.config
     ground = tuple(frames.features(i, config.ground_matcher) for i in group.frames)
-    features = tuple(frames.features(i, config.places.features) for i in group.frames)
     matcher = Remembered(config.ground_matcher.load())
     support: list[float] = []
-    for factor in config.focal.factors:
+    for factor in factors:
         camera = with_focal(search.camera, factor)
         local = moving_shape(frames, group.frames, ground, camera, matcher, config)
         best = 0
         if isinstance(local, LocalGroup):
-            query = PlaceQuery(local, camera, features, search.near)
-            places = find_places(search.prepared.places, search.prepared.ground, query, config.places)
+            places = find_places(seeds, local, camera, search.prepared.ground.up, config.places)
             best = places[0].support if places else 0
         support.append(float(best))
     return FocalVotes(tuple(support))
@@ -48,3 +53,83 @@ def elected(votes: tuple[FocalVotes, ...], factors: tuple[float, ...]) -> float:
         most = max(vote.support)
         total += np.array(vote.support) / most if most > 0 else 0.0
     return float(factors[int(np.argmax(total))]) if total.any() else 1.0
+
+
+def between(factors: tuple[float, ...], chosen: float) -> tuple[float, ...]:
+    """Finer steps round the chosen factor: quarters of the steps to its neighbours, itself included."""
+    steps = np.diff(np.log(sorted(factors)))
+    step = float(np.median(steps)) if len(steps) else 0.0
+    return tuple(chosen * float(np.exp(step * k / 4.0)) for k in (-2, -1, 0, 1, 2))
+
+
+def agreed(groups: tuple[LocalisedGroup, ...], scales: tuple[float, ...]) -> float:
+    """The focal scale that the accepted groups agree on: the median, weighted by the share of their matches that fit.
+
+    A focal length that is off shows in matches that do not fit, so of two groups the better one decides.
+    """
+    held = sorted(
+        (scale, group.figures.ratio**4) for group, scale in zip(groups, scales, strict=True) if group.accepted
+    )
+    if not held:
+        return 1.0
+    below = np.cumsum([weight for _, weight in held])
+    return held[int(np.searchsorted(below, 0.5 * below[-1]))][0]
+
+
+# --- the focal length of a group that stands ------------------------------------------------------------------------
+
+
+def with_its_focal(search: Search, settled: Settled) -> Settled:
+    """The place again with the focal length found there, until views rendered with it leave it as it is."""
+    config, total = search.config.focal, 1.0
+    for _ in range(config.turns):
+        if settled.at is None or settled.done is None or abs(settled.done.focal_scale - 1.0) < config.settled:
+            break
+        found = _found(search, settled, total * settled.done.focal_scale)
+        if found is None:
+            break
+        again, shape, solution = found
+        total = again.lens.factor / search.lens.factor
+        settled = settle(again, shape, solution, warm=True)
+    return replace(settled, focal=total)
+
+
+def _found(search: Search, settled: Settled, total: float) -> tuple[Search, LocalGroup, GroupSolution] | None:
+    """The focal length at which the matches of a settled group stay where they are, with shape and pose there.
+
+    Shape and pose follow the focal length; what was matched does not depend on it. None when the group falls apart.
+    """
+    assert settled.at is not None and settled.done is not None
+    at, done, stays = settled.at, settled.done, search.config.focal.settled
+    for _ in range(search.config.focal.turns):
+        again = replace(search, lens=Lens(search.lens.factor * total, known=False))
+        turned = _turned(again, at, done.cams_from_world)
+        if turned is None:
+            return None
+        at, done = turned
+        if abs(done.focal_scale - 1.0) < stays:
+            break
+        total *= done.focal_scale
+    return again, at.local, standing(at.local, done.cams_from_world)
+
+
+def _turned(search: Search, at: GroupAt, poses: tuple[Pose, ...]) -> tuple[GroupAt, FixedAerial] | None:
+    """The group with another focal length: its shape made anew, near where it stood, on the same matches."""
+    config, frames, camera = search.config, search.frames, search.camera
+    with frames.clock.step("shape of the group"):
+        shape = group_shape(frames, at.local.frames, camera, config)
+    if isinstance(shape, Refusal):
+        return None
+    with frames.clock.step("group pose"):
+        near = standing(shape, poses).world_from_local
+        solution = refined(sightings(at.matches, camera), shape.cams_from_local, near, config.refine.solve)
+    with frames.clock.step("adjustment"):
+        now = GroupAt(shape, camera, solution, at.matches)
+        done = adjust_fixed_aerial(search.prepared.atlas, now, config.adjustment, refine_focal=True)
+    return None if done is None else (now, done)
+
+
+def standing(shape: LocalGroup, poses: tuple[Pose, ...]) -> GroupSolution:
+    """The group's shape laid on poses of its frames."""
+    world_from_local = similarity.align_cameras(shape.cams_from_local, poses)
+    return GroupSolution(world_from_local, poses, np.empty(0, bool), 0.0)

@@ -8,16 +8,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.anchors.frames import Lens
+from skyanchor.anchors.focal import standing, with_its_focal
 from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.place import Settled, settle
-from skyanchor.anchors.places import PlaceHypothesis, PlaceQuery, find_places, spread_voters
+from skyanchor.anchors.places import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds, spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import group_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
-from skyanchor.anchors.solve import GroupSolution
 from skyanchor.anchors.verdict import honest_covariances
-from skyanchor.geometry import rigid, similarity
+from skyanchor.geometry import rigid
 from skyanchor.matching.global_descriptors import described
 from skyanchor.types import (
     AnchorGroup,
@@ -38,6 +37,17 @@ Settle: TypeAlias = Callable[[Search, LocalGroup], Settled]
 def localise_group(search: Search, group: AnchorGroup) -> tuple[LocalisedGroup, float]:
     """(the verdict on one group, focal scale): the first rung of the ladder that is accepted, or the last refusal."""
     return climbed(search, group, rungs(search.frames.sequence, group, search.config), settle_on_bridges)
+
+
+def localise_again(search: Search, group: AnchorGroup, found: tuple[AnchorPose, ...]) -> tuple[LocalisedGroup, float]:
+    """As `localise_group`, for a group that was found before with nearly the same camera: its place is tried first."""
+    frames, poses = tuple(pose.frame for pose in found), tuple(pose.cam_from_world for pose in found)
+
+    def where_it_stood(search: Search, local: LocalGroup) -> Settled:
+        return settle(search, local, standing(local, poses), warm=True)
+
+    once = climbed(search, group, (Rung(frames, search.config),), where_it_stood)
+    return once if once[0].accepted else localise_group(search, group)
 
 
 def climbed(
@@ -94,25 +104,32 @@ def settle_on_bridges(search: Search, local: LocalGroup) -> Settled:
     if search.near and not places:
         nowhere = Refusal(Reason.NO_PLACE, "No place where these frames may stand looks like them.")
         settled = replace(settled, refusal=nowhere)
-    return settled if search.lens.known else _with_its_focal(search, settled)
+    return settled if search.lens.known else with_its_focal(search, settled)
 
 
 def places_of(search: Search, local: LocalGroup) -> tuple[PlaceHypothesis, ...]:
     """Where the group may stand, the best supported place first."""
-    prepared, config = search.prepared, search.config.places
-    features = tuple(search.frames.features(i, config.features) for i in local.frames)
+    seeds = seeds_of(search, local.frames)
     with search.frames.clock.step("places"):
-        query = PlaceQuery(local, search.camera, features, search.near, _voters_look(search, local))
-        return find_places(prepared.places, prepared.ground, query, config)
+        return find_places(seeds, local, search.camera, search.prepared.ground.up, search.config.places)
 
 
-def _voters_look(search: Search, local: LocalGroup) -> Floats32 | None:
+def seeds_of(search: Search, frames: tuple[int, ...]) -> tuple[PlaceSeed, ...]:
+    """Where the frames may stand by their looks."""
+    prepared, config = search.prepared, search.config.places
+    features = tuple(search.frames.features(i, config.features) for i in frames)
+    with search.frames.clock.step("places"):
+        query = PlaceQuery(features, search.camera.width, search.near, _voters_look(search, frames))
+        return place_seeds(prepared.places, prepared.ground, query, config)
+
+
+def _voters_look(search: Search, frames: tuple[int, ...]) -> Floats32 | None:
     """(F, E), global descriptors of the frames that vote; None when local features do it alone."""
     descriptor = search.prepared.descriptor
     if descriptor is None:
         return None
-    voters = spread_voters(len(local.frames), search.config.places.voters)
-    return described(descriptor, [search.frames.photo(local.frames[k]) for k in voters])
+    voters = spread_voters(len(frames), search.config.places.voters)
+    return described(descriptor, [search.frames.photo(frames[k]) for k in voters])
 
 
 def _try_places(search: Search, local: LocalGroup, places: tuple[PlaceHypothesis, ...]) -> Settled:
@@ -159,21 +176,3 @@ def _ambiguous(search: Search, best: Settled, tried: list[Settled]) -> Refusal |
             figures = {"apart_m": apart_m, "support": float(best.support), "other_support": float(other.support)}
             return Refusal(Reason.AMBIGUOUS_PLACE, f"A place {apart_m:.0f} m away fits nearly as well.", figures)
     return None
-
-
-def _with_its_focal(search: Search, settled: Settled) -> Settled:
-    """The place again with the focal length found there, until it stays; shape, views and matches all follow it."""
-    config, total = search.config.focal, 1.0
-    for _ in range(config.turns):
-        if settled.local is None or settled.done is None or abs(settled.done.focal_scale - 1.0) < config.settled:
-            break
-        total *= settled.done.focal_scale
-        again = replace(search, lens=Lens(search.lens.factor * total, known=False))
-        with search.frames.clock.step("shape of the group"):
-            shape = group_shape(search.frames, settled.local.frames, again.camera, search.config)
-        if isinstance(shape, Refusal):
-            break
-        poses = settled.done.cams_from_world
-        world_from_local = similarity.align_cameras(shape.cams_from_local, poses)
-        settled = settle(again, shape, GroupSolution(world_from_local, poses, np.empty(0, bool), 0.0))
-    return replace(settled, focal=total)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes, vote_focal
 from skyanchor.anchors.frames import GroundFrames, Lens
+from skyanchor.anchors.group import seeds_of
 from skyanchor.anchors.odometry import Steps, measure_steps
+from skyanchor.anchors.places import PlaceSeed
 from skyanchor.anchors.prepare import Describer, PreparedScaffold, described_places, prepared_for
+from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, verdict_on
 from skyanchor.bridges.ground import find_ground
@@ -25,18 +28,26 @@ class LocalRunner:
     frames: GroundFrames
     config: AnchorConfig
     listen: Listener = silent
+    _seeds: dict[tuple[int, tuple[Prior, ...]], tuple[PlaceSeed, ...]] = field(default_factory=dict)
 
     def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         """The verdict on each group."""
         verdicts: list[GroupVerdict] = []
         for task in tasks:
-            verdicts.append(verdict_on(self.search(task), task.group))
+            verdicts.append(verdict_on(self.search(task), task))
             self.listen(Progress(ANCHORS, "groups", len(verdicts), len(tasks), verdicts[-1].seconds))
         return tuple(verdicts)
 
-    def votes(self, tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
-        """What each group says of the focal length."""
-        return tuple(vote_focal(self.search(task), task.group) for task in tasks)
+    def votes(self, tasks: tuple[GroupTask, ...], factors: tuple[float, ...]) -> tuple[FocalVotes, ...]:
+        """What each group says of the focal lengths that are tried."""
+        return tuple(vote_focal(self.search(task), task.group, self._seeds_of(task), factors) for task in tasks)
+
+    def _seeds_of(self, task: GroupTask) -> tuple[PlaceSeed, ...]:
+        """Where the group may stand by its looks, which no focal length changes."""
+        key = (task.group.index, task.near)
+        if key not in self._seeds:
+            self._seeds[key] = seeds_of(self.search(task), task.group.frames)
+        return self._seeds[key]
 
     def steps(self, lens: Lens) -> tuple[Steps, ...]:
         """The motion between all consecutive frames, in one stretch."""

@@ -31,6 +31,8 @@ class Settled:
     """Measured where there is an adjustment."""
     support: int = 0
     """Distinct places in the group's images that agree."""
+    at: GroupAt | None = None
+    """What was adjusted; None where it did not come to that."""
     start: tuple[Pose, ...] = ()
     """Where the place was first thought to be."""
     focal: float = 1.0
@@ -39,17 +41,17 @@ class Settled:
     """Some of its matches, for people to look at."""
 
 
-def settle(search: Search, local: LocalGroup, start: GroupSolution) -> Settled:
-    """One place refined, adjusted against the real aerial photos and judged."""
-    at = _confirmed(search, local, start)
+def settle(search: Search, local: LocalGroup, start: GroupSolution, warm: bool = False) -> Settled:
+    """One place refined, adjusted against the real aerial photos and judged; `warm` is one that was settled before."""
+    at = _confirmed(search, local, start, range(1, 2) if warm else range(search.config.refine.rounds))
     return at if isinstance(at, Settled) else adjusted(search, at)
 
 
-def _confirmed(search: Search, local: LocalGroup, start: GroupSolution) -> GroupAt | Settled:
-    """The group after rounds of rendering at the estimate, or why the place was dropped."""
+def _confirmed(search: Search, local: LocalGroup, start: GroupSolution, turns: range) -> GroupAt | Settled:
+    """The group after turns of rendering at the estimate, or why the place was dropped."""
     config, camera, solution = search.config.refine, search.camera, start
     at: GroupAt | None = None
-    for turn in range(config.rounds):
+    for turn in turns:
         matches = _rendered_matches(search, local, solution.cams_from_world, config.frames[min(turn, 1)])
         with search.frames.clock.step("group pose"):
             seen = sightings(matches, camera)
@@ -97,7 +99,7 @@ def adjusted(search: Search, at: GroupAt) -> Settled:
     figures = measure(at, done, halves, prepared.ground, config.verdict)
     shown = shown_adjusted(at, done, prepared.scaffold.views, config.adjustment)
     refusal = judge(figures, config.verdict)
-    return Settled(at.local, done, refusal, figures, figures.support, cross_view=shown)
+    return Settled(at.local, done, refusal, figures, figures.support, at, cross_view=shown)
 
 
 def _shown(search: Search, at: GroupAt, agrees: Bools) -> CrossView | None:

@@ -96,17 +96,26 @@ class PlaceIndex:
 
 @dataclass(frozen=True, eq=False)
 class PlaceQuery:
-    """A group as place finding sees it."""
+    """A group as place finding sees it; neither its shape nor its focal length matters yet."""
 
-    local: LocalGroup
-    camera: Camera
-    """PINHOLE, of the street photos."""
     features: tuple[Features, ...]
     """Per frame of the group."""
+    width: int
+    """Of the street photos, pixels."""
     near: tuple[Prior, ...] = ()
     """Where it may stand; anywhere when empty."""
     voters_look: Floats32 | None = None
     """(F, E), the voters' global descriptors by `PlacesConfig.descriptor`, where there is one."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceSeed:
+    """A few views near each other that look like the group."""
+
+    matches: CrossMatches
+    """What the frames see of them."""
+    votes: float
+    """Mutual matches of the best view, summed over the voters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +238,7 @@ def spread_voters(count: int, voters: int) -> Ints:
 def _matches_at(index: PlaceIndex, chosen: Ints, query: PlaceQuery, frames: Ints, config: PlacesConfig) -> CrossMatches:
     """What the frames see of the chosen views, in pixels of the ground camera."""
     parts: list[CrossMatches] = []
-    width = query.camera.width
+    width = query.width
     for v in chosen:
         view = index.views[int(v)]
         for k in frames:
@@ -274,22 +283,27 @@ def distinct_support(matches: CrossMatches, inliers: Bools, cell_px: float) -> i
     return len(np.unique(np.column_stack([matches.frame[inliers], cells]), axis=0))
 
 
-def find_places(
-    index: PlaceIndex, ground: Ground, query: PlaceQuery, config: PlacesConfig
-) -> tuple[PlaceHypothesis, ...]:
-    """Places that the whole group's geometry supports, the best supported first."""
+def place_seeds(index: PlaceIndex, ground: Ground, query: PlaceQuery, config: PlacesConfig) -> tuple[PlaceSeed, ...]:
+    """Where the group may stand by its looks alone, most votes first: any camera can then be tried there."""
     frames = spread_voters(len(query.features), config.voters)
     voters = tuple(query.features[int(k)] for k in frames)
-    views, votes = count_votes(
-        index, voters, allowed(query.near, index.eyes @ ground.across.T), config, query.voters_look
+    free = allowed(query.near, index.eyes @ ground.across.T)
+    views, votes = count_votes(index, voters, free, config, query.voters_look)
+    return tuple(
+        PlaceSeed(_matches_at(index, members, query, frames, config), vote)
+        for members, vote in _seeds(index, views, votes, config)
     )
+
+
+def find_places(
+    seeds: tuple[PlaceSeed, ...], local: LocalGroup, camera: Camera, up: Floats, config: PlacesConfig
+) -> tuple[PlaceHypothesis, ...]:
+    """Places that the geometry of the whole group supports, the best supported first; `camera` is PINHOLE."""
     places: list[PlaceHypothesis] = []
-    for members, vote in _seeds(index, views, votes, config):
-        matches = _matches_at(index, members, query, frames, config)
-        seen = sightings(matches, query.camera)
-        solution = solve_group(seen, query.local.cams_from_local, ground.up, config.solve)
+    for seed in seeds:
+        solution = solve_group(sightings(seed.matches, camera), local.cams_from_local, up, config.solve)
         if solution is not None:
-            support = distinct_support(matches, solution.inliers, query.camera.width / 100.0)
+            support = distinct_support(seed.matches, solution.inliers, camera.width / 100.0)
             if support >= config.least_support:
-                places.append(PlaceHypothesis(solution, support, vote))
+                places.append(PlaceHypothesis(solution, support, seed.votes))
     return tuple(sorted(places, key=lambda place: -place.support))

@@ -10,10 +10,11 @@ import numpy as np
 
 from skyanchor.anchors.ablated import localise_ablated
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig, OdometryConfig
-from skyanchor.anchors.focal import FocalVotes, elected
+from skyanchor.anchors.focal import FocalVotes, agreed, between, elected
 from skyanchor.anchors.frames import Lens, seen_through
-from skyanchor.anchors.group import localise_group
+from skyanchor.anchors.group import localise_again, localise_group
 from skyanchor.anchors.odometry import Steps, Walk, reckoned, walked
+from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, gps_priors
 from skyanchor.anchors.search import Search
@@ -21,7 +22,7 @@ from skyanchor.anchors.verdict import is_sure
 from skyanchor.bridges.ground import Ground
 from skyanchor.events import ANCHORS, Listener, Note, silent
 from skyanchor.geometry import rigid
-from skyanchor.types import AnchorGroup, Anchors, Floats, LocalisedGroup, Reason, Refusal, Sequence
+from skyanchor.types import AnchorGroup, AnchorPose, Anchors, Floats, LocalisedGroup, Reason, Refusal, Sequence
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class GroupTask:
     near: tuple[Prior, ...]
     """Where it may stand; anywhere when empty."""
     lens: Lens = field(default_factory=Lens)
+    found: tuple[AnchorPose, ...] = ()
+    """Where it was found with nearly the same lens; looked at first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +48,14 @@ class GroupVerdict:
     """Per step of the work on it."""
 
 
-def verdict_on(search: Search, group: AnchorGroup) -> GroupVerdict:
+def verdict_on(search: Search, task: GroupTask) -> GroupVerdict:
     """The verdict on one group, by the method or by what an ablation leaves of it."""
-    way = localise_group if search.config.ablation == AnchorAblation() else localise_ablated
-    localised, focal_scale = way(search, group)
+    if search.config.ablation != AnchorAblation():
+        localised, focal_scale = localise_ablated(search, task.group)
+    elif task.found:
+        localised, focal_scale = localise_again(search, task.group, task.found)
+    else:
+        localised, focal_scale = localise_group(search, task.group)
     return GroupVerdict(localised, focal_scale, search.frames.clock.take())
 
 
@@ -59,8 +66,8 @@ class Runner(Protocol):
         """The verdict on each group."""
         ...
 
-    def votes(self, tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
-        """What each group says of the focal length."""
+    def votes(self, tasks: tuple[GroupTask, ...], factors: tuple[float, ...]) -> tuple[FocalVotes, ...]:
+        """What each group says of the focal lengths that are tried."""
         ...
 
     def steps(self, lens: Lens) -> tuple[Steps, ...]:
@@ -98,7 +105,8 @@ def localise_walk(
     verdicts, focal = _first_look(outing, gps)
     groups = [verdict.localised for verdict in verdicts]
     if sequence.camera_is_guess:
-        focal *= _median_scale(verdicts)
+        found = tuple(verdict.localised for verdict in verdicts)
+        focal *= agreed(found, tuple(verdict.focal_scale for verdict in verdicts))
         groups = _calibrated(outing, groups, focal)
     if len(groups) > 1 and any(group.accepted for group in groups):
         groups = _along_the_walk(outing, groups, focal)
@@ -187,7 +195,7 @@ def _first_look(outing: _Outing, gps: dict[int, Near]) -> tuple[tuple[GroupVerdi
     tasks = tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups)
     focal = 1.0
     if sequence.focal_sigma > config.focal.vote_above:
-        focal = elected(outing.runner.votes(tasks), config.focal.factors)
+        focal = _elected(outing, tasks)
         outing.tell(f"most agrees at {focal:.2f} of the guessed focal length")
     lens = Lens(focal, known=not sequence.camera_is_guess)
     verdicts = outing.runner.groups(tuple(replace(task, lens=lens) for task in tasks))
@@ -197,10 +205,13 @@ def _first_look(outing: _Outing, gps: dict[int, Near]) -> tuple[tuple[GroupVerdi
     return verdicts, focal
 
 
-def _median_scale(verdicts: tuple[GroupVerdict, ...]) -> float:
-    """Focal length that the accepted groups found, over the one they assumed."""
-    scales = [verdict.focal_scale for verdict in verdicts if verdict.localised.accepted]
-    return float(np.median(scales)) if scales else 1.0
+def _elected(outing: _Outing, tasks: tuple[GroupTask, ...]) -> float:
+    """The focal length at which most of a few groups agrees with some place, over the guessed one."""
+    config = outing.config.focal
+    some = tuple(tasks[k] for k in spread_voters(len(tasks), config.voters))
+    coarse = elected(outing.runner.votes(some, config.factors), config.factors)
+    finer = between(config.factors, coarse)
+    return elected(outing.runner.votes(some, finer), finer)
 
 
 def _calibrated(outing: _Outing, groups: list[LocalisedGroup], focal: float) -> list[LocalisedGroup]:
@@ -210,7 +221,7 @@ def _calibrated(outing: _Outing, groups: list[LocalisedGroup], focal: float) -> 
         if group.accepted:
             x, y = outing.prepared.ground.across @ group_centre(group)
             near = (Near(float(x), float(y), outing.config.focal.again_within),)
-            tasks[i] = GroupTask(outing.sequence.groups[i], near, Lens(focal))
+            tasks[i] = GroupTask(outing.sequence.groups[i], near, Lens(focal), group.poses)
     again = dict(zip(tasks, outing.runner.groups(tuple(tasks.values())), strict=True))
     return [again[i].localised if i in again else group for i, group in enumerate(groups)]
 

@@ -349,7 +349,7 @@ def render_depth(
         near,
         far,
     )
-    depth, normal = kernels.splat(discs, k, camera.width, camera.height, near, 4)
+    depth, normal = kernels.splat(discs, k, camera.width, camera.height, near, numba.get_num_threads())
     return depth, normal
 
 

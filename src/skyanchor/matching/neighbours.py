@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyanchor.matching.features import Features
-from skyanchor.types import Floats, Floats32, Ints, Matches
+from skyanchor.types import Bools, Floats, Floats32, Ints, Matches
 
 
 def match_features(
@@ -18,19 +18,44 @@ def match_features(
     """
     if len(a) < 2 or len(b) < 2:
         return np.empty((0, 2), dtype=np.int64)
+    if device == "cpu":
+        found = _mutual_here(a.descriptors, b.descriptors, ratio, least_cosine)
+    else:
+        found = _mutual_on(device, a.descriptors, b.descriptors, ratio, least_cosine)
+    return _once(found)
+
+
+def _mutual_here(a: Floats32, b: Floats32, ratio: float, least_cosine: float) -> Ints:
+    """(M, 2), the pairs that `match_features` asks for, on the CPU."""
+    cosine = a @ b.T
+    nearest = cosine.argmax(axis=1)
+    rows = np.arange(len(a))
+    best = cosine[rows, nearest]
+    keep = (best == cosine.max(axis=0)[nearest]) & (best >= least_cosine)
+    if ratio < 1.0:
+        cosine[rows, nearest] = -1.0
+        keep &= _distinct(best, cosine.max(axis=1), ratio)
+    return np.stack([rows[keep], nearest[keep]], axis=1).astype(np.int64)
+
+
+def _distinct(best: Floats32, second: Floats32, ratio: float) -> Bools:
+    """(N,), d₁ <= ratio d₂ by the cosines of the nearest and the second nearest."""
+    return np.asarray(2.0 - 2.0 * best <= ratio**2 * np.maximum(2.0 - 2.0 * second, 1e-9))
+
+
+def _mutual_on(device: str, a: Floats32, b: Floats32, ratio: float, least_cosine: float) -> Ints:
+    """(M, 2), the same on a torch device."""
     import torch
 
     with torch.inference_mode():
-        cosine = torch.from_numpy(a.descriptors).to(device) @ torch.from_numpy(b.descriptors).to(device).T
-        best = cosine.amax(dim=1)
-        top = cosine == best[:, None]  # maxima and comparisons are far cheaper than arg-maxima
-        pairs = (top & (cosine == cosine.amax(dim=0))).nonzero()
-        keep = best[pairs[:, 0]] >= least_cosine
+        cosine = torch.from_numpy(a).to(device) @ torch.from_numpy(b).to(device).T
+        best, nearest = cosine.max(dim=1)
+        keep = (best == cosine.amax(dim=0)[nearest]) & (best >= least_cosine)
         if ratio < 1.0:
-            second = cosine.masked_fill_(top, -1.0).amax(dim=1)[pairs[:, 0]]
-            keep &= 2.0 - 2.0 * best[pairs[:, 0]] <= ratio**2 * (2.0 - 2.0 * second).clamp(min=1e-9)
-        found = pairs[keep].cpu().numpy()
-    return _once(np.asarray(found, dtype=np.int64))
+            second = cosine.scatter_(1, nearest[:, None], -1.0).amax(dim=1)
+            keep &= 2.0 - 2.0 * best <= ratio**2 * (2.0 - 2.0 * second).clamp(min=1e-9)
+        rows = keep.nonzero()[:, 0]
+        return np.asarray(torch.stack([rows, nearest[rows]], dim=1).cpu().numpy(), dtype=np.int64)
 
 
 def _once(pairs: Ints) -> Ints:

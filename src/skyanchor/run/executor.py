@@ -16,9 +16,9 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
@@ -82,6 +82,10 @@ class Executor(Protocol):
         """The jobs' results in the order of the jobs; the first failure ends the run."""
         ...
 
+    def held(self) -> AbstractContextManager[None]:
+        """A block in which workers stay from one run to the next, with what they have imported and read."""
+        ...
+
 
 @dataclass(frozen=True)
 class InProcess:
@@ -95,6 +99,10 @@ class InProcess:
             if done is not None:
                 done(index, results[-1])
         return results
+
+    def held(self) -> AbstractContextManager[None]:
+        """Nothing to hold."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,10 @@ class Threads:
             finally:
                 pool.shutdown(cancel_futures=True)
         return [results[index] for index in range(len(jobs))]
+
+    def held(self) -> AbstractContextManager[None]:
+        """Nothing to hold."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -156,6 +168,7 @@ class Processes:
     """Worker processes."""
     threads: int = 0
     """Threads per worker; 0 = cores / workers."""
+    _held: _Held = field(default_factory=lambda: _Held(), compare=False, repr=False)  # noqa: PLW0108 defined below
 
     def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[Json]:
         """The jobs' results in order; events reach the listener on the caller's thread."""
@@ -163,10 +176,19 @@ class Processes:
             return []
         workers = min(self.workers, len(jobs))
         environment = worker_environment(self.threads or max(1, _cores() // workers))
-        with ExitStack() as stack:
-            messages: queue.Queue[_Message] = queue.Queue()
-            pool = [stack.enter_context(_Worker(number, environment, messages)) for number in range(workers)]
-            return _drive(pool, jobs, messages, listen, done)
+        with self._held.pool(workers, environment) as pool:
+            return _drive(pool, jobs, listen, done)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A block in which workers stay from one run to the next; a run that fails ends them all."""
+        self._held.depth += 1
+        try:
+            yield
+        finally:
+            self._held.depth -= 1
+            if not self._held.depth:
+                self._held.close()
 
 
 def usual_workers() -> int:
@@ -211,6 +233,47 @@ class _Message:
     """None when the worker's pipe has closed."""
 
 
+class _Pool:
+    """Workers and what they say."""
+
+    def __init__(self, workers: int, environment: Mapping[str, str]) -> None:
+        self.messages: queue.Queue[_Message] = queue.Queue()
+        self.workers = [_Worker(number, environment, self.messages) for number in range(workers)]
+
+    def close(self) -> None:
+        """End the workers, whatever they are doing."""
+        for worker in self.workers:
+            worker.close()
+
+
+@dataclass(eq=False)
+class _Held:
+    """The pools of an executor that are between two runs, by their number of workers."""
+
+    depth: int = 0
+    """Blocks that want them held."""
+    pools: dict[int, _Pool] = field(default_factory=dict)
+
+    @contextmanager
+    def pool(self, workers: int, environment: Mapping[str, str]) -> Iterator[_Pool]:
+        """So many idle workers, kept afterwards if they are wanted and nothing failed."""
+        pool = self.pools.pop(workers, None) or _Pool(workers, environment)
+        try:
+            yield pool
+        except BaseException:
+            pool.close()
+            raise
+        if self.depth:
+            self.pools[workers] = pool
+        else:
+            pool.close()
+
+    def close(self) -> None:
+        """End all workers."""
+        while self.pools:
+            self.pools.popitem()[1].close()
+
+
 class _Worker:
     """A worker process and the thread that reads what it says."""
 
@@ -236,10 +299,8 @@ class _Worker:
         with suppress(BrokenPipeError):
             _send(self.process.stdin, {"function": job.function, "arguments": dict(job.arguments)})
 
-    def __enter__(self) -> _Worker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End the process and wait until it is gone."""
         self.process.kill()
         self.process.wait()
         self._reader.join()
@@ -249,17 +310,15 @@ class _Worker:
                     pipe.close()
 
 
-def _drive(
-    pool: Sequence[_Worker], jobs: Sequence[Job], messages: queue.Queue[_Message], listen: Listener, done: Done | None
-) -> list[Json]:
+def _drive(pool: _Pool, jobs: Sequence[Job], listen: Listener, done: Done | None) -> list[Json]:
     """Keep every worker busy until all results are in."""
     waiting = list(enumerate(jobs))[::-1]
     results: dict[int, Json] = {}
-    for worker in pool:
+    for worker in pool.workers:
         worker.give(*waiting.pop())
     while len(results) < len(jobs):
-        message = messages.get()
-        worker = pool[message.worker]
+        message = pool.messages.get()
+        worker = pool.workers[message.worker]
         if message.body is not None and "event" in message.body:
             listen(codec.from_json(_Envelope, message.body).event)
             continue

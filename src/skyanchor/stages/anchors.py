@@ -117,9 +117,13 @@ class JobRunner:
         self.spent += [GroupSeconds(t.group.index, v.seconds) for t, v in zip(tasks, verdicts, strict=True)]
         return verdicts
 
-    def votes(self, tasks: tuple[GroupTask, ...]) -> tuple[FocalVotes, ...]:
-        """What each group says of the focal length, in order."""
-        work = {f"focal-{task.group.index}-{value_digest(task)}": self._job(vote_focal_job, task) for task in tasks}
+    def votes(self, tasks: tuple[GroupTask, ...], factors: tuple[float, ...]) -> tuple[FocalVotes, ...]:
+        """What each group says of the focal lengths that are tried, in order."""
+        shared = {"context": self.stage.path(PROGRESS), "factors": factors}
+        work = {
+            f"focal-{task.group.index}-{value_digest((task, factors))}": Job.of(vote_focal_job, task=task, **shared)
+            for task in tasks
+        }
         return tuple(files.load(path, FocalVotes) for path in self._produced("focal length", work))
 
     def steps(self, lens: Lens) -> tuple[Steps, ...]:
@@ -166,9 +170,9 @@ def localise_group_job(out: str, context: str, task: Json, listen: Listener) -> 
     files.save(Path(out), _in_process(context).groups((codec.from_json(GroupTask, task),))[0])
 
 
-def vote_focal_job(out: str, context: str, task: Json, listen: Listener) -> None:
+def vote_focal_job(out: str, context: str, task: Json, factors: list[float], listen: Listener) -> None:
     """Write the FocalVotes of one GroupTask."""
-    files.save(Path(out), _in_process(context).votes((codec.from_json(GroupTask, task),))[0])
+    files.save(Path(out), _in_process(context).votes((codec.from_json(GroupTask, task),), tuple(factors))[0])
 
 
 def measure_steps_job(out: str, context: str, first: int, last: int, lens: Json, listen: Listener) -> None:

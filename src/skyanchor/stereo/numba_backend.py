@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from skyanchor.stereo import patchmatch_kernels, sweep_kernels
 from skyanchor.stereo.backends import Photometry, RefineConfig, SweepConfig
@@ -36,7 +37,7 @@ class NumbaBackend:
         """The refined planes and their photometric cost."""
         count, height, width = stack.sources.shape
         layout = np.array([[s * height * width, width, height] for s in range(count)], np.int64)
-        images = (stack.reference, stack.sources.reshape(-1), stack.sizes, layout, stack.M, stack.m)
+        images = (stack.reference, packed_corners(stack.sources), stack.sizes, layout, stack.M, stack.m)
         window = (config.radius, config.stride, photometry.best_sources, config.sigma_grey)
         settings = (*window, photometry.noise, config.tried_sources)
         w, a, b = start.w.copy(), start.a.copy(), start.b.copy()
@@ -47,3 +48,15 @@ class NumbaBackend:
             for colour in (0, 1):
                 patchmatch_kernels.improve(*images, w, a, b, cost, *search, *limits, colour, round_, settings)
         return PlaneField(w, a, b), patchmatch_kernels.score(*images, w, a, b, settings)
+
+
+def packed_corners(images: Floats32) -> npt.NDArray[np.uint64]:
+    """Every pixel of (S, H, W) with its right, lower and lower right neighbours in one flat word each: 4 x 16 bits.
+
+    A bilinear sample then reads memory once. Grey values are held in steps of 1/256.
+    """
+    grey = np.clip(np.round(images * 256.0), 0, 65535).astype(np.uint64)
+    right = np.concatenate([grey[:, :, 1:], grey[:, :, -1:]], axis=2)
+    pair = grey | right << np.uint64(16)
+    below = np.concatenate([pair[:, 1:], pair[:, -1:]], axis=1)
+    return np.asarray((pair | below << np.uint64(32)).reshape(-1))

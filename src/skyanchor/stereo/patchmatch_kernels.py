@@ -49,10 +49,7 @@ def _new_window(radius, stride):
         np.empty(n, np.int32),
         np.empty(n, np.float32),
         np.empty(n, np.float32),
-        np.empty(n, np.float32),
-        np.empty(n, np.float32),
-        np.empty(n, np.float32),
-        np.empty(n, np.float32),
+        np.empty(n, np.uint64),
     )
 
 
@@ -87,7 +84,7 @@ def _fill_window(reference, x, y, radius, sigma_grey, window):
 @nb.njit(cache=True, fastmath=True, inline="always")
 def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, window, variance, eps):
     """1 - weighted ZNCC of the window seen through the plane, 0..2; `UNSEEN` where the centre leaves the source."""
-    dx, dy, values, weights, index, fu, fv, g0, g1, g2, g3 = window
+    dx, dy, values, weights, index, fu, fv, raw = window
     px = np.float32(x + 0.5)
     py = np.float32(y + 0.5)
     q2 = M[s, 2, 0] * px + M[s, 2, 1] * py + M[s, 2, 2] + w * m[s, 2]
@@ -111,30 +108,34 @@ def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, wind
     v -= half
     n = weights.shape[0]
     zero = np.float32(0.0)
+    start = np.uint64(base)
+    mean = zero
+    square = zero
+    cross = zero
+    low16 = np.uint64(0xFFFF)
     for k in range(n):
         su = min(max(u + ux * dx[k] + uy * dy[k], zero), right)
         sv = min(max(v + vx * dx[k] + vy * dy[k], zero), bottom)
         iu = np.int32(su)
         iv = np.int32(sv)
-        fu[k] = su - np.float32(iu)
-        fv[k] = sv - np.float32(iv)
+        f = su - np.float32(iu)
+        g = sv - np.float32(iv)
         index[k] = iv * stride + iu
-    below = np.uint64(stride)
-    one = np.uint64(1)
-    start = np.uint64(base)
-    for k in range(n):  # unsigned: no wrap-around check
-        at = start + np.uint64(index[k])
-        g0[k] = flat[at]
-        g1[k] = flat[at + one]
-        g2[k] = flat[at + below]
-        g3[k] = flat[at + below + one]
-    mean = zero
-    square = zero
-    cross = zero
+        fu[k] = f
+        fv[k] = g
     for k in range(n):
-        top = g0[k] + fu[k] * (g1[k] - g0[k])
-        low = g2[k] + fu[k] * (g3[k] - g2[k])
-        value = top + fv[k] * (low - top)
+        raw[k] = flat[start + np.uint64(index[k])]
+    for k in range(n):
+        p = raw[k]
+        f = fu[k]
+        g = fv[k]
+        a0 = np.float32(np.int32(p & low16))
+        a1 = np.float32(np.int32((p >> np.uint64(16)) & low16))
+        a2 = np.float32(np.int32((p >> np.uint64(32)) & low16))
+        a3 = np.float32(np.int32(p >> np.uint64(48)))
+        top = a0 + f * (a1 - a0)
+        low = a2 + f * (a3 - a2)
+        value = (top + g * (low - top)) * np.float32(1.0 / 256.0)
         weighted = weights[k] * value
         mean += weighted
         square += weighted * value
