@@ -14,7 +14,7 @@ RUN := out/$(SCENE)-run
 
 demo: out/$(SCENE)/scene.json
 	@echo "The whole job on $(SCENE): 12 minutes on two cores for mini. Ctrl-C stops it, the same command goes on."
-	$(BIN)/skyanchor update --scaffold out/$(SCENE)/aerial --ground out/$(SCENE)/ground --out $(RUN) --camera f=$(FOCAL_$(SCENE)) --geometry.stereo.width 480
+	$(BIN)/skyanchor update --scaffold out/$(SCENE)/aerial --ground out/$(SCENE)/ground --out $(RUN) --camera f=$(FOCAL_$(SCENE))
 	$(BIN)/skyanchor evaluate $(RUN) --truth out/$(SCENE)/ground/truth
 	$(BIN)/skyanchor report $(RUN) --truth out/$(SCENE)/ground/truth
 	@echo "Open $(RUN)/report.html, or: $(BIN)/skyanchor view $(RUN)"

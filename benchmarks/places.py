@@ -18,7 +18,7 @@ from scenes import load_scene, prepared_in
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.places import PlaceIndex, PlaceQuery, count_votes, find_places, spread_voters
+from skyanchor.anchors.places import PlaceIndex, PlaceQuery, count_votes, find_places, place_seeds, spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup, reconstruct_local
 from skyanchor.geometry import rigid
@@ -65,8 +65,8 @@ def try_group(search: Search, chosen: tuple[int, ...], pose: Pose) -> Found:
     local = reconstruct_local(chosen, seen, search.camera, config.ground_matcher.load(), config.local)
     support = {True: 0, False: 0}
     if isinstance(local, LocalGroup):
-        query = PlaceQuery(local, search.camera, features)
-        for place in find_places(index, prepared.ground, query, config.places):
+        seeds = place_seeds(index, prepared.ground, PlaceQuery(features, search.camera.width), config.places)
+        for place in find_places(seeds, local, search.camera, prepared.ground.up, config.places):
             centre = rigid.centres_in_world(place.solution.cams_from_world).mean(axis=0)
             near = bool(np.linalg.norm(centre - rigid.centre_in_world(pose)) < 2.0)
             support[near] = max(support[near], place.support)

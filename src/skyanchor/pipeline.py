@@ -56,7 +56,7 @@ Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
 
 CPU = PipelineConfig()
 GPU = PipelineConfig(
-    geometry=GeometryConfig(stereo=StereoConfig(width=1600, backend=TritonStereo())),
+    geometry=GeometryConfig(sample_m=0.0, stereo=StereoConfig(width=1600, backend=TritonStereo())),
     trajectory=TrajectoryConfig(device="cuda"),
     scene=SceneConfig(points=GroundPointConfig(stereo=StereoConfig(width=640, backend=TritonStereo()))),
 )

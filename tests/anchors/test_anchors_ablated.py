@@ -60,7 +60,7 @@ def test_the_switches_choose_the_way(
 
     monkeypatch.setattr(ablated, "climbed", climbed)
     monkeypatch.setattr(walk, "localise_group", lambda *_: pytest.fail("the whole method was asked"))
-    walk.verdict_on(search_with(ablation), GROUP)
+    walk.verdict_on(search_with(ablation), walk.GroupTask(GROUP, ()))
     ((ladder, chosen),) = asked
     assert chosen is way and [rung.frames for rung in ladder] == frames
 
@@ -69,7 +69,7 @@ def test_the_whole_method_asks_for_no_ablation(monkeypatch: pytest.MonkeyPatch) 
     verdict = LocalisedGroup(GROUP, (), Refusal(Reason.NO_PLACE, "nowhere"))
     monkeypatch.setattr(walk, "localise_group", lambda search, group: (verdict, 0.9))
     monkeypatch.setattr(walk, "localise_ablated", lambda *_: pytest.fail("an ablation was asked"))
-    got = walk.verdict_on(search_with(AnchorAblation()), GROUP)
+    got = walk.verdict_on(search_with(AnchorAblation()), walk.GroupTask(GROUP, ()))
     assert got.localised is verdict and got.focal_scale == 0.9
 
 

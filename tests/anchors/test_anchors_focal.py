@@ -2,9 +2,16 @@
 
 import pytest
 
-from skyanchor.anchors.focal import FocalVotes, elected
+from skyanchor.anchors.focal import FocalVotes, agreed, between, elected
+from skyanchor.types import AnchorGroup, GroupFigures, LocalisedGroup, Reason, Refusal
 
 FACTORS = (0.7, 1.0, 1.4)
+
+
+def group(ratio: float, refused: bool = False) -> LocalisedGroup:
+    """A verdict with this share of matches that fit."""
+    refusal = Refusal(Reason.TOO_MANY_DISAGREE, "by design") if refused else None
+    return LocalisedGroup(AnchorGroup(0, (0, 1), ()), (), refusal, GroupFigures(ratio=ratio))
 
 
 def test_every_group_has_one_vote() -> None:
@@ -15,3 +22,20 @@ def test_every_group_has_one_vote() -> None:
 
 def test_without_any_place_the_guess_stays() -> None:
     assert elected((FocalVotes((0.0, 0.0, 0.0)),), FACTORS) == 1.0
+
+
+def test_finer_steps_lie_round_the_elected_factor() -> None:
+    finer = between((0.5, 1.0, 2.0), 1.0)
+    assert finer == pytest.approx((2**-0.5, 2**-0.25, 1.0, 2**0.25, 2**0.5))
+    assert between((1.0,), 1.0) == pytest.approx((1.0,) * 5)
+
+
+def test_of_two_groups_the_one_whose_matches_fit_decides() -> None:
+    assert agreed((group(0.66), group(0.87)), (0.999, 0.916)) == 0.916
+    assert agreed((group(0.87), group(0.66)), (0.916, 0.999)) == 0.916
+    assert agreed((group(0.9), group(0.9), group(0.9)), (0.8, 0.91, 0.92)) == 0.91
+
+
+def test_refused_groups_do_not_say_what_the_focal_length_is() -> None:
+    assert agreed((group(0.9, refused=True), group(0.7)), (0.5, 0.93)) == 0.93
+    assert agreed((group(0.9, refused=True),), (0.5,)) == 1.0

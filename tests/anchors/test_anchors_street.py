@@ -43,7 +43,8 @@ def looked_for(
     prepared: PreparedScaffold, sequence: Sequence, config: AnchorConfig, near: tuple[Prior, ...] = ()
 ) -> LocalisedGroup:
     """The verdict on the first group alone."""
-    return verdict_on(Search(prepared, GroundFrames(sequence), config, near=near), sequence.groups[0]).localised
+    search, task = Search(prepared, GroundFrames(sequence), config, near=near), GroupTask(sequence.groups[0], near)
+    return verdict_on(search, task).localised
 
 
 def test_the_fused_surface_is_better_than_its_maps(prepared: PreparedScaffold) -> None:

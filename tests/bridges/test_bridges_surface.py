@@ -13,7 +13,7 @@ from box_world import HALF, HIGH, LOW, UP, depth_map, eyes, photo, view
 
 from skyanchor.bridges import surface as surfaces
 from skyanchor.bridges.ground import Ground, find_ground
-from skyanchor.bridges.surface import Surface, SurfaceConfig, fuse_surface, render_depth
+from skyanchor.bridges.surface import Surface, SurfaceConfig, front_side, fuse_surface, render_depth
 from skyanchor.bridges.views import AerialAtlas, BridgeConfig, render_bridge
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import Event, Progress
@@ -166,3 +166,10 @@ def test_an_atlas_of_different_cameras_paints_what_is_there(tmp_path: Path) -> N
     assert len({(views[k].camera.width, views[k].camera.height) for k in np.unique(bridge.source[painted])}) >= 3
     apart = np.abs(bridge.photo.pixels.astype(float) - photo(camera, pose))[painted]
     assert np.median(apart[:, :2]) < 3.0 and np.mean(apart[:, :2] < 10.0) > 0.9
+
+
+def test_the_front_side_is_what_faced_the_flight() -> None:
+    camera = cameras.pinhole(40, 30, 30.0)
+    towards, away = np.zeros((2, 30, 40, 3), np.float32)
+    towards[..., 2], away[..., 2] = -1.0, 1.0
+    assert front_side(camera, towards).all() and not front_side(camera, away).any()

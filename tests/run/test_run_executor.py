@@ -61,6 +61,15 @@ def process_number(listen: Listener) -> int:
     return os.getpid()
 
 
+def is_gone(number: int) -> bool:
+    """Whether no process has this number."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 def write_after(path: str, wait_s: float, listen: Listener) -> None:
     Path(path + ".started").touch()
     time.sleep(wait_s)
@@ -123,6 +132,26 @@ def test_unknown_errors_keep_the_workers_traceback() -> None:
 def test_a_dead_worker_is_named() -> None:
     with pytest.raises(WorkerError, match=r"test_run_executor:die: its worker process died \(signal 9"):
         Processes(workers=2).run([Job.of(die), Job.of(square, number=2, wait_s=0.1)])
+
+
+def test_held_workers_stay_until_the_block_ends() -> None:
+    engine, jobs = Processes(workers=2), [Job.of(process_number), Job.of(process_number)]
+    with engine.held():
+        first, again = set(map(int, engine.run(jobs))), set(map(int, engine.run(jobs)))
+        with engine.held():
+            assert set(map(int, engine.run(jobs))) <= first
+        assert set(map(int, engine.run(jobs))) <= first
+    assert again <= first and all(is_gone(number) for number in first)
+    assert not set(map(int, engine.run(jobs))) & first
+
+
+def test_a_run_that_fails_ends_its_workers_and_the_next_has_new_ones() -> None:
+    engine = Processes(workers=1)
+    with engine.held():
+        (first,) = engine.run([Job.of(process_number)])
+        with pytest.raises(RuntimeError, match="by design"):
+            engine.run([Job.of(crash)])
+        assert is_gone(int(first)) and engine.run([Job.of(process_number)]) != [first]
 
 
 def test_threads_are_capped() -> None:

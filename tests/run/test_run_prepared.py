@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def small() -> PipelineConfig:
     """The method at the size of a street of paper."""
     base = PipelineConfig(
         sequence=SequenceConfig(camera="PINHOLE,230,230,160,90"),
-        geometry=GeometryConfig(SourceConfig(count=4), StereoConfig(width=160, sweep_scale=1)),
+        geometry=GeometryConfig(SourceConfig(count=4), stereo=StereoConfig(width=160, sweep_scale=1)),
     )
     places = replace(base.anchors.places, width=160, features=XFeat(keypoints=200, longest=160, threshold=0.01))
     places = replace(places, nodes=replace(places.nodes, spacing=14.0, headings=4))
@@ -60,6 +61,9 @@ class Counting:
     def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[codec.Json]:
         self.functions += [job.function for job in jobs]
         return InProcess().run(jobs, listen, done)
+
+    def held(self) -> AbstractContextManager[None]:
+        return InProcess().held()
 
     def of_stage_1(self) -> list[str]:
         modules = ("skyanchor.stages.scaffold", "skyanchor.stages.places", "skyanchor.stages.splats")
@@ -201,7 +205,8 @@ def test_other_photos_are_refused(prepared: Prepared, scene: Path, tmp_path: Pat
 
 
 def test_settings_that_it_was_not_made_with_are_told(prepared: Prepared, scene: Path, tmp_path: Path) -> None:
-    other = replace(small(), geometry=GeometryConfig(SourceConfig(count=4), StereoConfig(width=200, sweep_scale=1)))
+    stereo = StereoConfig(width=200, sweep_scale=1)
+    other = replace(small(), geometry=GeometryConfig(SourceConfig(count=4), stereo=stereo))
     with pytest.raises(RecipeError, match=r"was prepared with another --geometry\.stereo"):
         walked(prepared.root, scene, tmp_path / "run", Counting(), other)
     with pytest.raises(RecipeError, match="made differently"):

@@ -20,9 +20,10 @@ from skyanchor.anchors.places import (
 )
 from skyanchor.anchors.priors import Prior
 from skyanchor.bridges.ground import Ground
-from skyanchor.bridges.surface import Surface
+from skyanchor.bridges.surface import Surface, front_side, render_depth
 from skyanchor.bridges.views import AerialAtlas, BridgeConfig, Node, render_bridge
 from skyanchor.events import ANCHORS, Listener, Note, silent
+from skyanchor.geometry import cameras
 from skyanchor.matching import SparseMatcher
 from skyanchor.matching.global_descriptors import GlobalDescriptor
 from skyanchor.scaffold import visibility_graph
@@ -30,6 +31,9 @@ from skyanchor.types import Camera, Scaffold, VisibilityGraph
 
 COARSE_BYTES = 1 << 30
 """Of aerial photos that are held while places are described."""
+
+GLANCE = 4
+"""A view is first looked at this many times smaller."""
 
 Describe: TypeAlias = Callable[[tuple[Node, ...]], tuple[PlaceView, ...]]
 """Views from nodes, made in whatever process; those that show too little are left out."""
@@ -70,9 +74,24 @@ class Describer:
         camera, least = view_camera(self.camera, self.config.width), self.config.least_painted
         views = []
         for node in nodes:
+            if self._shows(node, camera) < least:
+                continue
             bridge = render_bridge(self.atlas, camera, node.cam_from_world)
             views.append(described_view(node, bridge, self.matcher, least, self.descriptor))
         return tuple(view for view in views if view is not None)
+
+    def _shows(self, node: Node, camera: Camera) -> float:
+        """Share of a view from the node that shows front sides of the surface, on a small picture of it: at most this
+        much of it can be painted.
+        """
+        small = cameras.scaled(camera, max(1, camera.width // GLANCE))
+        depth, normal = render_depth(self.surface, small, node.cam_from_world, *self._range)
+        return float((front_side(small, normal) & (depth > 0)).mean())
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        """Nearest and farthest surface that is drawn, metres."""
+        return self.config.bridge.near, self.config.bridge.far
 
 
 def described_places(

@@ -16,7 +16,7 @@ from skyanchor.errors import SkyAnchorError
 from skyanchor.events import SCAFFOLD, Listener, Progress, silent
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift
-from skyanchor.types import Camera, DepthMap, Floats, Floats32, Ints, Pose
+from skyanchor.types import Bools, Camera, DepthMap, Floats, Floats32, Ints, Pose
 
 READERS = 8
 """Threads that read depth maps ahead of their use."""
@@ -351,6 +351,15 @@ def render_depth(
     )
     depth, normal = kernels.splat(discs, k, camera.width, camera.height, near, numba.get_num_threads())
     return depth, normal
+
+
+def front_side(camera: Camera, normal: Floats32) -> Bools:
+    """(H, W), whether a PINHOLE view with normals (H, W, 3) in camera axes sees the side that faced the flight."""
+    fx, fy, cx, cy = intrinsics(camera)
+    x = (np.arange(camera.width) + 0.5 - cx) / fx
+    y = (np.arange(camera.height)[:, None] + 0.5 - cy) / fy
+    towards = normal[..., 0] * x + normal[..., 1] * y + normal[..., 2]
+    return np.asarray(towards <= kernels.BACK * np.sqrt(x * x + y * y + 1.0))
 
 
 def render_front(surface: Surface, camera: Camera, cam_from_world: Pose) -> Floats32:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from skyanchor.bridges.ground import find_ground
 from skyanchor.bridges.surface import SurfaceConfig, fuse_surface
 from skyanchor.errors import InputError, RecipeError
 from skyanchor.events import Listener, Note
+from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor, Job, in_threads
@@ -44,6 +45,9 @@ from skyanchor.types import Bytes, Camera, Ints, Scaffold, View
 SCAFFOLD_FILE = "scaffold.npz"
 """In a progress folder: the aerial model, for the jobs."""
 
+SMALLEST_DEPTH = 256
+"""Width of depth maps of low flights, pixels: windows of the stereo matching must not span houses."""
+
 PHOTOS = PhotoCache(limit_bytes=512 << 20)
 """Photos that this worker has read."""
 
@@ -54,6 +58,8 @@ class GeometryConfig:
 
     sources: SourceConfig = field(default_factory=SourceConfig)
     """Photos that measure a photo's depth."""
+    sample_m: float = 0.15
+    """Ground sample distance that depth is measured at, metres per pixel, if the photos are finer; 0 is theirs."""
     stereo: StereoConfig = field(default_factory=StereoConfig)
     neighbours: SourceConfig = NEIGHBOURS
     """Photos whose depth confirms it."""
@@ -101,27 +107,46 @@ def check_photos_are_those(run: RunFolder, prepared: Prepared, scaffold: Scaffol
 def depth_part(folder: RunFolder, scaffold: Scaffold, config: GeometryConfig, executor: Executor) -> Stage:
     """Dense depth of every aerial photo, measured and then confirmed by its neighbours: depth/NAME.npz."""
     views = scaffold.views
-    given = ("sources", "stereo", "neighbours", "consistency", "completion")
+    given = ("sources", "sample_m", "stereo", "neighbours", "consistency", "completion")
     settings = {name: getattr(config, name) for name in given} | {"up": scaffold.up, "ground": scaffold.ground}
     what = f"depth of {len(views)} aerial photos"
     stage = folder.stage(parts.DEPTH, what, settings, aerial_digests(folder, scaffold))
     if not stage.done:
         stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", scaffold)
         seen = (views, scaffold.points, scaffold.tracks)
-        measured = _measured_depths(stage, views, choose_sources(*seen, config.sources), config, executor)
+        stereo = replace(config.stereo, width=depth_width(scaffold, config))
+        measured = _measured_depths(stage, views, choose_sources(*seen, config.sources), stereo, executor)
         _agreed_depths(stage, views, choose_neighbours(*seen, config.neighbours), measured, config, executor)
         georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)
         stage.finish({"photos": len(views)})
     return stage
 
 
+def depth_width(scaffold: Scaffold, config: GeometryConfig) -> int:
+    """Width of the depth maps, pixels: that of `sample_m` on the ground, at most `stereo.width`.
+
+    Places, bridges and the scene need the shape of houses and cars, which are metres large; what a wall looks like
+    comes from the photos, and where a match lies from several of them.
+    """
+    widths, samples = [], []
+    for index, view in enumerate(scaffold.views):
+        depth = view.cam_from_world(points_in_view(index, view, scaffold.points, scaffold.tracks))[:, 2]
+        if (depth > 0).any():
+            widths.append(view.camera.width)
+            samples.append(float(np.median(depth[depth > 0])) / cameras.focal_px(view.camera))
+    if not samples or config.sample_m <= 0:
+        return config.stereo.width
+    asked = float(np.median(np.array(widths) * np.array(samples))) / config.sample_m
+    return int(min(config.stereo.width, max(SMALLEST_DEPTH, 16 * np.ceil(asked / 16))))
+
+
 def _measured_depths(
-    stage: Stage, views: tuple[View, ...], sources: tuple[Ints, ...], config: GeometryConfig, executor: Executor
+    stage: Stage, views: tuple[View, ...], sources: tuple[Ints, ...], config: StereoConfig, executor: Executor
 ) -> list[Path]:
     scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
     work = {
         f"{PROGRESS}/measured/{name}": Job.of(
-            measure_depth_job, scaffold=scaffold, view=k, sources=sources[k].tolist(), config=config.stereo
+            measure_depth_job, scaffold=scaffold, view=k, sources=sources[k].tolist(), config=config
         )
         for k, name in enumerate(depth_files([view.name for view in views]))
     }

@@ -42,7 +42,7 @@ class RefineConfig:
     """Distance of the samples in the window, pixels."""
     sigma_grey: float = 10.0
     """Grey difference at which a window pixel's weight falls to 1/e."""
-    tried_sources: int = 5
+    tried_sources: int = 3
     """New planes of a pixel are tried in this many sources, those that fit its present plane best."""
     pull: float = 0.05
     """Cost of leaving the first surface by a pixel or more where the photo is plain; less where it has texture."""

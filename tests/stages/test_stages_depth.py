@@ -1,0 +1,40 @@
+"""How fine the depth of a flight is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from box_world import eyes
+
+from skyanchor.geometry import cameras
+from skyanchor.stages.scaffold import SMALLEST_DEPTH, GeometryConfig, depth_width
+from skyanchor.stereo import StereoConfig
+from skyanchor.types import Tracks, View
+
+
+def flight(width: int, focal_over_width: float = 1.0) -> SimpleNamespace:
+    """Eight photos from 20 m over level ground, without tracks."""
+    camera = cameras.pinhole(width, width * 3 // 4, focal_over_width * width)
+    views = tuple(View(f"{k}.jpg", Path(f"{k}.jpg"), camera, pose) for k, pose in enumerate(eyes(8)))
+    x, y = np.meshgrid(np.linspace(-5, 5, 21), np.linspace(-5, 5, 21))
+    none = np.empty(0, np.int64)
+    points = np.stack([x.ravel(), y.ravel(), np.zeros(x.size)], axis=1)
+    return SimpleNamespace(views=views, points=points, tracks=Tracks(none, none, np.empty((0, 2))))
+
+
+@pytest.mark.parametrize("width", [1200, 4800])
+def test_it_follows_the_ground_and_not_the_photos(width: int) -> None:
+    asked = GeometryConfig(sample_m=0.05, stereo=StereoConfig(width=10_000))
+    assert depth_width(flight(width), asked) == pytest.approx(20.5 / 0.05, rel=0.06)
+
+
+def test_it_has_bounds() -> None:
+    assert depth_width(flight(1200), GeometryConfig(sample_m=0.001)) == StereoConfig().width
+    assert depth_width(flight(1200), GeometryConfig(sample_m=0.0)) == StereoConfig().width
+    assert depth_width(flight(1200), GeometryConfig(sample_m=5.0)) == SMALLEST_DEPTH
+    nothing_seen = flight(1200)
+    nothing_seen.points = nothing_seen.points[:0]
+    assert depth_width(nothing_seen, GeometryConfig()) == StereoConfig().width
