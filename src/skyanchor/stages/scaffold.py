@@ -150,7 +150,7 @@ def _measured_depths(
         )
         for k, name in enumerate(depth_files([view.name for view in views]))
     }
-    runner = in_threads(executor) if config.stereo.backend.takes_turns else executor
+    runner = in_threads(executor) if config.backend.takes_turns else executor
     return stage.produce("depth measured", work, runner)
 
 
