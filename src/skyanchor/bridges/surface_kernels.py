@@ -383,7 +383,7 @@ def splat(discs: Floats32, K: Floats, width: int, height: int, near: float, band
 
     The discs are drawn twice: first the nearest depth, then the mean, weighted by the distance from the disc's centre,
     of everything within a few spacings behind it. Normals point as stored: z > 0 means that the camera sees the back of
-    the surface.
+    the surface. A band is drawn by one thread, in the order of the discs: how many there are changes nothing.
     """
     nearest = np.full((height, width), 1e9, np.float32)
     depth = np.zeros((height, width), np.float32)
@@ -437,7 +437,7 @@ def nearest_depth(
     height: int,
 ) -> Floats32:
     """(H, W), depth of the nearest point over each pixel and its neighbours, for far views; 0 = none."""
-    out = np.full((height, width), 1e9, np.float32)
+    alone = np.full((height + 2, width + 2), 1e9, np.float32)  # points beside the image count for its edge
     for r in range(len(starts)):
         for i in range(starts[r], ends[r]):
             x, y, w = points[i, 0], points[i, 1], points[i, 2]
@@ -446,14 +446,14 @@ def nearest_depth(
                 continue
             u = math.floor((R[0, 0] * x + R[0, 1] * y + R[0, 2] * w + t[0]) / z * K[0] + K[2])
             v = math.floor((R[1, 0] * x + R[1, 1] * y + R[1, 2] * w + t[1]) / z * K[1] + K[3])
-            for row in range(max(0, v - 1), min(height, v + 2)):
-                for column in range(max(0, u - 1), min(width, u + 2)):
-                    if z < out[row, column]:
-                        out[row, column] = z
+            if -1 <= u <= width and -1 <= v <= height and z < alone[v + 1, u + 1]:
+                alone[v + 1, u + 1] = z
+    out = np.zeros((height, width), np.float32)
     for row in range(height):
         for column in range(width):
-            if out[row, column] > 1e8:
-                out[row, column] = 0.0
+            z = alone[row : row + 3, column : column + 3].min()
+            if z <= 1e8:
+                out[row, column] = z
     return out
 
 

@@ -31,8 +31,8 @@ FOCAL_STEP = 1.1
 """Between the focal lengths that places are described for."""
 SHAPES = (9 / 16, 2 / 3, 3 / 4, 1.0, 4 / 3, 3 / 2, 16 / 9)
 """Height over width of the pictures that places are described for."""
-NODES_PER_JOB = 60
-"""Places that one job describes: enough to share the aerial photos it reads."""
+NODES_PER_JOB = 20
+"""Places that one job describes: few enough to keep many cores busy to the end."""
 DESCRIBING = (
     "nodes", "bridge", "width", "features", "centres", "descriptor", "least_painted", "landmarks", "most_views",
 )  # fmt: skip
