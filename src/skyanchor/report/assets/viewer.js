@@ -23,8 +23,9 @@
   const up = new THREE.Vector3(...scene3d.up);
   const camera = new THREE.PerspectiveCamera(60, 16 / 9, 0.1, 2000);
   camera.up.copy(up);
-  let dirty = true, onScreen = true; // drawn only when something changed and the canvas can be seen
-  scene.add(new SparkRenderer({ renderer, onDirty: () => (dirty = true) }));
+  let dirty = true, onScreen = true, loaded = false; // drawn only when something changed and the canvas can be seen
+  const spark = new SparkRenderer({ renderer, onDirty: () => (dirty = true) });
+  scene.add(spark);
   const bytes = Uint8Array.from(atob(scene3d.splats), (letter) => letter.charCodeAt(0));
   const [kept, before, after] = parts();
 
@@ -143,13 +144,17 @@
   resize();
   fromAir();
   showUpdated(true);
-  Promise.all([kept, before, after].filter(Boolean).map((mesh) => mesh.initialized)).then(() => { dirty = true; document.body.dataset.sceneReady = "true"; holder.classList.add("ready"); });
+  Promise.all([kept, before, after].filter(Boolean).map((mesh) => mesh.initialized)).then(() => (dirty = loaded = true));
   renderer.setAnimationLoop((now) => {
     if (!onScreen) return;
     if (flying) fly(now);
     controls.update();
-    if (!dirty) return;
+    if (!dirty && !spark.sorting && !spark.sortDirty) return; // splats are sorted in the background
     dirty = false;
     renderer.render(scene, camera);
+    if (loaded && spark.activeSplats > 0 && !holder.classList.contains("ready")) {
+      holder.classList.add("ready"); // the picture goes when there is something to see
+      document.body.dataset.sceneReady = "true";
+    }
   });
 })();
