@@ -64,7 +64,11 @@ def recover(scene: Path, root: Path, executor: Executor) -> None:
 
 def _results(root: Path) -> dict[str, bytes]:
     found = [path for path in root.rglob("*") if path.is_file() and ".state" not in path.parts]
-    return {str(path.relative_to(root)): path.read_bytes() for path in found if path.name != "timings.json"}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in found
+        if path.name not in ("timings.json", "memory.json")
+    }
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,11 @@ class Settings:
 def _contents(root: Path) -> dict[str, bytes]:
     """Every result file of a run; timings, log and state are not results."""
     found = [path for path in root.rglob("*") if path.is_file() and path.parent.name != ".state"]
-    return {str(path.relative_to(root)): path.read_bytes() for path in found if path.name != "timings.json"}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in found
+        if path.name not in ("timings.json", "memory.json")
+    }
 
 
 def _start(root: Path, die_at: int, engine: str = "in-process") -> subprocess.Popen[bytes]:

@@ -58,8 +58,14 @@ def print_metrics(metrics: Metrics) -> None:
         views = [_image_row("aerial", metrics.render.aerial), _image_row("ground", metrics.render.ground)]
         print_table("held-out views", ["", "PSNR dB", "SSIM (11x11, zero padded)", "LPIPS"], views)
     if metrics.seconds:
-        seconds = [[stage, f"{value:.0f}"] for stage, value in metrics.seconds.items()]
-        print_table("time", ["stage", "seconds"], seconds)
+        spent = [[stage, f"{value:.0f}", *_memory(metrics, stage)] for stage, value in metrics.seconds.items()]
+        print_table("time and most memory at a time", ["stage", "seconds", "GB", "GB on the GPU"], spent)
+
+
+def _memory(metrics: Metrics, stage: str) -> list[str]:
+    """Memory and GPU memory of a stage in gigabytes, where they were measured."""
+    peak = metrics.memory.get(stage)
+    return [f"{value / 1e9:.1f}" if value else "-" for value in ((peak.bytes, peak.gpu_bytes) if peak else (0, 0))]
 
 
 def _pose_row(name: str, metrics: PoseMetrics) -> list[str]:

@@ -63,6 +63,7 @@ def evaluate_run(run: Run, truth: Path, align: bool = False, perceptual: Percept
         RenderMetrics(*(render_metrics(views, perceptual) for views in held_out_views(run))),
         run.seconds,
         AlignedMetrics(aligned(anchors, true), aligned(trajectory, true)) if align else None,
+        run.memory,
     )
 
 

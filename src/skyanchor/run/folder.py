@@ -2,7 +2,8 @@
 
     RUN/1-scaffold/  2-anchors/  3-trajectory/  4-scene/      results, recipe.json in each, written last
     RUN/<stage>/progress/                                     what an unfinished stage has so far
-    RUN/timings.json  anchor_seconds.json  log.txt  .state/   seconds, log, lock and digests: never compared
+    RUN/timings.json  memory.json  anchor_seconds.json        seconds and memory, never compared
+    RUN/log.txt  .state/                                      log, lock and digests, nor these
     RUN/.state/shared/                                        where it exists: what variants of a run make only once
 
 A stage without recipe.json is unfinished. Its finished units are whole files and are kept; everything else is made
@@ -21,6 +22,7 @@ from skyanchor.errors import RecipeError, SkyAnchorError
 from skyanchor.events import Event, Listener, Progress, StageFinished, StageSkipped, StageStarted, silent
 from skyanchor.run.executor import Executor, Job
 from skyanchor.run.locks import lock_to_write
+from skyanchor.run.memory import MEMORY, MemoryWatch
 from skyanchor.run.recipe import Recipe, differences, settings_of, stands_on, versions
 from skyanchor.run.timing import TIMINGS, Stopwatch
 from skyanchor.storage import codec, files
@@ -100,6 +102,8 @@ class RunFolder:
         self.part_of = part_of
         self._lock_name = lock
         self._lock: IO[str] | None = None
+        self.watches: list[MemoryWatch] = []
+        """Of the stages at work."""
 
     def __enter__(self) -> RunFolder:
         """Make the folder where it is not there, and lock it; SkyAnchorError when another process holds it."""
@@ -114,6 +118,8 @@ class RunFolder:
 
     def __exit__(self, *_: object) -> None:
         """Release the lock."""
+        for watch in self.watches:
+            watch.stop()
         if self._lock is not None:
             self._lock.close()
 
@@ -155,6 +161,7 @@ class Stage:
         self.folder = run.root / name
         self.label = run.part_of or name
         self._clock = Stopwatch(run.root, name)
+        self._memory = MemoryWatch(run.root, name)
 
     @property
     def done(self) -> bool:
@@ -179,7 +186,7 @@ class Stage:
 
     def begin(self) -> None:
         """An empty folder for this recipe."""
-        for path in (self.folder, self.run.root / TIMINGS):
+        for path in (self.folder, self.run.root / TIMINGS, self.run.root / MEMORY):
             files.sweep_drafts(path)
         self._clock.reset()
         files.write_through(self.folder, lambda draft: files.save(draft / PROGRESS / RECIPE, self.recipe))
@@ -192,7 +199,10 @@ class Stage:
         else:
             files.sweep(self.folder)
             files.sweep_drafts(self.run.root / TIMINGS)
+            files.sweep_drafts(self.run.root / MEMORY)
             self.run.listen(StageStarted(self.label, what))
+            self._memory.start()
+            self.run.watches.append(self._memory)
 
     def save(self, name: str, value: object) -> None:
         """Write a value as one whole file, .json or .npz."""
@@ -257,6 +267,7 @@ class Stage:
 
     def finish(self, figures: Mapping[str, float] | None = None) -> None:
         """Declare the result complete: everything to the disk, then the recipe, then the progress away."""
+        self._memory.stop()
         files.sync_tree(self.folder)
         files.save(self.folder / RECIPE, self.recipe)
         files.remove(self.folder / PROGRESS)

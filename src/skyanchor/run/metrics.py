@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from skyanchor.run.memory import Peak
 
 METRICS_FILE = "metrics.json"
 
@@ -61,3 +63,5 @@ class Metrics:
     seconds: dict[str, float]
     """Wall time per stage."""
     aligned: AlignedMetrics | None = None
+    memory: dict[str, Peak] = field(default_factory=dict)
+    """Most memory at a time per stage."""

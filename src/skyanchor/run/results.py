@@ -17,6 +17,7 @@ from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.folder import STATE, Finished, is_finished, read_finished
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.memory import Peak, peaks
 from skyanchor.run.metrics import METRICS_FILE, Metrics
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.records import AnchorsRecord, SceneRecord, TrajectoryRecord
@@ -189,3 +190,10 @@ class Run:
         own = self.prepared.root == self.root / SCAFFOLD
         scaffold = {f"{SCAFFOLD}/{part}": seconds for part, seconds in timings(self.prepared.root).items()}
         return {**(scaffold if own else {}), **timings(self.root)}
+
+    @property
+    def memory(self) -> dict[str, Peak]:
+        """Most memory at a time per stage; a scaffold that was prepared elsewhere counts nothing."""
+        own = self.prepared.root == self.root / SCAFFOLD
+        scaffold = {f"{SCAFFOLD}/{part}": peak for part, peak in peaks(self.prepared.root).items()}
+        return {**(scaffold if own else {}), **peaks(self.root)}

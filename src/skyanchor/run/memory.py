@@ -1,0 +1,111 @@
+"""Most memory that a stage held at a time, its workers included, beside the seconds that it took."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from skyanchor.storage import codec, files
+
+MEMORY = "memory.json"
+PROCESSES = Path("/proc")
+EVERY_S = 0.5
+"""Between two looks, seconds."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Most memory at a time."""
+
+    bytes: int = 0
+    """Of this process and those it started, pages that they share counted once; 0 where the system does not say."""
+    gpu_bytes: int = 0
+    """In use on the GPU, by whatever program; 0 without one."""
+
+    def with_(self, other: Peak) -> Peak:
+        """The larger of both."""
+        return Peak(max(self.bytes, other.bytes), max(self.gpu_bytes, other.gpu_bytes))
+
+
+def peaks(root: Path) -> dict[str, Peak]:
+    """Most memory of every stage of a run or a prepared scaffold that was measured."""
+    path = root / MEMORY
+    return codec.loads(dict[str, Peak], path.read_text()) if path.is_file() else {}
+
+
+@dataclass
+class MemoryWatch:
+    """Looks at the memory while a stage is at work; an interrupted attempt counts as well."""
+
+    root: Path
+    stage: str
+    peak: Peak = field(default_factory=Peak)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more, and write what was seen."""
+        if self._thread is None:
+            return
+        self._ended.set()
+        self._thread.join()
+        self._thread = None
+        held = peaks(self.root)
+        known = {**held, self.stage: self.peak.with_(held.get(self.stage, Peak()))}
+        files.write_bytes(self.root / MEMORY, codec.dumps(dict(sorted(known.items()))).encode())
+
+    def _watch(self) -> None:
+        while True:
+            self.peak = self.peak.with_(Peak(tree_bytes(os.getpid()), gpu_bytes()))
+            if self._ended.wait(EVERY_S):
+                return
+
+
+def tree_bytes(process: int) -> int:
+    """Memory of a process and all that it started; 0 where there is no /proc."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for entry in PROCESSES.glob("[0-9]*"):
+        parent = _parent(entry)
+        if parent is not None:
+            children[parent].append(int(entry.name))
+    total, waiting = 0, [process]
+    while waiting:
+        one = waiting.pop()
+        waiting += children[one]
+        total += _own_bytes(PROCESSES / str(one))
+    return total
+
+
+def _parent(entry: Path) -> int | None:
+    """Number of the process that started this one; None when it is gone."""
+    try:
+        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _own_bytes(entry: Path) -> int:
+    """Memory of one process, shared pages by the share of those that have them; 0 when it is gone."""
+    try:
+        lines = (entry / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
+def gpu_bytes() -> int:
+    """Memory in use on the GPU; 0 unless this process or one that it started works there."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return 0
+    free, whole = torch.cuda.mem_get_info()
+    return int(whole - free)

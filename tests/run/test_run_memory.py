@@ -1,0 +1,58 @@
+"""Most memory of a stage: of this process and its workers, on top of what an interrupted attempt took."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from skyanchor.run import memory
+from skyanchor.run.folder import RunFolder
+from skyanchor.run.memory import MemoryWatch, Peak, peaks, tree_bytes
+
+MEGABYTE = 1 << 20
+
+
+def held_by_a_child(megabytes: int) -> subprocess.Popen[bytes]:
+    """A process that holds so much memory until its stdin closes."""
+    code = f"held = bytearray(b'x' * {megabytes * MEGABYTE}); print(1, flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"1\n"
+    return child
+
+
+def test_children_count() -> None:
+    before = tree_bytes(os.getpid())
+    with held_by_a_child(64) as child:
+        grown = tree_bytes(os.getpid()) - before
+        child.communicate(b"\n")
+    assert 60 * MEGABYTE < grown < 160 * MEGABYTE
+
+
+def test_a_short_peak_stays(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(memory, "EVERY_S", 0.01)
+    watch = MemoryWatch(tmp_path, "2-anchors")
+    watch.start()
+    with held_by_a_child(64) as child:
+        high = tree_bytes(os.getpid())
+        child.communicate(b"\n")
+    watch.stop()
+    assert peaks(tmp_path)["2-anchors"].bytes >= 0.9 * high
+
+
+def test_the_larger_attempt_counts(tmp_path: Path) -> None:
+    (tmp_path / memory.MEMORY).write_text('{"a": {"bytes": 99999999999999, "gpu_bytes": 7}, "b": {"bytes": 1}}')
+    watch = MemoryWatch(tmp_path, "a")
+    watch.start()
+    watch.stop()
+    watch.stop()
+    assert peaks(tmp_path) == {"a": Peak(99999999999999, 7), "b": Peak(1)}
+
+
+def test_a_stage_writes_it_when_it_ends_and_when_it_is_broken_off(tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        run.stage("one", "work", {}, {}).finish()
+        assert peaks(tmp_path)["one"].bytes > 0
+        run.stage("two", "work", {}, {})
+    assert set(peaks(tmp_path)) == {"one", "two"}
