@@ -91,7 +91,7 @@ def truth(tmp_path: Path) -> Path:
 def test_the_schema_and_the_figures(tmp_path: Path, truth: Path) -> None:
     run = _write_run(tmp_path / "run", np.array([0.0, 0.3, 0.4]))
     document = json.loads(write_metrics(run, evaluate_run(run, truth)).read_text())
-    assert list(document) == ["anchors", "trajectory", "render", "seconds"]
+    assert list(document) == ["anchors", "trajectory", "render", "seconds", "memory"]
     for part in ("anchors", "trajectory"):
         assert list(document[part]) == ["registered", "total", "ate_m", "rpe_t_m", "rpe_r_deg"]
     assert list(document["render"]) == ["aerial", "ground"]
