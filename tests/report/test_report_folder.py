@@ -30,6 +30,7 @@ from skyanchor.report.live_scene import layers
 from skyanchor.report.outcome import known
 from skyanchor.run.folder import STATE
 from skyanchor.run.inputs import remember_command
+from skyanchor.run.memory import MEMORY
 from skyanchor.run.results import Run, open_run
 from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.storage import files
@@ -134,7 +135,9 @@ def test_the_page_tells_how_the_run_was_made(scene: Path, run: Path) -> None:
     (run / "log.txt").write_text(
         "2026-01-01T00:00:00Z  2-anchors: done in 3.0 s\n2026-01-01T00:01:00Z  x: done in 1.0 s\n"
     )
+    (run / MEMORY).write_text('{"2-anchors": {"bytes": 5000000, "gpu_bytes": 0}}')
     made = content(run).made
+    assert content(run).memory == {ANCHORS: (5_000_000, 0)}
     assert made.commands == ("skyanchor anchors --out walk", "skyanchor trajectory --out walk")
     assert made.when == "2026-01-01 00:00 UTC" and [row.stage for row in made.recipes] == [ANCHORS]
     assert [(row.what, row.count) for row in made.inputs] == [

@@ -44,6 +44,7 @@ from skyanchor.report.content import (
 from skyanchor.report.map_drawing import first_frame, map_figure
 from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
+from skyanchor.report.sections import times_section
 from skyanchor.report.words import GLOSSARY, duration, length
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -113,7 +114,8 @@ def example_report() -> Report:
         comparisons=comparisons,
         matches=(matched,),
         curves=(Curve("street photos", (0.0, 10.0), (12.0, 20.0)), Curve("aerial photos", (0.0, 10.0), (26.0, 25.5))),
-        seconds={"anchors": 1297.0},
+        seconds={"anchors": 1297.0, "trajectory": 40.0},
+        memory={"anchors": (2_150_000_000, 0)},
         made=Provenance(
             "2026-01-02 03:04 UTC",
             (InputRow("street photos", "/data/walk", 19, "0123456789abcdef"),),
@@ -154,15 +156,24 @@ def test_hostile_words_stay_words() -> None:
 def test_everything_is_there_without_scripts() -> None:
     text = shown(render_page(example_report()))
     for said in (
-        "18 of 19 photos located", "95 % of positions within", "14 cm", "0.050 m", "21 min 37 s",
+        "18 of 19 photos located", "95 % of positions within", "14 cm", "0.050 m", "22 min 17 s", "21 min 37 s",
         "2026-01-02 03:04 UTC", "/data/walk", "0123456789ab", "EPSG:32633, metres", "skyanchor update --out",
-        "20 cm after 18 m", "PSNR [dB]",
+        "20 cm after 18 m", "PSNR [dB]", "Time and memory", "2.1 GB",
         "iteration", "two places fit", "first try", "2-anchors: all settings", "3-trajectory: all settings",
         "agreeing places", "camera tilt [°]", "where the walk was said to be", "true positions", "1 photo (18)",
     ):  # fmt: skip
         assert said in text, said
     assert text.count("<img") == 2 * 4 + 1 and text.count("<svg") > 8
     assert [entry.word for entry in GLOSSARY if f"<dt>{html.escape(entry.word)}</dt>" not in text] == []
+
+
+def test_memory_is_told_where_it_was_measured() -> None:
+    report = example_report()
+    assert "on the GPU" not in shown(render_page(report)) and '<td><span class="whole">–</span></td>' in render_page(
+        report
+    )
+    assert "memory" not in times_section(replace(report, memory={}))
+    assert "on the GPU" in times_section(replace(report, memory={"anchors": (0, 10**9)}))
 
 
 def test_downloads_are_in_the_page() -> None:
@@ -246,7 +257,15 @@ def test_durations_are_said_as_people_say_them(seconds: float, said: str) -> Non
 
 @pytest.mark.parametrize(
     ("metres", "said"),
-    [(0.0044, "0.44 cm"), (0.0436, "4.4 cm"), (0.0841, "8.4 cm"), (0.28, "28 cm"), (0.999, "1.0 m"), (27.9, "28 m")],
+    [
+        (0.0044, "4.4 mm"),
+        (0.08, "8.0 cm"),
+        (0.0436, "4.4 cm"),
+        (0.0841, "8.4 cm"),
+        (0.28, "28 cm"),
+        (0.999, "1.0 m"),
+        (27.9, "28 m"),
+    ],
 )
 def test_lengths_are_said_as_people_say_them(metres: float, said: str) -> None:
     assert length(metres) == said

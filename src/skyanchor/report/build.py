@@ -70,6 +70,8 @@ class ReportInputs:
     matches: tuple[MatchPicture, ...] = ()
     curves: tuple[Curve, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Most memory at a time per stage, bytes: of the machine, of the GPU."""
     made: Provenance = field(default_factory=Provenance)
     prior: tuple[Prior, ...] = ()
     """Where the user said that the walk was, in the scaffold's coordinates."""
@@ -97,6 +99,7 @@ def build_report(inputs: ReportInputs) -> Report:
         matches=inputs.matches,
         curves=inputs.curves,
         seconds=dict(inputs.seconds),
+        memory=dict(inputs.memory),
         made=inputs.made,
         downloads=downloads(inputs.title, _frames(inputs), inputs.names, inputs.scaffold.georef),
         scene=scene_content(inputs),

@@ -246,6 +246,8 @@ class Report:
     matches: tuple[MatchPicture, ...] = ()
     curves: tuple[Curve, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Most memory at a time per stage, bytes: of the machine, of the GPU; 0 where it was not measured."""
     made: Provenance = field(default_factory=Provenance)
     downloads: tuple[Download, ...] = ()
     scene: Scene3d | None = None

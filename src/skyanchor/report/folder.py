@@ -73,6 +73,7 @@ def report_inputs(run: Run, truth: Path | None) -> ReportInputs:
         truth=_truth(anchors, truth),
         matches=_matches(run),
         seconds=run.seconds,
+        memory={stage: (peak.bytes, peak.gpu_bytes) for stage, peak in run.memory.items()},
         made=provenance(run),
         prior=_prior(run),
         views=scene.views,

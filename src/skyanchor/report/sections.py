@@ -233,15 +233,26 @@ def figures_section(report: Report) -> Markup | None:
 
 
 def times_section(report: Report) -> Markup | None:
-    """How long each stage worked."""
+    """How long each stage worked, and the most memory it took at a time."""
     if not report.seconds:
         return None
     most = max(report.seconds.values())
+    kinds = [k for k in (0, 1) if any(peak[k] for peak in report.memory.values())]
     rows = [
-        (stage, element("span", duration(seconds), class_="whole"), _bar(seconds / most if most else 0.0))
+        (
+            stage,
+            element("span", duration(seconds), class_="whole"),
+            *(_gigabytes(report.memory.get(stage, (0, 0))[k]) for k in kinds),
+            _bar(seconds / most if most else 0.0),
+        )
         for stage, seconds in report.seconds.items()
     ]
-    return section("times", "Time", "", table(["stage", "time", ""], rows))
+    columns = ["stage", "time", *(("most memory", "on the GPU")[k] for k in kinds), ""]
+    return section("times", "Time and memory" if kinds else "Time", "", table(columns, rows))
+
+
+def _gigabytes(size: int) -> Markup:
+    return element("span", f"{size / 1e9:.1f} GB" if size else "–", class_="whole")
 
 
 def _bar(share: float) -> Markup:

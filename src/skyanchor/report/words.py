@@ -158,11 +158,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def length(metres: float) -> str:
-    """A length as one would say it: 8 cm, 0.4 m, 12 m."""
+    """A length as one would say it: 4.4 mm, 8.3 cm, 40 cm, 12 m."""
     if math.isnan(metres):
         return "–"
     if metres < 0.995:
-        return f"{100 * metres:.2g} cm" if metres < 0.095 else f"{100 * metres:.0f} cm"
+        small = f"{1000 * metres:.1f} mm" if metres < 0.00995 else f"{100 * metres:.1f} cm"
+        return small if metres < 0.0995 else f"{100 * metres:.0f} cm"
     return f"{metres:.1f} m" if metres < 9.95 else f"{metres:.0f} m"
 
 
