@@ -248,6 +248,27 @@ def test_test_views_decide_nothing(world: World, monkeypatch: pytest.MonkeyPatch
     assert deciding <= {what for what in seen[: opened[0]] if isinstance(what, str)}
 
 
+def test_a_judge_opens_its_photos_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Aerial and street photos may have the same names."""
+    inputs, opened = inputs_of(world), []
+    look = PhotoCache.photo
+
+    def recorded(cache: PhotoCache, name: str, path: Path, *rest: object) -> object:
+        opened.append(path)
+        return look(cache, name, path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(PhotoCache, "photo", recorded)
+    above, street = (
+        tuple(replace(view, name=f"{k}.jpg") for k, view in enumerate(part.test))
+        for part in (inputs.aerial_views, inputs.ground_views)
+    )
+    splats = to_tensors(inputs.aerial, "cpu")
+    asked = [Judge(above, street, (), CAMERA.width, world.engine, PhotoCache(), sitters) for sitters in (None, {})]
+    first, *again = [judge.quality(splats, None) for judge in (*asked, asked[1])]
+    assert again == [first, first] and first.aerial_psnr != first.ground_psnr
+    assert len(opened) == 2 * len({*opened}) == 2 * (len(above) + len(street))
+
+
 def test_reported_figures_are_of_the_test_views(world: World, updated: SceneUpdate) -> None:
     inputs = inputs_of(world)
     street = inputs.ground_views

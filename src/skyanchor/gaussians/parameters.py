@@ -45,9 +45,9 @@ class Rates:
 
 
 QUICK = Rates(
-    means=6.4e-4, means_last=6.4e-6, quats=6e-3, log_scales=1.5e-2, logit_opacities=0.2, sh_dc=5e-3, sh_rest=5e-4
+    means=6.4e-4, means_last=6.4e-6, quats=1e-2, log_scales=2.5e-2, logit_opacities=0.2, sh_dc=7.5e-3, sh_rest=1e-3
 )
-"""For a training of hundreds of steps from dense seeds: three steps of the usual ones in one."""
+"""For a training of hundreds of steps from dense seeds: three of the usual steps in one."""
 
 
 class Leaves(NamedTuple):

@@ -50,6 +50,28 @@ class Scores:
         return sum(view.ssim for view in self.views) / max(len(self.views), 1)
 
 
+@dataclass(frozen=True, eq=False)
+class Sitter:
+    """A photo beside the rasteriser, to be compared again and again."""
+
+    name: str
+    target: Target
+    photo: Tensor
+    """(H, W, 3), 0..255."""
+    use: Tensor | None
+    """(H, W); None = everywhere."""
+
+
+def sitter(cache: PhotoCache, view: View | TrainingView, width: int, device: str) -> Sitter:
+    """The view's photo at most `width` pixels wide, on the device."""
+    import torch
+
+    item = view if isinstance(view, TrainingView) else TrainingView(view)
+    target = load_target(cache, item, width)
+    use = None if target.use is None else torch.from_numpy(target.use).to(device)
+    return Sitter(item.view.name, target, torch.from_numpy(target.pixels).to(device), use)
+
+
 def score(
     splats: Splats | SplatTensors,
     views: Sequence[View | TrainingView],
@@ -61,10 +83,9 @@ def score(
     tensors = to_tensors(splats, engine.device) if isinstance(splats, Splats) else splats
     cache = cache or PhotoCache(1 << 26)
     scores = []
-    for one in views:
-        item = one if isinstance(one, TrainingView) else TrainingView(one)
-        target = load_target(cache, item, width)
-        scores.append(compared(item.view.name, rendered_rgb(tensors, target, engine), target))
+    for view in views:
+        one = sitter(cache, view, width, engine.device)
+        scores.append(compared(rendered_rgb(tensors, one.target, engine), one))
     return Scores(tuple(scores))
 
 
@@ -74,15 +95,12 @@ def rendered_rgb(tensors: SplatTensors, target: Target, engine: Engine) -> Tenso
 
     with torch.no_grad():
         pose = matrix(target.cam_from_world, engine.device)
-        return engine.rasteriser.render(tensors, target.camera, pose).rgb.clamp(0.0, 1.0)
+        return engine.rasteriser.render(tensors, target.camera, pose, with_depth=False).rgb.clamp(0.0, 1.0)
 
 
-def compared(name: str, rgb: Tensor, target: Target) -> ViewScore:
+def compared(rgb: Tensor, one: Sitter) -> ViewScore:
     """PSNR = -10 log10 MSE and SSIM of an image against the photo."""
-    import torch
-
     from skyanchor.gaussians.losses import psnr, ssim
 
-    photo = torch.from_numpy(target.pixels).to(rgb.device).float() / 255.0
-    use = None if target.use is None else torch.from_numpy(target.use).to(rgb.device)
-    return ViewScore(name, min(psnr(rgb, photo, use), HIGHEST_PSNR), float(ssim(rgb, photo, use)))
+    photo = one.photo.float() / 255.0
+    return ViewScore(one.name, min(psnr(rgb, photo, one.use), HIGHEST_PSNR), float(ssim(rgb, photo, one.use)))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.spatial import Delaunay, QhullError
 
 from skyanchor.geometry import cameras, rigid
@@ -184,5 +185,16 @@ def thinned(cloud: Cloud, count: int) -> Cloud:
 def _one_per_voxel(points: Floats32, voxel: Floats, octave: Floats) -> Ints:
     """The first point of every voxel, in order; points of different octaves never share one."""
     cells = np.floor(points / voxel[:, None]).astype(np.int64)
-    keys = np.concatenate([cells, octave[:, None].astype(np.int64)], axis=1)
-    return np.sort(np.unique(keys, axis=0, return_index=True)[1])
+    keys = _mixed(np.concatenate([octave[:, None].astype(np.int64), cells], axis=1))
+    return np.sort(np.unique(keys, return_index=True)[1])
+
+
+def _mixed(rows: Ints) -> npt.NDArray[np.uint64]:
+    """(N,), one number per row of integers (N, K) that no other row has, but for a chance of N² / 2⁶⁵ (SplitMix64)."""
+    key = np.zeros(len(rows), np.uint64)
+    for column in rows.T:
+        key += column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        key ^= key >> np.uint64(31)
+    return key

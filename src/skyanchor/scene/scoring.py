@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skyanchor.gaussians import exposure
-from skyanchor.gaussians.scoring import Scores, compared, rendered_rgb
-from skyanchor.gaussians.views import TrainingView, load_target
+from skyanchor.gaussians.scoring import Scores, Sitter, compared, rendered_rgb, sitter
 from skyanchor.photos import PhotoCache
 from skyanchor.types import View
 
@@ -44,6 +44,8 @@ class Judge:
     width: int
     engine: Engine
     photos: PhotoCache
+    sitters: dict[Path, Sitter] | None = None
+    """The photos stay on the device from one score to the next; None = they do not."""
 
     def quality(self, tensors: SplatTensors, maps: Tensor | None) -> Quality:
         """Scores of the splats; `maps` (V, 3, 4) are the exposures of the ground training views."""
@@ -59,13 +61,20 @@ class Judge:
         """In the splats' own colours, and through the borrowed exposures where there are any: drawn once for both."""
         raw, shown = [], []
         for view in views:
-            target = load_target(self.photos, TrainingView(view), self.width)
-            rgb = rendered_rgb(tensors, target, self.engine)
-            raw.append(compared(view.name, rgb, target))
+            one = self._sitter(view)
+            rgb = rendered_rgb(tensors, one.target, self.engine)
+            raw.append(compared(rgb, one))
             if maps is not None:
                 colour_map = borrowed_exposure(view, self.ground_training, maps)
-                shown.append(compared(view.name, exposure.exposed(rgb, colour_map).clamp(0.0, 1.0), target))
+                shown.append(compared(exposure.exposed(rgb, colour_map).clamp(0.0, 1.0), one))
         return Scores(tuple(raw)), Scores(tuple(shown or raw))
+
+    def _sitter(self, view: View) -> Sitter:
+        held = (self.sitters or {}).get(view.path)
+        one = held or sitter(self.photos, view, self.width, self.engine.device)
+        if self.sitters is not None:
+            self.sitters[view.path] = one
+        return one
 
 
 def borrowed_exposure(view: View, training: Sequence[View], maps: Tensor) -> Tensor:

@@ -54,6 +54,7 @@ class UpdateConfig:
             growth=SplitGrowth(start=500, stop=12_000, reset_every=0),
             sh_degree=1,
             sh_every=500,
+            checkpoint_every=5_000,
         )
     )
     """Frozen insertion; rates are (ground, aerial)."""
@@ -65,6 +66,7 @@ class UpdateConfig:
             sh_degree=1,
             sh_every=0,
             warmup=500,
+            checkpoint_every=5_000,
         )
     )
     """Joint refinement; rates are (ground, aerial that ground views see, the rest). None = leave it out."""
@@ -223,7 +225,8 @@ def update_scene(
     """The street added to the aerial splats: hide floaters, insert, refine, keep what the guard allows."""
     above, street = inputs.aerial_views, inputs.ground_views
     scale = (street.training, config.insertion.width, engine, PhotoCache(1 << 28))
-    judge, examiner = Judge(above.validation, street.validation, *scale), Judge(above.test, street.test, *scale)
+    judge = Judge(above.validation, street.validation, *scale, sitters={})
+    examiner = Judge(above.test, street.test, *scale)
     start = judge.quality(to_tensors(inputs.aerial, engine.device), None)
     hidden = hidden_floaters(inputs, config.floaters, judge, start.aerial_psnr, listen)
     visible = np.flatnonzero(~hidden)
