@@ -1,8 +1,14 @@
 """The focal length that groups vote for."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
-from skyanchor.anchors.focal import FocalVotes, agreed, between, elected
+from skyanchor.anchors import walk
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.focal import FocalVotes, agreed, between, elected, neighbours
+from skyanchor.anchors.walk import GroupTask
 from skyanchor.types import AnchorGroup, GroupFigures, LocalisedGroup, Reason, Refusal
 
 FACTORS = (0.7, 1.0, 1.4)
@@ -39,3 +45,32 @@ def test_of_two_groups_the_one_whose_matches_fit_decides() -> None:
 def test_refused_groups_do_not_say_what_the_focal_length_is() -> None:
     assert agreed((group(0.9, refused=True), group(0.7)), (0.5, 0.93)) == 0.93
     assert agreed((group(0.9, refused=True),), (0.5,)) == 1.0
+
+
+def test_the_neighbours_of_a_factor_are_tried_first() -> None:
+    factors = (0.58, 0.69, 0.83, 1.0, 1.2, 1.44)
+    assert neighbours(factors, 1.0) == (0.83, 1.0, 1.2)
+    assert neighbours(factors, 0.58) == (0.58, 0.69)
+    assert neighbours((1.0,), 1.0) == (1.0,)
+
+
+class Ballot:
+    """Groups that agree most at one focal length, and what they were asked."""
+
+    def __init__(self, true: float) -> None:
+        self.true, self.asked = true, list[float]()
+
+    def votes(self, tasks: tuple[object, ...], factors: tuple[float, ...]) -> tuple[FocalVotes, ...]:
+        self.asked += factors
+        return tuple(
+            FocalVotes(tuple(100.0 / (1.0 + 9.0 * abs(np.log(f / self.true))) for f in factors)) for _ in tasks
+        )
+
+
+@pytest.mark.parametrize("true", [0.6, 0.75, 0.914, 1.0, 1.3])
+def test_the_vote_walks_to_the_best_and_asks_nothing_twice(true: float) -> None:
+    ballot = Ballot(true)
+    outing = SimpleNamespace(config=AnchorConfig(), runner=ballot)
+    found = walk._elected(outing, tuple(GroupTask(AnchorGroup(k, (0,), ()), ()) for k in range(5)))  # type: ignore[arg-type]
+    assert found == pytest.approx(true, rel=0.03)
+    assert len(set(ballot.asked)) == len(ballot.asked) <= 11

@@ -55,6 +55,13 @@ def elected(votes: tuple[FocalVotes, ...], factors: tuple[float, ...]) -> float:
     return float(factors[int(np.argmax(total))]) if total.any() else 1.0
 
 
+def neighbours(factors: tuple[float, ...], chosen: float) -> tuple[float, ...]:
+    """The factor nearest to the chosen one, and those next to it."""
+    ordered = sorted(factors)
+    at = int(np.argmin(np.abs(np.log(np.array(ordered) / chosen))))
+    return tuple(ordered[max(0, at - 1) : at + 2])
+
+
 def between(factors: tuple[float, ...], chosen: float) -> tuple[float, ...]:
     """Finer steps round the chosen factor: quarters of the steps to its neighbours, itself included."""
     steps = np.diff(np.log(sorted(factors)))

@@ -301,7 +301,8 @@ def find_places(
     """Places that the geometry of the whole group supports, the best supported first; `camera` is PINHOLE."""
     places: list[PlaceHypothesis] = []
     for seed in seeds:
-        solution = solve_group(sightings(seed.matches, camera), local.cams_from_local, up, config.solve)
+        seen = sightings(seed.matches, camera)
+        solution = solve_group(seen, local.cams_from_local, up, config.solve, config.least_support)
         if solution is not None:
             support = distinct_support(seed.matches, solution.inliers, camera.width / 100.0)
             if support >= config.least_support:

@@ -253,9 +253,9 @@ def refine_similarity(
 
 
 def solve_group(
-    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig
+    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig, least: int = 6
 ) -> GroupSolution | None:
-    """The group's place with the most agreement among its sightings, or None when no hypothesis stands."""
+    """The group's place with the most agreement among its sightings; None when none has `least` that nearly agree."""
     per_frame = np.bincount(seen.frame, minlength=len(cams_from_local))
     if len(seen.frame) < 6 or per_frame.max(initial=0) < 3:
         return None
@@ -267,7 +267,9 @@ def solve_group(
     if best is None:
         return None
     A, b, s = best
-    return refined(seen, cams_from_local, Similarity(s, A.T.copy(), -A.T @ b), config)
+    first = Similarity(s, A.T.copy(), -A.T @ b)
+    near = group_residuals(_in_world(first, cams_from_local), seen) < 2.0 * config.threshold
+    return refined(seen, cams_from_local, first, config) if near.sum() >= least else None
 
 
 def refined(

@@ -10,7 +10,7 @@ import numpy as np
 
 from skyanchor.anchors.ablated import localise_ablated
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig, OdometryConfig
-from skyanchor.anchors.focal import FocalVotes, agreed, between, elected
+from skyanchor.anchors.focal import FocalVotes, agreed, between, elected, neighbours
 from skyanchor.anchors.frames import Lens, seen_through
 from skyanchor.anchors.group import localise_again, localise_group
 from skyanchor.anchors.odometry import Steps, Walk, reckoned, walked
@@ -209,9 +209,19 @@ def _elected(outing: _Outing, tasks: tuple[GroupTask, ...]) -> float:
     """The focal length at which most of a few groups agrees with some place, over the guessed one."""
     config = outing.config.focal
     some = tuple(tasks[k] for k in spread_voters(len(tasks), config.voters))
-    coarse = elected(outing.runner.votes(some, config.factors), config.factors)
-    finer = between(config.factors, coarse)
-    return elected(outing.runner.votes(some, finer), finer)
+    votes: dict[float, tuple[float, ...]] = {}
+
+    def best(factors: tuple[float, ...]) -> float:
+        fresh = tuple(factor for factor in factors if factor not in votes)
+        cast = outing.runner.votes(some, fresh) if fresh else ()
+        votes.update({factor: tuple(vote.support[k] for vote in cast) for k, factor in enumerate(fresh)})
+        known = tuple(sorted(votes))
+        return elected(tuple(FocalVotes(held) for held in zip(*(votes[f] for f in known), strict=True)), known)
+
+    coarse, tried = 0.0, 1.0
+    while coarse != tried:
+        coarse, tried = tried, best(neighbours(config.factors, tried))
+    return best(between(config.factors, coarse))
 
 
 def _calibrated(outing: _Outing, groups: list[LocalisedGroup], focal: float) -> list[LocalisedGroup]:
