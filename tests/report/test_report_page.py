@@ -398,6 +398,16 @@ def test_pictures_slide_and_keep_their_words(browser: Any) -> None:
     assert browser.execute_script(words) == ["ground: drawn after the update", "ground: error after the update"]
 
 
+DRAG = (
+    "const svg = document.getElementById('map-picture');"
+    "const at = (x, y) => ({clientX: 300 + x, clientY: 300 + y, pointerId: 7, pointerType: 'mouse', bubbles: true});"
+    "svg.dispatchEvent(new PointerEvent('pointerdown', at(0, 0)));"
+    "svg.dispatchEvent(new PointerEvent('pointermove', at(arguments[0], arguments[1])));"
+    "svg.dispatchEvent(new PointerEvent('pointerup', at(arguments[0], arguments[1])));"
+)
+"""The map dragged by so many pixels."""
+
+
 @pytest.mark.browser
 def test_the_map_tells_moves_and_hides_its_layers(browser: Any) -> None:
     hover = (
@@ -414,6 +424,11 @@ def test_the_map_tells_moves_and_hides_its_layers(browser: Any) -> None:
     first = browser.execute_script(box)
     browser.execute_script("document.querySelector('[aria-label=nearer]').click()")
     assert browser.execute_script(box)[2] == pytest.approx(0.7 * first[2])
+    browser.execute_script(DRAG, 60, 0)
+    moved = browser.execute_script(box)
+    shown_px = browser.execute_script("return document.getElementById('map-picture').clientWidth")
+    assert moved[0] == pytest.approx(first[0] + 0.15 * first[2] - 60 * moved[2] / shown_px, abs=0.5)
+    browser.execute_script(DRAG, -60, 0)
     pointed = (
         "const svg = document.getElementById('map-picture'), g = document.querySelector('[data-group=\"1\"] .sized');"
         "const box = g.getBoundingClientRect();"
@@ -467,3 +482,18 @@ def test_the_page_is_drawn_with_scripts_off(browser: Any) -> None:
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
         browser.get(address)
+
+
+@pytest.mark.browser
+def test_paper_has_a_picture_of_the_scene_and_nothing_to_press(browser: Any) -> None:
+    seen = (
+        "return arguments[0].map((s) => [...document.querySelectorAll(s)].some((n) => n.getClientRects().length > 0))"
+    )
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        there = [".still", ".four img", "#map-picture", ".chart", ".glossary"]
+        assert browser.execute_script(seen, there) == [True] * len(there)
+        gone = ["button", "input", "#scene", ".slide", "nav", ".take", ".hint"]
+        assert browser.execute_script(seen, gone) == [False] * len(gone)
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -100,7 +100,7 @@ function liveMap() {
   const held = new Map(); // pointers that are down, by id
   svg.addEventListener("pointerdown", (event) => {
     const touch = event.pointerType === "touch";
-    if (touch && document.activeElement !== svg) return; // the first tap wakes it, and the page scrolls till then
+    if (touch && !svg.contains(document.activeElement)) return; // the first tap wakes it, and the page scrolls till then
     held.set(event.pointerId, event);
     holder.classList.add("drag");
   });
@@ -123,6 +123,7 @@ function liveMap() {
     if (!held.size) holder.classList.remove("drag");
     if (kind === "pointerleave") where.hidden = true;
   });
+  svg.addEventListener("dragstart", (event) => event.preventDefault()); // the raster is no file to be dragged away
   svg.addEventListener("wheel", (event) => {
     if (!takesWheel(holder, event)) return;
     event.preventDefault();
