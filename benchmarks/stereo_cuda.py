@@ -2,9 +2,10 @@
 
     python benchmarks/stereo_cuda.py SCENE [--width 1600] [--out RUN] [--photos 4] [--steps] [--same] [--stage]
 
-SCENE holds aerial/images and aerial/sparse. --steps times each step alone on some photos, --same measures one photo by
-Numba and by Triton, --stage makes depth and surface of all photos as `skyanchor prepare` does; without any of them all
-three run. With --out the maps stay in RUN/1-scaffold and `aerial_depth.py --scene SCENE --run RUN` scores them.
+SCENE holds aerial/images and aerial/sparse. --steps times each step alone on some photos, --same measures one photo,
+half as wide, by Numba and by Triton, --stage makes depth, surface and places as `skyanchor prepare --preset gpu` does;
+without any of them all three run. With --out the maps stay in RUN/1-scaffold and `aerial_depth.py --scene SCENE --run
+RUN` scores them. The first run on a machine compiles the kernels, which are kept: the second one counts.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ import numpy as np
 import torch
 
 from skyanchor import stereo
-from skyanchor.events import Event, Progress
+from skyanchor.anchors.places import PlacesConfig
+from skyanchor.events import SCAFFOLD, Event, Progress
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
+from skyanchor.pipeline import GPU, GPU_STEREO
 from skyanchor.run.executor import executor_of
-from skyanchor.run.folder import RunFolder
-from skyanchor.scaffold import load_scaffold
-from skyanchor.stages.scaffold import GeometryConfig, depth_part, surface_part
+from skyanchor.run.prepared import Prepared
+from skyanchor.scaffold import ScaffoldConfig, load_scaffold
+from skyanchor.stages.places import PHONE, places_part
+from skyanchor.stages.scaffold import run
+from skyanchor.stages.survey import Site
 from skyanchor.stereo import estimate, sweep_kernels
 from skyanchor.stereo.planes import GreyStack, sweep_planes, upsampled
 from skyanchor.types import DepthMap, Floats32, Scaffold
@@ -66,7 +71,7 @@ class Flight:
     def __init__(self, scaffold: Scaffold, width: int) -> None:
         self.scaffold, self.width, self.photos = scaffold, width, PhotoCache()
         self.sources = stereo.choose_sources(scaffold.views, scaffold.points, scaffold.tracks)
-        self.config = stereo.StereoConfig(width=width, backend=stereo.TritonStereo())
+        self.config = replace(GPU_STEREO, width=width)
 
     def stack(self, index: int, width: int) -> GreyStack:
         """The photos at a width."""
@@ -191,20 +196,24 @@ class Log:
 
 
 def stage(scaffold: Scaffold, width: int, out: Path, workers: int) -> None:
-    """Print seconds of depth and surface of all photos, made as the command does."""
-    config = GeometryConfig(stereo=stereo.StereoConfig(width=width, backend=stereo.TritonStereo()))
-    log = Log()
+    """Print seconds of depth, surface and places of all photos, made as the command does."""
+    config = replace(GPU.geometry, stereo=replace(GPU_STEREO, width=width))
+    log, executor = Log(), executor_of(workers)
+    site = Site(scaffold, Prepared(out / SCAFFOLD), executor, log)
     start = time.perf_counter()
-    with RunFolder(out / "1-scaffold", listen=log, part_of="1-scaffold") as folder:
-        depth = depth_part(folder, scaffold, config, executor_of(workers))
+    with executor.held():
+        surface = run(site, config, ScaffoldConfig())
         middle = time.perf_counter()
-        surface_part(folder, scaffold, depth, config.surface)
+        places_part(site, surface, PHONE, PlacesConfig())
     end = time.perf_counter()
     for step, seconds in log.seconds.items():
         print(f"{step}: {seconds:.1f} s, {seconds / max(log.counts[step], 1):.3f} s each of {log.counts[step]}")
+    each = sum(log.seconds[step] for step in ("depth measured", "depth confirmed")) / len(scaffold.views)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"depth {middle - start:.1f} s, {(middle - start) / len(scaffold.views):.3f} s a photo; ", end="")
-    print(f"surface {end - middle:.1f} s; {peak:.1f} GiB of memory at most in this process", flush=True)
+    print(
+        f"depth {each:.3f} s a photo; depth and surface {middle - start:.1f} s, places {end - middle:.1f} s; ", end=""
+    )
+    print(f"{peak:.1f} GiB of memory at most in this process", flush=True)
 
 
 def main() -> None:
@@ -214,8 +223,9 @@ def main() -> None:
     parser.add_argument("--photos", type=int, default=4, help="photos whose steps are timed")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--out", type=Path, default=None, help="run folder for the maps of --stage")
-    for name in ("steps", "same", "stage"):
-        parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--steps", action="store_true")
+    parser.add_argument("--same", action="store_true")
+    parser.add_argument("--stage", action="store_true")
     args = parser.parse_args()
     everything = not (args.steps or args.same or args.stage)
     scaffold = load_scaffold(args.scene / "aerial")
@@ -224,7 +234,7 @@ def main() -> None:
     if args.steps or everything:
         steps(flight, args.photos)
     if args.same or everything:
-        same(flight, len(scaffold.views) // 2)
+        same(Flight(scaffold, args.width // 2), len(scaffold.views) // 2)
     if args.stage or everything:
         with tempfile.TemporaryDirectory() as scratch:
             stage(scaffold, args.width, args.out or Path(scratch), args.workers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -34,7 +34,7 @@ from skyanchor.stages import anchors, places, scaffold, scene, splats, trajector
 from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work
-from skyanchor.stereo import StereoConfig, TritonStereo
+from skyanchor.stereo import RefineConfig, StereoConfig, TritonStereo
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.types import Camera
@@ -55,10 +55,11 @@ class PipelineConfig:
 Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
 
 CPU = PipelineConfig()
+GPU_STEREO = StereoConfig(width=1600, refine=RefineConfig(tried_sources=5), backend=TritonStereo())
 GPU = PipelineConfig(
-    geometry=GeometryConfig(sample_m=0.0, stereo=StereoConfig(width=1600, backend=TritonStereo())),
+    geometry=GeometryConfig(sample_m=0.0, stereo=GPU_STEREO),
     trajectory=TrajectoryConfig(device="cuda"),
-    scene=SceneConfig(points=GroundPointConfig(stereo=StereoConfig(width=640, backend=TritonStereo()))),
+    scene=SceneConfig(points=GroundPointConfig(stereo=replace(GPU_STEREO, width=640))),
 )
 PAPER = PipelineConfig(
     sequence=SequenceConfig(cut=SubmapConfig(join_boundaries=False)),

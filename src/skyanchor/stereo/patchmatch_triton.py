@@ -1,8 +1,8 @@
 """The slanted-plane PatchMatch of patchmatch_kernels.py as Triton kernels.
 
-Formulas, random numbers and the order of the hypotheses are those of the Numba kernels; results differ from theirs only
-where rounding decides between two hypotheses of nearly the same cost. A program works on a tile of pixels of one colour
-of the checkerboard, so each reads only what another launch wrote.
+Formulas, random numbers and the order of the hypotheses are those of the Numba kernels, which hold grey values of the
+sources in steps of 1/256; results differ where rounding decides between two hypotheses of nearly the same cost. A
+program works on a tile of pixels of one colour of the checkerboard, so each reads only what another launch wrote.
 """
 # mypy: disable-error-code="no-untyped-def"
 
