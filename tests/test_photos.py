@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
+from skyanchor import photos
 from skyanchor.errors import InputError
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache, find_mask, load_photo, natural_key, photo_size, read_mask, read_pixels
-from skyanchor.types import Camera
+from skyanchor.types import Camera, Photo
 
 CAMERA = Camera("PINHOLE", 80, 60, (70.0, 70.0, 40.0, 30.0))
 
@@ -100,3 +103,21 @@ def test_cache_gives_the_same_object_and_forgets_the_oldest(photo: Path) -> None
     for path in paths[1:]:
         cache.photo(path.name, path, CAMERA, 80)
     assert cache.photo("a", paths[0], CAMERA, 80) is not first
+
+
+def test_a_cache_that_threads_share_counts_each_photo_once(photo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both threads find the photo missing and read it; one of the two is kept, and its bytes are counted once."""
+    both_read = threading.Barrier(2)
+
+    def slow(*given: object) -> tuple[Photo, Camera]:
+        loaded = load_photo("a", photo, CAMERA, 80)
+        both_read.wait(timeout=10.0)
+        return loaded
+
+    monkeypatch.setattr(photos, "load_photo", slow)
+    cache = PhotoCache()
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(cache.photo, "a", photo, CAMERA, 80) for _ in range(2)]
+        assert {one.result()[0].pixels.shape for one in found} == {(60, 80, 3)}
+    assert cache._bytes == 3 * 60 * 80
+    assert any(cache.photo("a", photo, CAMERA, 80) is one.result() for one in found)

@@ -44,7 +44,7 @@ THREAD_VARIABLES = (
 WORKER_BYTES = 3 << 30
 """Memory that a worker may need: measured up to 2.2 GB in the anchor stage."""
 CUDA_WORKER_BYTES = 5 << 30
-"""GPU memory that a worker may need: measured up to 4.6 GB for depth of photos 1024 pixels wide."""
+"""GPU memory that a worker may need for the networks that match photos; depth on a GPU is measured in one process."""
 
 
 class WorkerError(SkyAnchorError):
