@@ -156,7 +156,8 @@ def spoken() -> object:
     begun = time.perf_counter()
 
     def listener(event: Event) -> None:
-        if isinstance(event, Progress) and (event.stage == "scene" or event.done % max(1, event.total // 5) == 0):
+        told = isinstance(event, Progress) and event.done % max(1, event.total // 5) == 0
+        if isinstance(event, Progress) and (told or "aerial_psnr" in event.figures):
             figures = "  ".join(f"{name} {value:.2f}" for name, value in event.figures.items())
             done = f"{event.step} {event.done}/{event.total}"
             print(f"{time.perf_counter() - begun:7.1f} s  {done}  {figures}", flush=True)

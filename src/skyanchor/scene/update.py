@@ -118,6 +118,7 @@ CPU = UpdateConfig(
         sh_every=0, warmup=50, checkpoint_every=200,
     ),
     most_seeds=60_000,
+    guard_weight=12.0,
     score_every=100,
 )  # fmt: skip
 """A minute on two cores: what is frozen cannot make way, so most of it is the refinement."""
