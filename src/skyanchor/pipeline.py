@@ -16,7 +16,7 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.priors import local_priors
 from skyanchor.backends.choices import check_all
 from skyanchor.errors import RecipeError
-from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, silent
+from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Note, silent
 from skyanchor.gaussians.devices import load_engine
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
@@ -29,8 +29,8 @@ from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene import update as scene_update
 from skyanchor.scene.ground_points import GroundPointConfig
-from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
-from skyanchor.stages import anchors, places, scaffold, scene, splats, trajectory
+from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence, summary
+from skyanchor.stages import anchors, outlook, places, scaffold, scene, splats, trajectory
 from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work
@@ -139,6 +139,7 @@ def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Exe
     wanted = STAGES[: [step.name for step in STAGES].index(upto) + 1]
     check_backends(config, wanted)
     work = read_work(folder, inputs, config, executor)
+    tell_outlook(work, config, upto)
     if upto == SCENE:
         scene.check_given_splats(work.scaffold)
     above: Made | None = None
@@ -158,9 +159,20 @@ def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     """
     site = read_site(folder, inputs, config, executor)
     local_priors(config.anchors.prior.near, site.scaffold)
-    sequence = load_sequence(inputs.ground, config.sequence, folder.root / "frames")
+    sequence = load_sequence(inputs.ground, config.sequence, folder.root / "frames", folder.listen)
     files.save(folder.root / STATE / SEQUENCE_FILE, sequence)
     return Work(folder, site, sequence, executor)
+
+
+def tell_outlook(work: Work, config: PipelineConfig, upto: str) -> None:
+    """Tell the listener what was understood of the walk and how long the run may take."""
+    first, *warnings = summary.told(work.sequence)
+    work.run.listen(Note("walk", first))
+    for warning in warnings:
+        work.run.listen(Note("walk", warning, warning=True))
+    load = outlook.remaining(work, upto)
+    if any((load.photos, load.groups, load.frames, load.scene)):
+        work.run.listen(Note("walk", str(outlook.estimate(load, config.geometry.stereo.backend.takes_turns))))
 
 
 def read_site(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Site:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skyanchor.evaluation.metrics import ImageMetrics, Metrics
     from skyanchor.evaluation.poses import PoseMetrics
     from skyanchor.scaffold import ScaffoldSummary
+    from skyanchor.sequence.summary import WalkSummary
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -45,6 +46,36 @@ def print_summary(summary: ScaffoldSummary) -> None:
         *(("warning", text) for text in summary.warnings),
     ]
     print_table("aerial model", ["", "understood"], rows)
+
+
+def print_walk(summary: WalkSummary, more: Sequence[tuple[str, str]], warnings: Sequence[str]) -> None:
+    """Print what was understood of a walk, with rows and warnings that come from elsewhere."""
+    video = summary.seconds is not None
+    length = f"; {summary.seconds:.0f} s of video, {summary.still} frames where nothing moves" if video else ""
+    skipped = f", {summary.given - summary.frames} skipped" if video else ""
+    rows = [
+        ("walk", summary.path),
+        ("frames", f"{summary.frames} of {summary.given} taken{skipped}: {summary.choice}{length}"),
+        ("pictures", f"{summary.width}x{summary.height}, {summary.masks} with a mask"),
+        (
+            "focal length",
+            f"{summary.focal_px:.1f} px ({summary.focal_from}), {summary.field_of_view_deg:.0f} deg across",
+        ),
+        ("sharpness", f"{100 * summary.blurred:.0f} % blurred: less than half as sharp as the frames around them"),
+        ("GPS", _gps(summary, video)),
+        ("time", "not in the file" if summary.taken is None else " to ".join(dict.fromkeys(summary.taken))),
+        ("groups", f"anchor groups: {summary.groups}, submaps: {summary.submaps}"),
+        *more,
+        *(("warning", text) for text in (*summary.warnings, *warnings)),
+    ]
+    print_table("walk", ["", "understood"], rows)
+
+
+def _gps(summary: WalkSummary, video: bool) -> str:
+    if not summary.gps:
+        return "videos are read without" if video else "none; --near X,Y,RADIUS makes the search faster and safer"
+    latitude, longitude = (sorted(place[k] for place in summary.gps)[len(summary.gps) // 2] for k in range(2))
+    return f"{len(summary.gps)} of {summary.frames} photos, around {latitude:.5f}, {longitude:.5f}"
 
 
 def print_metrics(metrics: Metrics) -> None:

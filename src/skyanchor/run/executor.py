@@ -175,7 +175,7 @@ class Processes:
         if not jobs:
             return []
         workers = min(self.workers, len(jobs))
-        environment = worker_environment(self.threads or max(1, _cores() // workers))
+        environment = worker_environment(self.threads or max(1, cores() // workers))
         with self._held.pool(workers, environment) as pool:
             return _drive(pool, jobs, listen, done)
 
@@ -199,7 +199,7 @@ def usual_workers() -> int:
     fitting = int(0.75 * memory / WORKER_BYTES)
     if torch.cuda.is_available():
         fitting = min(fitting, int(torch.cuda.mem_get_info()[1] / CUDA_WORKER_BYTES))
-    return max(1, min(_cores(), fitting))
+    return max(1, min(cores(), fitting))
 
 
 def executor_of(workers: int) -> Executor:
@@ -219,7 +219,8 @@ def worker_environment(threads: int) -> dict[str, str]:
     return {**os.environ, **caps, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import pycolmap
@@ -16,6 +17,7 @@ from skyanchor.types import Camera
 GUESSED_FOCAL = 0.78
 """Focal length of a guess over the longer image side: 28 mm equivalent, what phones film with; 65 degrees across."""
 FILM_DIAGONAL_MM = math.hypot(36.0, 24.0)
+EXIF_TIME = "%Y:%m:%d %H:%M:%S"
 EXAMPLE = "Expected e.g. PINHOLE,fx,fy,cx,cy or OPENCV,fx,fy,cx,cy,k1,k2,p1,p2 or f=900 (pixels)."
 
 
@@ -31,6 +33,8 @@ class Exif:
     """Latitude, longitude (deg), altitude (m)."""
     orientation: int
     """1 = upright; 3, 6, 8 = turned."""
+    taken: str = ""
+    """When, by the camera's clock: 2026-05-01 14:03:27; empty where it is not said."""
 
 
 NO_EXIF = Exif("", None, None, None, 1)
@@ -134,7 +138,8 @@ def read_exif(path: Path) -> Exif:
     name = f"{tags.get(ExifTags.Base.Make, '')} {tags.get(ExifTags.Base.Model, '')}".replace("\0", "").strip()
     orientation = tags.get(ExifTags.Base.Orientation, 1)
     focal_mm = _positive(detail.get(ExifTags.Base.FocalLength))
-    return Exif(name, _focal_px(detail, size), focal_mm, _gps(place), int(orientation) if orientation else 1)
+    turned = int(orientation) if orientation else 1
+    return Exif(name, _focal_px(detail, size), focal_mm, _gps(place), turned, _taken(detail))
 
 
 def _positive(value: object) -> float | None:
@@ -157,6 +162,15 @@ def _focal_px(detail: dict[int, object], size: tuple[int, int]) -> float | None:
     if focal is None or per_unit is None or unit_mm is None:
         return None
     return focal * per_unit / unit_mm
+
+
+def _taken(detail: dict[int, object]) -> str:
+    """When the photo was taken, empty where that is no time."""
+    try:
+        when = datetime.strptime(str(detail.get(ExifTags.Base.DateTimeOriginal, "")).strip("\0 "), EXIF_TIME)
+    except ValueError:
+        return ""
+    return when.isoformat(sep=" ")
 
 
 def _gps(place: dict[int, object]) -> tuple[float, float, float] | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skyanchor.errors import InputError
+from skyanchor.events import Listener, silent
 from skyanchor.photos import find_mask, natural_key, photo_size
 from skyanchor.sequence import intrinsics, submaps, upright, video
 from skyanchor.sequence.intrinsics import Exif
@@ -40,7 +41,12 @@ class Intrinsics:
     """Relative."""
 
 
-def load_sequence(path: Path, config: SequenceConfig | None = None, frames_folder: Path | None = None) -> Sequence:
+def load_sequence(
+    path: Path,
+    config: SequenceConfig | None = None,
+    frames_folder: Path | None = None,
+    listen: Listener = silent,
+) -> Sequence:
     """The frames in order, their camera, submaps and anchor groups.
 
     `path` is a folder of photos, a folder that holds images/, or a video. Frames of a video, and upright copies of
@@ -49,7 +55,7 @@ def load_sequence(path: Path, config: SequenceConfig | None = None, frames_folde
     config = config or SequenceConfig()
     path = Path(path)
     if path.is_file():
-        photos = video.extract_frames(path, config.video, _needed(path, frames_folder, "is a video"))
+        photos = video.extract_frames(path, config.video, _needed(path, frames_folder, "is a video"), listen)
         return build_sequence(path, photos[0].parent, photos, config)
     folder, photos = find_photos(path)
     exifs = [intrinsics.read_exif(photo) for photo in photos]

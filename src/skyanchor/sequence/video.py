@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 
 from skyanchor.errors import InputError
+from skyanchor.events import Listener, Progress, silent
 from skyanchor.storage.files import write_bytes
 from skyanchor.types import Bytes, Floats
 
@@ -49,12 +50,12 @@ class Survey:
     """Frames per second."""
 
 
-def extract_frames(path: Path, config: VideoConfig, folder: Path) -> list[Path]:
+def extract_frames(path: Path, config: VideoConfig, folder: Path, listen: Listener = silent) -> list[Path]:
     """The chosen frames as JPEGs in folder/images, in order; frames of the same video and settings are kept."""
     recipe = {"video": path.name, "digest": _digest(path), "settings": asdict(config)}
     if (done := _extracted(folder, recipe)) is not None:
         return done
-    survey = survey_video(path)
+    survey = survey_video(path, listen)
     chosen = choose_frames(survey, config)
     photos = _write_frames(path, chosen, folder / "images", config.quality)
     document = json.dumps({**recipe, "frames": [photo.name for photo in photos]}, indent=1)
@@ -114,15 +115,16 @@ def frame_size(path: Path) -> tuple[int, int]:
     return first.shape[1], first.shape[0]
 
 
-def survey_video(path: Path) -> Survey:
+def survey_video(path: Path, listen: Listener = silent) -> Survey:
     """Motion and sharpness of every frame."""
     motion, sharpness, before = [], [], None
     rate, expected = _frame_rate_and_count(path)
     for frame in _frames(path):
-        small = _small_grey(frame)
+        small = small_grey(frame)
         motion.append(0.0 if before is None else median_motion(before, small) / small.shape[1])
-        sharpness.append(float(cv2.Laplacian(small, cv2.CV_64F).var()))
+        sharpness.append(sharpness_of(small))
         before = small
+        listen(Progress("walk", "frames of the video looked at", len(motion), max(expected, len(motion))))
     if not motion:
         raise InputError(path, "holds no frame that can be decoded", ADVICE)
     if len(motion) < expected // 2:
@@ -132,10 +134,16 @@ def survey_video(path: Path) -> Survey:
     return Survey(np.array(motion), np.array(sharpness), rate)
 
 
-def _small_grey(frame: Bytes) -> Bytes:
+def small_grey(frame: Bytes) -> Bytes:
+    """(h, 320), a BGR frame as motion and sharpness are measured on it."""
     height = max(8, round(frame.shape[0] * SMALL_WIDTH / frame.shape[1]))
     small = cv2.resize(frame, (SMALL_WIDTH, height), interpolation=cv2.INTER_AREA)
     return np.asarray(cv2.cvtColor(small, cv2.COLOR_BGR2GRAY), dtype=np.uint8)
+
+
+def sharpness_of(small: Bytes) -> float:
+    """Variance of the Laplacian of a small grey picture."""
+    return float(cv2.Laplacian(small, cv2.CV_64F).var())
 
 
 def median_motion(before: Bytes, after: Bytes) -> float:

@@ -1,0 +1,131 @@
+"""What a run will take, told before it begins: an estimate from rates that were measured elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
+from skyanchor.geometry import planes, rigid
+from skyanchor.run import prepared as parts
+from skyanchor.run.executor import cores
+from skyanchor.run.folder import read_finished
+from skyanchor.scaffold.georeference import local_from_gps
+from skyanchor.stages.survey import Work
+from skyanchor.types import Floats, Scaffold
+
+PHOTO_S = (3.1, 6.9)
+"""An aerial photo's depth, surface and places: seconds of a core, mini and yard mesh (28 and 77 photos, `--preset cpu`,
+both on two cores of an AMD EPYC: 43 and 265 s)."""
+PHOTO_GPU_S = (1.0, 1.6)
+"""The same with `--preset gpu`: seconds, yard on one H200 with 16 cores, kernels compiled before and compiled then
+(docs/stages.md)."""
+GROUP_S = (29.0, 95.0)
+"""An anchor group, its share of retries included: seconds of a core, mini and yard on those two cores (2 groups in
+29 s, 3 in 142 s)."""
+FRAME_S = (0.23, 1.0)
+"""A street frame of the trajectory: seconds of a core, mini and yard on those two cores (40 frames of one submap in
+9 s, 156 of two in 79 s)."""
+SCENE_S = (284.0, 437.0)
+"""Gaussians from the air and the update, `--preset cpu`, whatever the size of the walk: seconds of two cores, mini town
+and town."""
+SCENE_GPU_S = (175.0, 414.0)
+"""The same with `--preset gpu`: seconds of one H200, 57 to 78 for 7 000 iterations from the air (yard), 8 to 24 ms for
+each of the 14 000 of the update (mini town, yard; docs/gaussians.md, README)."""
+CORES = 2
+"""That `SCENE_S` was measured on."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is still to be done."""
+
+    photos: int
+    """Aerial photos without depth."""
+    groups: int
+    submaps: int
+    frames: int
+    scene: bool
+    """Whether the street is added to the splats."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds that a run may take on this machine, from the kindest to the hardest of the measured scenes."""
+
+    least_s: float
+    most_s: float
+
+    def __str__(self) -> str:
+        """For people, no full stop."""
+        return f"about {_spoken(self.least_s, self.most_s)}, estimated from other scenes and machines"
+
+
+def estimate(load: Load, gpu: bool, workers: int | None = None) -> Estimate:
+    """Work over the cores that share it; `workers` is this machine's number of cores without it."""
+    found = []
+    many = workers or cores()
+    for k in range(2):
+        photos = PHOTO_GPU_S[k] * load.photos if gpu else PHOTO_S[k] * load.photos / many
+        groups = GROUP_S[k] * load.groups / max(1, min(many, load.groups))
+        frames = FRAME_S[k] * load.frames / max(1, min(many, load.submaps))
+        scene = SCENE_GPU_S[k] if gpu else SCENE_S[k] * CORES / many
+        found.append(photos + groups + frames + (scene if load.scene else 0.0))
+    return Estimate(*found)
+
+
+def remaining(work: Work, upto: str) -> Load:
+    """What a run still has to do up to a stage."""
+    done = {stage: read_finished(work.run.root / stage) is not None for stage in (ANCHORS, TRAJECTORY, SCENE)}
+    asked = {
+        ANCHORS: upto in (ANCHORS, TRAJECTORY, SCENE),
+        TRAJECTORY: upto in (TRAJECTORY, SCENE),
+        SCENE: upto == SCENE,
+    }
+    todo = {stage: asked[stage] and not done[stage] for stage in asked}
+    ready = work.site.prepared.part(parts.SURFACE) is not None
+    sequence = work.sequence
+    return Load(
+        0 if ready else len(work.scaffold.views),
+        len(sequence.groups) if todo[ANCHORS] else 0,
+        len(sequence.submaps),
+        len(sequence.frames) if todo[TRAJECTORY] else 0,
+        todo[SCENE],
+    )
+
+
+def _spoken(least: float, most: float) -> str:
+    """4 to 9 minutes, 2 to 5 hours."""
+    unit, word = (60.0, "min") if most < 2 * 3600 else (3600.0, "h")
+    low, high = max(1, round(least / unit)), max(1, round(most / unit))
+    return f"{high} {word}" if low == high else f"{low} to {high} {word}"
+
+
+# --- GPS ----------------------------------------------------------------------------------------------------------
+
+
+def gps_on_model(places: tuple[tuple[float, float, float], ...], scaffold: Scaffold) -> tuple[str, str | None]:
+    """How EXIF positions lie on the aerial model, for people; and a warning where they are of no use."""
+    local = local_from_gps(np.array(places), scaffold.georef)
+    if local is None:
+        named = scaffold.georef.crs
+        why = f"they do not lie in its {named}" if named else "it does not say where on Earth it lies"
+        return "not used", f"GPS cannot be laid on the aerial model, {why}: see `skyanchor scaffold check`"
+    off = _beyond(local, scaffold)
+    inside = int(np.sum(off == 0.0))
+    said = f"{inside} of {len(places)} inside the aerial model"
+    if inside:
+        return said, None
+    return said, f"GPS lies {off.min():.0f} m and more outside the aerial model: is it a walk of this place?"
+
+
+def _beyond(local: Floats, scaffold: Scaffold) -> Floats:
+    """(N,), metres from the box around what the model shows, along the ground; 0 inside."""
+    shown = scaffold.points
+    if not len(shown):
+        shown = rigid.centres_in_world([view.cam_from_world for view in scaffold.views])
+    across = planes.basis(scaffold.ground.normal)
+    low, high = np.percentile(shown @ across.T, [1.0, 99.0], axis=0)
+    flat = local @ across.T
+    return np.asarray(np.linalg.norm(np.maximum(0.0, np.maximum(low - flat, flat - high)), axis=1))
