@@ -26,7 +26,7 @@ from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.verdict import is_sure
-from skyanchor.anchors.walk import verdict_on
+from skyanchor.anchors.walk import GroupTask, verdict_on
 from skyanchor.sequence import load_sequence
 from skyanchor.types import Reason, Sequence
 
@@ -90,7 +90,7 @@ def accepted_groups(prepared: PreparedScaffold, sequence: Sequence, pairing: Pai
     chosen = sequence.groups[:: max(1, len(sequence.groups) // pairing.groups)][: pairing.groups]
     for group in chosen:
         start = time.monotonic()
-        result = verdict_on(search, group).localised
+        result = verdict_on(search, GroupTask(group, ())).localised
         sure = result.accepted and is_sure(result.figures, config.verdict)
         accepted += sure
         reason = "ACCEPTED" if sure else Reason.NOT_BORNE_OUT if result.refusal is None else result.refusal.reason

@@ -57,7 +57,7 @@ Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
 CPU = PipelineConfig()
 GPU_STEREO = StereoConfig(width=1600, refine=RefineConfig(tried_sources=5), backend=TritonStereo())
 GPU = PipelineConfig(
-    geometry=GeometryConfig(sample_m=0.0, stereo=GPU_STEREO),
+    geometry=GeometryConfig(sample_m=0.1, stereo=GPU_STEREO),
     trajectory=TrajectoryConfig(device="cuda"),
     scene=SceneConfig(points=GroundPointConfig(stereo=replace(GPU_STEREO, width=640))),
 )
