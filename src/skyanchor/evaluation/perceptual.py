@@ -11,6 +11,7 @@ import importlib.util
 import itertools
 import os
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,14 +46,25 @@ class LpipsWeights:
 
     def load(self) -> Lpips:
         """The metric, ready to use; the heavy import happens here."""
-        import torch
-
-        backbone = torch.load(self.backbone, map_location="cpu", weights_only=True)
-        heads = torch.load(self.heads, map_location="cpu", weights_only=True)
+        places = [k for layer in SLICES for k in layer]
+        parts = [f"features.{k}.{part}" for k in places for part in ("weight", "bias")]
+        backbone = _tensors(self.backbone, parts)
+        heads = _tensors(self.heads, [f"lin{k}.model.1.weight" for k in range(len(SLICES))])
         convolutions = [
             [(backbone[f"features.{k}.weight"], backbone[f"features.{k}.bias"]) for k in layer] for layer in SLICES
         ]
-        return Lpips(convolutions, [heads[f"lin{k}.model.1.weight"] for k in range(len(SLICES))])
+        return Lpips(convolutions, list(heads.values()))
+
+
+def _tensors(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    """The named tensors of a checkpoint, and nothing else of it; BackendError where they are not all there."""
+    from skyanchor.backends.checkpoints import read_state
+
+    held = read_state(path)
+    absent = next((name for name in names if name not in held), None)
+    if absent is not None:
+        raise BackendError(f"{path} belongs to another network: it has no {absent}. LPIPS needs {advice()}")
+    return {name: held[name] for name in names}
 
 
 @dataclass(frozen=True)
