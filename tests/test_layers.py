@@ -28,8 +28,9 @@ LAYERS = (
     ("stages",),
     ("pipeline",),
     ("evaluation", "town"),
-    ("api",),
     ("report",),
+    ("opened",),
+    ("api",),
     ("cli",),
 )
 """From the bottom up; modules of one layer do not import each other."""

@@ -18,10 +18,10 @@ from skyanchor.types import Anchors, Camera, Pose, Refusal, Scaffold, Sequence, 
 
 if TYPE_CHECKING:
     from skyanchor.api import evaluate, localise, prepare, recover, update
-    from skyanchor.pipeline import CPU, GPU, PAPER, PipelineConfig
+    from skyanchor.opened import Run, open_run
+    from skyanchor.pipeline import CPU, GPU, PAPER, PipelineConfig, with_matcher
     from skyanchor.run.metrics import Metrics
     from skyanchor.run.prepared import Prepared
-    from skyanchor.run.results import Run, open_run
 
 __version__ = "0.1.0"
 
@@ -53,12 +53,13 @@ __all__ = [
     "prepare",
     "recover",
     "update",
+    "with_matcher",
 ]
 
 _HEAVY = (
     "skyanchor.api",
+    "skyanchor.opened",
     "skyanchor.pipeline",
-    "skyanchor.run.results",
     "skyanchor.run.prepared",
     "skyanchor.run.metrics",
 )

@@ -8,13 +8,13 @@ from skyanchor import pipeline
 from skyanchor.evaluation.metrics import evaluate_run, write_metrics
 from skyanchor.evaluation.perceptual import find_weights
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Listener, silent
+from skyanchor.opened import Run, open_run
 from skyanchor.pipeline import CPU, PipelineConfig
 from skyanchor.run.executor import executor_of
 from skyanchor.run.folder import STATE, RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
 from skyanchor.run.metrics import Metrics
 from skyanchor.run.prepared import Prepared
-from skyanchor.run.results import Run, open_run
 from skyanchor.storage import files
 from skyanchor.types import Camera
 

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.priors import local_priors
 from skyanchor.backends.choices import check_all
-from skyanchor.errors import RecipeError
+from skyanchor.errors import BackendError, RecipeError
 from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Note, silent
 from skyanchor.gaussians.devices import load_engine
+from skyanchor.matching import AnyMatcher, AnySparse, Sift
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import STATE, Made, RunFolder
@@ -66,6 +67,44 @@ PAPER = PipelineConfig(
     scene=SceneConfig(aerial=scaffold_training.PAPER, update=scene_update.PAPER),
 )
 PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}
+
+
+Role: TypeAlias = Literal["cross-view", "trajectory", "groups"]
+"""What a matcher is asked for: street frames with the aerial model, frames of the walk, frames of an anchor group."""
+
+
+def with_matcher(config: PipelineConfig, matcher: AnyMatcher, *roles: Role) -> PipelineConfig:
+    """The settings with another matcher, just as it is given, in the roles named; without any, in all it can take.
+
+    Any matcher can take "cross-view" (with bridge views, and with the aerial photos where bridges are off). Sparse ones
+    can take "trajectory", where matches are joined into tracks, and SIFT alone "groups". BackendError for others.
+    """
+    possible = _roles(matcher)
+    refused = [role for role in roles if role not in possible]
+    if refused:
+        can = " and ".join(possible)
+        raise BackendError(f"{type(matcher).__name__} cannot serve {' or '.join(refused)}. Ask it for {can}")
+    for role in roles or possible:
+        config = _in_role(config, matcher, role)
+    return config
+
+
+def _roles(matcher: AnyMatcher) -> tuple[Role, ...]:
+    sparse: tuple[Role, ...] = ("trajectory",) if isinstance(matcher, get_args(AnySparse)) else ()
+    alone: tuple[Role, ...] = ("groups",) if isinstance(matcher, Sift) else ()
+    return ("cross-view", *sparse, *alone)
+
+
+def _in_role(config: PipelineConfig, matcher: AnyMatcher, role: Role) -> PipelineConfig:
+    anchors = config.anchors
+    if role == "trajectory":
+        assert isinstance(matcher, get_args(AnySparse))
+        return replace(config, trajectory=replace(config.trajectory, matcher=matcher))
+    if role == "groups":
+        assert isinstance(matcher, Sift)
+        return replace(config, anchors=replace(anchors, ground_matcher=matcher))
+    refine, paper = replace(anchors.refine, matcher=matcher), replace(anchors.paper, matcher=matcher)
+    return replace(config, anchors=replace(anchors, refine=refine, paper=paper))
 
 
 SETTINGS_FILE = "settings.json"

@@ -40,6 +40,7 @@ from skyanchor.types import (
     Reason,
     Refusal,
     Support,
+    Tracks,
 )
 
 FRAMES = 12
@@ -101,8 +102,23 @@ def add_trajectory(root: Path) -> None:
         camera = paper_street.WALKER
         record = records.TrajectoryRecord(NAMES, Georeference(np.zeros(3)), camera, frames)
         stage.save(records.TRAJECTORY_FILE, record)
+        stage.save(records.POINTS_FILE, street_points())
         stage.save(records.REPORT_FILE, report)
         stage.finish()
+
+
+def street_points() -> records.PointsRecord:
+    """Points on the left wall, seen by every frame that has them in its picture."""
+    points = np.array([[x, 4.0, z] for x in np.arange(0.0, 14.0, 0.5) for z in (0.5, 1.5, 2.5)])
+    seen = []
+    for k, pose in enumerate(paper_street.walk(FRAMES)):
+        in_cam = pose(points)
+        xy = cameras.project(paper_street.WALKER, in_cam)
+        there = np.all((xy > 0) & (xy < [paper_street.WALKER.width, paper_street.WALKER.height]), axis=1)
+        seen += [(p, k, *xy[p]) for p in np.flatnonzero(there & (in_cam[:, 2] > 0))]
+    held = np.array(seen)
+    tracks = Tracks(held[:, 0].astype(np.int64), held[:, 1].astype(np.int64), held[:, 2:])
+    return records.PointsRecord(points, np.full((len(points), 3), 90, np.uint8), tracks)
 
 
 def add_scene(root: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from skyanchor.errors import InputError
 from skyanchor.evaluation.images import psnr, ssim
-from skyanchor.evaluation.poses import NOTHING, pose_metrics
+from skyanchor.evaluation.poses import NOTHING, PoseErrors, pose_errors, pose_metrics
 from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.events import ANCHORS, TRAJECTORY
 from skyanchor.geometry import similarity
@@ -51,12 +51,7 @@ Perceptual: TypeAlias = Callable[[Bytes, Bytes], float]
 def evaluate_run(run: Run, truth: Path, align: bool = False, perceptual: Perceptual | None = None) -> Metrics:
     """The figures of a run against a COLMAP model; only finished stages count."""
     anchors, trajectory = _anchors(run), _trajectory(run)
-    stages = [estimate for estimate in (anchors, trajectory) if estimate is not None]
-    if not stages:
-        raise InputError(run.root, "holds neither anchors nor a trajectory", "Run those stages first.")
-    true = matched(read_truth(truth, stages[-1].moved), stages[-1].sequence)
-    if not true:
-        raise InputError(truth, "shares no image name with the run", "Give the model of the same sequence.")
+    true = true_poses(run, truth)
     return Metrics(
         measured(anchors, true),
         measured(trajectory, true),
@@ -65,6 +60,20 @@ def evaluate_run(run: Run, truth: Path, align: bool = False, perceptual: Percept
         AlignedMetrics(aligned(anchors, true), aligned(trajectory, true)) if align else None,
         run.memory,
     )
+
+
+def run_errors(run: Run, truth: Path) -> PoseErrors:
+    """How far each frame of the last finished stage is from a COLMAP model; nothing is aligned."""
+    return pose_errors(_last(run).cams_from_world, true_poses(run, truth))
+
+
+def true_poses(run: Run, truth: Path) -> dict[str, Pose]:
+    """cam_from_world of a COLMAP model by the run's frame names, in the run's local frame."""
+    last = _last(run)
+    true = matched(read_truth(truth, last.moved), last.sequence)
+    if not true:
+        raise InputError(truth, "shares no image name with the run", "Give the model of the same sequence.")
+    return true
 
 
 def write_metrics(run: Run, metrics: Metrics) -> Path:
@@ -98,6 +107,14 @@ def aligned(estimate: Estimate | None, true: Mapping[str, Pose]) -> PoseMetrics:
     )
     moved = {name: similarity.transform_camera(true_from_ours, pose) for name, pose in estimate.cams_from_world.items()}
     return measured(replace(estimate, cams_from_world=moved), true)
+
+
+def _last(run: Run) -> Estimate:
+    """The trajectory, else the anchors."""
+    found = _trajectory(run) or _anchors(run)
+    if found is None:
+        raise InputError(run.root, "holds neither anchors nor a trajectory", "Run those stages first.")
+    return found
 
 
 def _anchors(run: Run) -> Estimate | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +12,62 @@ from skyanchor.run.metrics import PoseMetrics
 from skyanchor.types import Floats, Ints, Pose
 
 NOTHING = PoseMetrics(0, 0, None, None, None)
+
+
+@dataclass(frozen=True)
+class PoseError:
+    """How far one camera is from the truth."""
+
+    position_m: float
+    """Distance of the camera centres, metres."""
+    rotation_deg: float
+    """Angle between the orientations, degrees."""
+
+
+@dataclass(frozen=True)
+class PoseErrors:
+    """Errors of the frames that have a pose and a truth; nothing is aligned."""
+
+    frames: dict[str, PoseError]
+    """By name, in the order of the sequence."""
+
+    @property
+    def position_m(self) -> float:
+        """Root mean square over the frames, metres: the ATE."""
+        return float(np.sqrt(np.mean([error.position_m**2 for error in self.frames.values()])))
+
+    @property
+    def rotation_deg(self) -> float:
+        """Root mean square over the frames, degrees."""
+        return float(np.sqrt(np.mean([error.rotation_deg**2 for error in self.frames.values()])))
+
+    def __getitem__(self, name: str) -> PoseError:
+        """The error of one frame."""
+        return self.frames[name]
+
+    def __len__(self) -> int:
+        """Frames measured."""
+        return len(self.frames)
+
+    def __repr__(self) -> str:
+        """The two figures, and the frame that is farthest off."""
+        if not self.frames:
+            return "PoseErrors(no frame with a pose and a truth)"
+        worst = max(self.frames, key=lambda name: self.frames[name].position_m)
+        sums = f"RMS {self.position_m:.3f} m, {self.rotation_deg:.3f} deg"
+        return f"PoseErrors({len(self)} frames, {sums}; worst {worst} {self.frames[worst].position_m:.3f} m)"
+
+
+def pose_errors(estimated: Mapping[str, Pose], true: Mapping[str, Pose]) -> PoseErrors:
+    """|c_est - c_true| and the angle of R_est R_trueᵀ per frame, cam_from_world by name in one frame of reference."""
+    names = [name for name in true if name in estimated]
+    if not names:
+        return PoseErrors({})
+    ours, theirs = ([poses[name] for name in names] for poses in (estimated, true))
+    gaps = np.linalg.norm(rigid.centres_in_world(tuple(ours)) - rigid.centres_in_world(tuple(theirs)), axis=1)
+    turns = _angles(np.stack([a.rotation @ b.rotation.T for a, b in zip(ours, theirs, strict=True)]))
+    errors = [PoseError(float(gap), float(turn)) for gap, turn in zip(gaps, np.degrees(turns), strict=True)]
+    return PoseErrors(dict(zip(names, errors, strict=True)))
 
 
 def pose_metrics(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skyanchor.anchors.priors import Prior, local_priors
 from skyanchor.errors import InputError
 from skyanchor.evaluation.truth import matched, read_truth
-from skyanchor.events import ANCHORS, TRAJECTORY
+from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.pipeline import read_settings
 from skyanchor.report.build import ReportInputs, build_report
 from skyanchor.report.content import MatchPicture, Report, SubmapRow
@@ -17,7 +17,7 @@ from skyanchor.report.outcome import known
 from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
 from skyanchor.report.provenance import provenance
-from skyanchor.report.scene_folder import scene_part
+from skyanchor.report.scene_folder import rolled_back, scene_figures, scene_part
 from skyanchor.report.top_points import map_points
 from skyanchor.run import records
 from skyanchor.run.records import AnchorsRecord
@@ -53,9 +53,23 @@ def write_plots(folder: Path, report: Report) -> None:
 
 def report_inputs(run: Run, truth: Path | None) -> ReportInputs:
     """What the finished stages of a run say."""
+    scene = scene_part(run)
+    return replace(
+        outline(run, truth),
+        matches=_matches(run),
+        views=scene.views,
+        scores=scene.scores or {},
+        curves=scene.curves,
+        splats=scene.splats,
+        street=scene.street,
+    )
+
+
+def outline(run: Run, truth: Path | None = None) -> ReportInputs:
+    """The same without pictures and splats: enough for the verdict, the map and the tables."""
     anchors = run.anchors_record
     posed = run.has(TRAJECTORY)
-    scene = scene_part(run)
+    scene = run.scene if run.has(SCENE) else None
     points, colors = map_points(run)
     walk = _walk_part(run) if posed else WalkPart()
     return ReportInputs(
@@ -68,19 +82,13 @@ def report_inputs(run: Run, truth: Path | None) -> ReportInputs:
         frames=run.trajectory_record.frames if posed else (),
         submaps=walk.submaps,
         left_out=walk.left_out,
-        warnings=(*walk.warnings, *scene.warnings),
-        figures={**_figures(run), **walk.figures, **(scene.figures or {})},
+        warnings=(*walk.warnings, *(rolled_back(scene) if scene is not None else ())),
+        figures={**_figures(run), **walk.figures, **(scene_figures(scene) if scene is not None else {})},
         truth=_truth(anchors, truth),
-        matches=_matches(run),
         seconds=run.seconds,
         memory={stage: (peak.bytes, peak.gpu_bytes) for stage, peak in run.memory.items()},
         made=provenance(run),
         prior=_prior(run),
-        views=scene.views,
-        scores=scene.scores or {},
-        curves=scene.curves,
-        splats=scene.splats,
-        street=scene.street,
         known=known(run),
     )
 

@@ -40,9 +40,7 @@ class ScenePart:
     scores: dict[str, tuple[float, float]] | None = None
     curves: tuple[Curve, ...] = ()
     splats: SceneSplats | None = None
-    figures: dict[str, dict[str, float]] | None = None
     street: tuple[View, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 def scene_part(run: Run) -> ScenePart:
@@ -53,8 +51,12 @@ def scene_part(run: Run) -> ScenePart:
     record = run.scene
     views = tuple(view for kind in ("ground", "aerial") for view in _views(held_out / kind, kind))
     scores = {view.name: (psnr(view.before, view.photo), psnr(view.after, view.photo)) for view in views}
-    rolled_back = ("The joint refinement cost too much from the air and was undone.",) if record.rolled_back else ()
-    return ScenePart(views, scores, _curves(record), _splats(run), _figures(record), _street(run), rolled_back)
+    return ScenePart(views, scores, _curves(record), _splats(run), _street(run))
+
+
+def rolled_back(record: SceneRecord) -> tuple[str, ...]:
+    """A warning where the joint refinement was undone."""
+    return ("The joint refinement cost too much from the air and was undone.",) if record.rolled_back else ()
 
 
 def _views(folder: Path, kind: str) -> list[RenderedView]:
@@ -80,7 +82,9 @@ def _curves(record: SceneRecord) -> tuple[Curve, ...]:
     )
 
 
-def _figures(record: SceneRecord) -> dict[str, dict[str, float]]:
+def scene_figures(record: SceneRecord) -> dict[str, dict[str, float]]:
+    """Held-out views before and after, and what the update did, by heading."""
+
     def table(name: str) -> dict[str, float]:
         before, after = record.before, record.after
         return {

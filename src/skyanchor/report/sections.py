@@ -173,10 +173,14 @@ def groups_section(report: Report) -> Markup | None:
         "Short runs of photos that were looked for in the aerial photos. A refused group gets no position: the walk is "
         "then held by the other groups."
     )
-    rows = [(f"{g.index}: photos {span(g.first_frame, g.last_frame)}", tag(g), _sure(g)) for g in report.groups]
     details = [_details(group) for group in report.groups if group.figures or group.attempts]
-    plain_table = table(["group", "outcome", "95 % within, or why not"], rows)
-    return section("groups", "Anchor groups", note, plain_table, details)
+    return section("groups", "Anchor groups", note, groups_table(report.groups), details)
+
+
+def groups_table(groups: Sequence[GroupRow]) -> Markup:
+    """Which photos, the outcome, and how sure it is or why not."""
+    rows = [(f"{g.index}: photos {span(g.first_frame, g.last_frame)}", tag(g), _sure(g)) for g in groups]
+    return table(["group", "outcome", "95 % within, or why not"], rows)
 
 
 def _sure(group: GroupRow) -> Markup:

@@ -2,10 +2,14 @@
 
 run = skyanchor.open_run("run")
 run.anchors.groups[0].accepted, run.poses["frame_0001.jpg"], run.depth("aerial_07.jpg").depth, len(run.splats())
+
+What needs more than the files (errors, renders, a page in a notebook) is in `skyanchor.opened`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -24,11 +28,12 @@ from skyanchor.run.records import AnchorsRecord, SceneRecord, TrajectoryRecord
 from skyanchor.run.timing import timings
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold.frame_check import given_splats
-from skyanchor.scene.patch import visible
+from skyanchor.scene.patch import Patch, load_patch, visible
 from skyanchor.sequence.loading import find_photos
+from skyanchor.sfm.uncertainty import centre_sigma_m, position_sigma_m, radius_95_m
 from skyanchor.stereo import depth_path, load_depth
 from skyanchor.storage import codec, files
-from skyanchor.types import Anchors, Camera, DepthMap, Pose, Scaffold, Sequence, Trajectory
+from skyanchor.types import Anchors, Bytes, Camera, DepthMap, Floats, Pose, Scaffold, Sequence, Trajectory
 
 STAGES = (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE)
 
@@ -42,6 +47,20 @@ def open_run(path: Path | str) -> Run:
     return Run(root)
 
 
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Sparse points of the street."""
+
+    points: Floats
+    """(M, 3), metres, local frame."""
+    colors: Bytes
+    """(M, 3), RGB."""
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.points)
+
+
 class Run:
     """A run folder, read when asked for. Stages that are not finished say nothing: asking for them is an InputError."""
 
@@ -49,9 +68,21 @@ class Run:
         self.root = root
 
     def __repr__(self) -> str:
-        """The folder and its finished stages."""
-        done = ", ".join(stage for stage in STAGES if self.has(stage)) or "nothing finished"
-        return f"Run({str(self.root)!r}: {done})"
+        """The folder, its finished stages, and in a line each what they found."""
+        return "\n".join([f"Run({str(self.root)!r})", *(f"  {name:<7} {text}" for name, text in self._lines())])
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        yield "stages", ", ".join(stage for stage in STAGES if self.has(stage)) or "nothing finished"
+        if not self.has(ANCHORS):
+            return
+        groups = self.anchors.groups
+        yield "groups", f"{sum(group.accepted for group in groups)} of {len(groups)} accepted"
+        yield "frames", f"{len(self.poses)} of {len(self.names)} with a pose"
+        sigmas = list(self.sigmas.values())
+        if sigmas:
+            yield "sigma", f"{position_sigma_m(sigmas):.3f} m per axis; 95 % within {radius_95_m(sigmas):.3f} m"
+        if self.has(SCENE):
+            yield "splats", f"{self.scene.aerial} aerial, {self.scene.added} of the street"
 
     def has(self, stage: str) -> bool:
         """Whether a stage is complete."""
@@ -138,6 +169,23 @@ class Run:
         return records.anchor_poses(self.anchors_record)
 
     @property
+    def sigmas(self) -> dict[str, float]:
+        """Standard deviation of each frame's centre along its worst axis, metres, by name; frames as in `poses`.
+
+        The shift that all frames share is included.
+        """
+        if self.has(TRAJECTORY):
+            record = self.trajectory_record
+            return {record.names[f.frame]: f.sigma_m for f in record.frames if f.cam_from_world is not None}
+        found = [pose for group in self.anchors.groups for pose in group.poses]
+        return {self.names[pose.frame]: centre_sigma_m(pose.covariance) for pose in found}
+
+    @property
+    def points(self) -> Points:
+        """The sparse street points behind the trajectory."""
+        return Points(self.trajectory.points, self.trajectory.point_colors)
+
+    @property
     def camera(self) -> Camera:
         """The street camera as the last finished stage has it."""
         return self.trajectory_record.camera if self.has(TRAJECTORY) else self.anchors.camera
@@ -172,6 +220,11 @@ class Run:
     def updated(self) -> SplatFile:
         """The splats after the update."""
         return self.scene.base.at(self.stage(SCENE).path(records.UPDATED_PLY))
+
+    @property
+    def patch(self) -> Patch:
+        """What turns the splats before the update into those after it, and back."""
+        return load_patch(self.stage(SCENE).path(records.PATCH_FILE))
 
     @property
     def held_out(self) -> Path | None:
