@@ -1,4 +1,4 @@
-"""The whole job from Python: python examples/04_whole_job.py AERIAL WALK OUT [TRUTH]
+"""The whole job from Python: python examples/06_whole_job.py AERIAL WALK OUT [TRUTH]
 
 AERIAL is a COLMAP model with its images, WALK a folder of street photos or a video, TRUTH a model with true poses where
 there is one. `skyanchor town TOWN --preset mini` makes all three.
