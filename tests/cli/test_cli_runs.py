@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +13,12 @@ import tyro
 
 from skyanchor import pipeline
 from skyanchor.anchors.priors import Area, Near
+from skyanchor.cli import kernels
 from skyanchor.cli import runs as commands
 from skyanchor.cli.main import main
 from skyanchor.cli.runs import ChosenPreset
 from skyanchor.errors import SkyAnchorError
-from skyanchor.events import ANCHORS
+from skyanchor.events import ANCHORS, Event
 from skyanchor.geometry import cameras
 from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig
 from skyanchor.run import records
@@ -185,3 +187,21 @@ def test_the_command_line_runs_them(tmp_path: Path, capsys: pytest.CaptureFixtur
     places = ["--out", str(tmp_path / "run"), "--scaffold", str(tmp_path / "none"), "--ground", str(tmp_path)]
     assert main(["trajectory", *places, "--preset", "paper"]) == 2
     assert "none: does not exist" in capsys.readouterr().err
+
+
+def test_the_first_run_says_that_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    heard: list[Event] = []
+    kernels.announce(heard.append)
+    assert heard == [kernels.COMPILING]
+    (tmp_path / "cache/stereo_1").mkdir(parents=True)
+    (tmp_path / "cache/stereo_1/sweep_kernels.sweep-12.py27.nbi").touch()
+    assert not kernels.compiled()
+    tag = f"py{sys.version_info.major}{sys.version_info.minor}"
+    (tmp_path / f"cache/stereo_1/sweep_kernels.sweep-12.{tag}.nbi").touch()
+    kernels.announce(heard.append)
+    assert kernels.compiled() and len(heard) == 1
+
+
+def test_every_verb_knows_how_many_stages_it_runs() -> None:
+    assert [commands.stages_of(verb) for verb in ("prepare", "anchors", "trajectory", "update")] == [1, 2, 3, 4]

@@ -81,7 +81,7 @@ def test_a_mistake_of_ours_is_one_line_and_its_traceback_is_in_the_log(tmp_path:
     log = tmp_path / "run/log.txt"
     assert process.returncode == 1
     *before, last = said.splitlines()
-    assert [line.partition(":")[0] for line in before] == ["view"]
+    assert {line.partition(":")[0] for line in before} - {"kernels"} == {"view"}  # compiled here before, or not
     assert last == (
         "skyanchor: unexpected ZeroDivisionError: the last line of it. "
         f"This is a mistake of ours: please report it with {log}"

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from skyanchor.events import Event, Note, Progress, StageFinished, StageSkipped, StageStarted
-from skyanchor.report.progress import Standing, display, every, log_file
+from skyanchor.report.progress import Pace, Standing, display, every, log_file
 
 EVENTS: list[Event] = [
     StageStarted("2-anchors", "localise 3 groups"),
@@ -72,3 +72,25 @@ def test_standing_tells_where_the_work_was_stopped() -> None:
     standing(StageFinished("2-anchors", 12.3))
     standing(StageStarted("3-trajectory", "poses"))
     assert standing.sentence() == "Stopped in stage 3"
+
+
+def test_the_time_left_follows_the_rate_so_far() -> None:
+    seconds = iter([0.0, 2.0, 20.0, 40.0, 41.0, 42.0, 62.0])
+    pace = Pace(lambda: next(seconds))
+    # two photos were there when it went on: 3 more in 20 s leave 15 for 100 s
+    said = [pace.left(Progress("1-scaffold", "depth", done, 20)) for done in (2, 3, 5)]
+    assert said == ["", "", "  about 1 min 40 s left"]
+    assert pace.left(Progress("1-scaffold", "depth", 20, 20)) == ""
+    assert pace.left(Progress("1-scaffold", "other", 1, 20)) == ""
+    assert pace.left(Progress("1-scaffold", "depth", 0, 20)) == ""
+    assert pace.left(Progress("1-scaffold", "depth", 10, 20)) == "  about 20 s left"
+
+
+def test_a_stage_is_counted_for_people_and_not_in_the_log(tmp_path: Path) -> None:
+    for stream in (io.StringIO(), _Terminal()):
+        with log_file(tmp_path) as log, display(stream, 3) as show:
+            every(log, show)(StageStarted("2-anchors", "localise 3 groups"))
+            every(log, show)(StageStarted("town", "building"))
+        assert "stage 2 of 3 (2-anchors): localise 3 groups" in stream.getvalue()
+        assert "town: building" in stream.getvalue()
+    assert "of 3" not in (tmp_path / "log.txt").read_text()

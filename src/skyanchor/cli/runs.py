@@ -19,6 +19,7 @@ from skyanchor import pipeline
 from skyanchor.anchors.area_file import read_area
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.backends import weights
+from skyanchor.cli import kernels
 from skyanchor.cli.options import Options, Preparation
 from skyanchor.cli.stopping import accounted
 from skyanchor.errors import BackendError, InputError, NothingPlacedError, SkyAnchorError
@@ -54,7 +55,7 @@ def parse_and_run(name: str, words: Sequence[str]) -> int:
     command = (
         preparing(preset)
         if name == "prepare"
-        else verb(reported(name), preset, shlex.join(["skyanchor", name, *words]))
+        else verb(reported(name), preset, shlex.join(["skyanchor", name, *words]), stages_of(name))
     )
     return tyro.cli(command, prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,))
 
@@ -69,14 +70,14 @@ def refuse_unknown(name: str, words: Sequence[str]) -> None:
             raise SkyAnchorError(f"there is no option {word}.{meant} `skyanchor {name} --help` names them.")
 
 
-def verb(work: Work, preset: ChosenPreset, typed: str) -> Callable[..., int]:
+def verb(work: Work, preset: ChosenPreset, typed: str, stages: int = 0) -> Callable[..., int]:
     """A command that runs stages, with a preset's settings as defaults; it returns the exit code."""
 
     def command(options: Everyday, settings: Settings = preset.config) -> int:
         """Run the stages."""
         settings = with_options(settings, options)
         engine = executor(options.workers)
-        with opened(options.out, options.redo) as folder:
+        with opened(options.out, options.redo, stages) as folder:
             inputs = remembered(options.out, options.scaffold, options.ground, options.images, options.splats)
             files.save(options.out / STATE / SETTINGS_FILE, settings)
             remember_command(options.out, typed)
@@ -98,6 +99,7 @@ def preparing(preset: ChosenPreset) -> Callable[..., int]:
         engine, config = executor(options.workers), replace(settings.sequence, camera=options.camera)
         camera = None if options.ground is None and options.camera is None else street_camera(options.ground, config)
         with told(options.out) as listen:
+            kernels.announce(listen)
             if preset.why:
                 listen(Note("preset", preset.why))
             given = (options.images, options.splats, camera, options.redo, listen)
@@ -193,11 +195,11 @@ def near_place(text: str) -> Near:
 
 
 @contextmanager
-def told(root: Path) -> Iterator[Listener]:
-    """Progress on stderr and in log.txt of a folder; an end before the end says where the work stands."""
+def told(root: Path, stages: int = 0) -> Iterator[Listener]:
+    """Progress of so many stages on stderr and in log.txt of a folder; an early end says where the work stands."""
     standing = Standing()
     with (
-        display(sys.stderr) as show,
+        display(sys.stderr, stages) as show,
         log_file(root) as log,
         spoken(weights.__name__, show),
         accounted(root, standing),
@@ -206,9 +208,9 @@ def told(root: Path) -> Iterator[Listener]:
 
 
 @contextmanager
-def opened(root: Path, redo: bool) -> Iterator[RunFolder]:
+def opened(root: Path, redo: bool, stages: int = 0) -> Iterator[RunFolder]:
     """The run folder, with all that `told` does."""
-    with told(root) as listen, RunFolder(root, redo, listen) as run:
+    with told(root, stages) as listen, RunFolder(root, redo, listen) as run:
         yield run
 
 
@@ -235,11 +237,17 @@ def remembered(run: Path, aerial: Path | None, ground: Path | None, images: Path
     return inputs
 
 
+def stages_of(verb_name: str) -> int:
+    """How many stages a verb runs."""
+    return [step.verb for step in pipeline.STAGES].index(verb_name) + 1
+
+
 def reported(verb_name: str) -> Work:
     """The stages up to a verb's, then the report: also when they failed, for then people need it most."""
     upto = next(step.name for step in pipeline.STAGES if step.verb == verb_name)
 
     def run_and_report(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
+        kernels.announce(run.listen)
         try:
             pipeline.run(run, inputs, config, executor, upto)
         except SkyAnchorError:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
 from skyanchor.events import Event, Listener, Note, Progress, StageFinished, StageSkipped, StageStarted
+from skyanchor.report.words import duration
 
 LOG = "log.txt"
 SHARES = 10
 """Plain progress lines per step."""
+SURE_S = 5.0
+"""What a rate must rest on before it tells of the time left, seconds."""
 
 
 def sentence(event: Event) -> str:
@@ -73,50 +77,86 @@ class Standing:
         return f"Stopped {where}" + (f", {self.done} of {self.total} done" if self.total else "")
 
 
+@dataclass
+class Pace:
+    """How long the steps will still take, from the rate of each so far."""
+
+    clock: Callable[[], float] = time.monotonic
+    _began: dict[tuple[str, str], tuple[float, int]] = field(default_factory=dict)
+    """Per step: when it was first heard of, and how much was done then."""
+
+    def left(self, event: Progress) -> str:
+        """The time left in words; empty before a rate is known and when nothing is left."""
+        key, now = (event.stage, event.step), self.clock()
+        began, first = self._began.setdefault(key, (now, event.done))
+        if event.done < first:  # the step began anew
+            self._began[key] = (now, event.done)
+            return ""
+        if event.done == first or event.done >= event.total or now - began < SURE_S:
+            return ""
+        return f"  about {duration((now - began) / (event.done - first) * (event.total - event.done))} left"
+
+
+def spoken_of(event: Event, stages: int) -> str:
+    """The sentence of an event for a person who waits for so many stages: which of them begins."""
+    number = event.stage.partition("-")[0]
+    if isinstance(event, StageStarted) and number.isdigit() and stages > 1:
+        return f"stage {number} of {stages} ({event.stage}): {event.what}"
+    return sentence(event)
+
+
 @contextmanager
-def display(stream: TextIO) -> Iterator[Listener]:
-    """A listener for the person who waits: live bars when the stream is a terminal, else a line now and then."""
+def display(stream: TextIO, stages: int = 0) -> Iterator[Listener]:
+    """A listener for the person who waits: live bars when the stream is a terminal, else a line now and then.
+
+    `stages` is the number of stages that will run, where it is known.
+    """
     if not stream.isatty():
-        yield plain(stream)
+        yield plain(stream, stages)
         return
-    with _live(stream) as listener:
+    with _live(stream, stages) as listener:
         yield listener
 
 
-def plain(stream: TextIO) -> Listener:
+def plain(stream: TextIO, stages: int = 0) -> Listener:
     """A listener that writes a line per event, and at most ten per step of progress."""
     told: dict[tuple[str, str], int] = {}
+    pace = Pace()
 
     def tell(event: Event) -> None:
+        left = ""
         if isinstance(event, Progress):
+            left = pace.left(event)
             share = SHARES * event.done // max(event.total, 1)
             if told.get((event.stage, event.step)) == share:
                 return
             told[event.stage, event.step] = share
-        stream.write(sentence(event) + "\n")
+        stream.write(f"{spoken_of(event, stages)}{left}\n")
         stream.flush()
 
     return tell
 
 
 @contextmanager
-def _live(stream: TextIO) -> Iterator[Listener]:
+def _live(stream: TextIO, stages: int) -> Iterator[Listener]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     tasks: dict[tuple[str, str], TaskID] = {}
+    pace = Pace()
     with Bars(*columns, TextColumn("{task.fields[figures]}"), console=Console(file=stream)) as bars:
 
         def tell(event: Event) -> None:
             if not isinstance(event, Progress):
-                bars.console.print(sentence(event), markup=False, highlight=False)
+                bars.console.print(spoken_of(event, stages), markup=False, highlight=False)
                 return
             key = (event.stage, event.step)
             if key not in tasks:
                 tasks[key] = bars.add_task(f"{event.stage}: {event.step}", figures="")
-            bars.update(tasks[key], completed=event.done, total=event.total, figures=_listed(event.figures))
+            figures = _listed(event.figures) + pace.left(event)
+            bars.update(tasks[key], completed=event.done, total=event.total, figures=figures)
 
         yield tell
 
