@@ -26,7 +26,7 @@ from skyanchor.run.inputs import Inputs
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE
-from skyanchor.scaffold import ScaffoldConfig, load_scaffold
+from skyanchor.scaffold import ScaffoldConfig, georeference, load_scaffold
 from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene import update as scene_update
 from skyanchor.scene.ground_points import GroundPointConfig
@@ -223,6 +223,7 @@ def read_site(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     check_prepared_as_asked(prepared, config.geometry)
     held = prepared.scaffold(inputs.images, inputs.splats, config.scaffold.check_photos)
     scaffold.check_photos_are_those(folder, prepared, held)
+    held = replace(held, georef=georeference.named(held.georef, config.scaffold.crs, prepared.root))
     return Site(held, prepared, executor, folder.listen, given=True)
 
 

@@ -205,3 +205,10 @@ def test_the_first_run_says_that_kernels_are_compiled(tmp_path: Path, monkeypatc
 
 def test_every_verb_knows_how_many_stages_it_runs() -> None:
     assert [commands.stages_of(verb) for verb in ("prepare", "anchors", "trajectory", "update")] == [1, 2, 3, 4]
+
+
+def test_the_map_of_the_aerial_model_reaches_the_stages(tmp_path: Path) -> None:
+    work, given = _Recorder(), ("--out", str(tmp_path / "run"), "--scaffold", "a", "--ground", "g")
+    _call(work, pipeline.CPU, *given, "--crs", "EPSG:25832")
+    _call(work, pipeline.CPU, *given)
+    assert [config.scaffold.crs for _, config, _ in work.calls] == ["EPSG:25832", None]

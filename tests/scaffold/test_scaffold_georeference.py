@@ -16,7 +16,7 @@ from survey_fixture import GROUND, PINHOLE, UP, make_survey, write_survey
 from skyanchor.cli import scaffold as cli
 from skyanchor.errors import InputError
 from skyanchor.geometry import crs, planes, rigid
-from skyanchor.scaffold import colmap_files, describe, georeference, load_scaffold, write_back
+from skyanchor.scaffold import ScaffoldConfig, colmap_files, describe, georeference, load_scaffold, write_back
 from skyanchor.sequence import intrinsics
 from skyanchor.sequence.intrinsics import Exif
 from skyanchor.types import Georeference, Pose, Tracks, UpSource, View
@@ -235,3 +235,41 @@ def test_a_small_model_needs_no_system(tmp_path: Path) -> None:
 def test_georef_document_is_readable_by_people(tmp_path: Path) -> None:
     document = json.loads(georeference.write_georef(tmp_path, Georeference(UTM)).read_text())
     assert document["offset"] == UTM.tolist() and "x_original" in document["meaning"]
+
+
+def test_a_named_system_is_the_same_as_a_georef_file(tmp_path: Path) -> None:
+    path = write_survey(tmp_path, make_survey(offset=UTM))
+    named = load_scaffold(path, config=ScaffoldConfig(crs="EPSG:25832"))
+    georeference.write_georef(path / "sparse", Georeference(np.zeros(3), "EPSG:25832"))
+    filed = load_scaffold(path)
+    assert named.georef.crs == filed.georef.crs == "EPSG:25832"
+    assert np.array_equal(named.georef.offset, filed.georef.offset) and np.array_equal(named.up, filed.up)
+    assert np.array_equal(georeference.moved_by(named.georef), georeference.moved_by(filed.georef))
+    assert load_scaffold(path, config=ScaffoldConfig(crs="EPSG:25832")).georef.crs == "EPSG:25832"
+    with pytest.raises(InputError, match=r"--crs: says EPSG:32735, but .*georef\.json says EPSG:25832"):
+        load_scaffold(path, config=ScaffoldConfig(crs="EPSG:32735"))
+
+
+@pytest.mark.parametrize("name", ["EPSG:4326", "EPSG:1", "nonsense"])
+def test_a_named_system_that_cannot_be_used(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="--crs: cannot be used"):
+        load_scaffold(write_survey(tmp_path, make_survey(offset=UTM)), config=ScaffoldConfig(crs=name))
+
+
+def test_coordinates_that_are_not_of_the_named_system_are_warned_of(tmp_path: Path) -> None:
+    right = load_scaffold(
+        write_survey(tmp_path / "utm", make_survey(offset=UTM)), config=ScaffoldConfig(crs="EPSG:25832")
+    )
+    local = load_scaffold(write_survey(tmp_path / "local", make_survey()), config=ScaffoldConfig(crs="EPSG:25832"))
+    said = [[text for text in describe(held).warnings if "do not lie where" in text] for held in (right, local)]
+    assert said[0] == [] and len(said[1]) == 1
+
+
+def test_scaffold_check_says_which_option_names_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_survey(tmp_path, make_survey(offset=UTM))
+    cli.check(path, json=True)
+    said = "\n".join(json.loads(capsys.readouterr().out)["warnings"])
+    assert "give --crs EPSG:CODE, or save" in said and "look like UTM" in said
+    cli.check(path, crs="EPSG:25832", json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["crs"] == "EPSG:25832" and told["warnings"] == []

@@ -63,6 +63,12 @@ class Options:
         DisallowNone[Path | None],
         _option("PLY", "Aerial Gaussian model of the INRIA convention; `update` trains one without it."),
     ] = None
+    crs: Annotated[
+        DisallowNone[str | None],
+        _option(
+            "EPSG:CODE", "Map projection of the aerial model's coordinates, where no georef.json beside it names it."
+        ),
+    ] = None
     camera: Annotated[
         DisallowNone[str | None],
         _option(
@@ -113,6 +119,10 @@ class Preparation:
         DisallowNone[Path | None],
         _option("PLY", "Aerial Gaussian model of the INRIA convention; one is trained without it."),
     ] = None
+    crs: Annotated[
+        DisallowNone[str | None],
+        _option("EPSG:CODE", "Map projection of the model's coordinates, where no georef.json beside it names it."),
+    ] = None
     ground: Annotated[
         DisallowNone[Path | None],
         _option("WALK", "A walk with the street camera of those to come; a phone's field of view without it."),
@@ -130,7 +140,7 @@ class Preparation:
 
 PREPARATION_GROUPS = MappingProxyType(
     {
-        "What you have": ("aerial", "out", "images", "splats"),
+        "What you have": ("aerial", "out", "images", "splats", "crs"),
         "What walks will be taken with, if you know": ("ground", "camera"),
         "How good, how fast": ("preset", "workers"),
         "On a scaffold that is there": ("redo",),
@@ -138,7 +148,7 @@ PREPARATION_GROUPS = MappingProxyType(
 )
 GROUPS = MappingProxyType(
     {
-        "What you have": ("scaffold", "ground", "out", "images", "splats", "camera"),
+        "What you have": ("scaffold", "ground", "out", "images", "splats", "crs", "camera"),
         "Where the walk was, if you know": ("near", "within"),
         "How good, how fast": ("preset", "workers"),
         "On a run folder that is there": ("redo",),

@@ -96,6 +96,7 @@ def preparing(preset: ChosenPreset) -> Callable[..., int]:
 
     def command(options: Ahead, settings: Settings = preset.config) -> int:
         """Prepare the scaffold."""
+        settings = with_crs(settings, options.crs)
         engine, config = executor(options.workers), replace(settings.sequence, camera=options.camera)
         camera = None if options.ground is None and options.camera is None else street_camera(options.ground, config)
         with told(options.out) as listen:
@@ -114,10 +115,16 @@ def with_options(settings: PipelineConfig, options: Options) -> PipelineConfig:
     """The settings with what the everyday options say of camera and place."""
     if options.camera is not None:
         settings = replace(settings, sequence=replace(settings.sequence, camera=options.camera))
+    settings = with_crs(settings, options.crs)
     if options.near is not None or options.within is not None:
         prior = replace(settings.anchors.prior, near=given_priors(options.near, options.within))
         settings = replace(settings, anchors=replace(settings.anchors, prior=prior))
     return settings
+
+
+def with_crs(settings: PipelineConfig, name: str | None) -> PipelineConfig:
+    """The settings with the map projection of the aerial model, where one is named."""
+    return settings if name is None else replace(settings, scaffold=replace(settings.scaffold, crs=name))
 
 
 def executor(workers: int) -> Executor:

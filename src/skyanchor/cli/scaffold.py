@@ -24,6 +24,7 @@ def check(
     splats: Path | None = None,
     up: tuple[float, float, float] | None = None,
     ground_height: float | None = None,
+    crs: Annotated[str | None, tyro.conf.arg(metavar="EPSG:CODE")] = None,
     fix_frame: Path | None = None,
     json: bool = False,
 ) -> None:
@@ -35,13 +36,14 @@ def check(
         splats: Aerial Gaussian model, a .ply of the INRIA convention.
         up: Up direction in the model's coordinates, where the model does not tell.
         ground_height: Ground level along up in the model's coordinates, metres.
+        crs: Map projection of the model's coordinates, e.g. EPSG:25832, as in a georef.json beside it.
         fix_frame: Where to write the splats, brought into the model's frame, if they lie in another one.
         json: Print JSON instead of a table.
     """
     from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, describe, load_scaffold
     from skyanchor.storage import codec
 
-    config = ScaffoldConfig(OrientationConfig(up=up, ground_height=ground_height))
+    config = ScaffoldConfig(OrientationConfig(up=up, ground_height=ground_height), crs=crs)
     held = load_scaffold(path, images, splats, config)
     summary = describe(held)
     if json:

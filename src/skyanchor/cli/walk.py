@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,7 @@ def check(
     camera: str | None = None,
     scaffold: Annotated[Path | None, tyro.conf.arg(metavar="AERIAL")] = None,
     images: Path | None = None,
+    crs: Annotated[str | None, tyro.conf.arg(metavar="EPSG:CODE")] = None,
     json: bool = False,
 ) -> None:
     """Look at street photos or a video and print what a run would take of them, and how long it may need.
@@ -30,6 +32,7 @@ def check(
         camera: Street camera as for `update`: f=900, or MODEL,params in COLMAP order; EXIF or a guess without it.
         scaffold: Aerial model or prepared scaffold that the walk will stand on: for GPS and the estimate.
         images: Folder of the aerial photos, where it is not found beside the model.
+        crs: Map projection of the aerial model's coordinates, where no georef.json beside it names it.
         json: Print JSON instead of a table.
     """
     from skyanchor.report.progress import display
@@ -42,18 +45,16 @@ def check(
     if json:
         print(codec.dumps(summary), end="")
         return
-    lines, warnings = _with_model(summary, scaffold, images)
+    lines, warnings = _with_model(summary, _aerial(scaffold, images, crs) if scaffold is not None else None)
     print_walk(summary, lines, warnings)
 
 
-def _with_model(
-    summary: WalkSummary, aerial: Path | None, images: Path | None
-) -> tuple[list[tuple[str, str]], list[str]]:
+def _with_model(summary: WalkSummary, aerial: tuple[Scaffold, bool] | None) -> tuple[list[tuple[str, str]], list[str]]:
     """Rows on GPS and time, and warnings, from the aerial model where one is given."""
     from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
     from skyanchor.stages.outlook import Load, estimate, gps_on_model
 
-    held, ready = _aerial(aerial, images) if aerial is not None else (None, True)
+    held, ready = aerial if aerial is not None else (None, True)
     rows, warnings = [], []
     if held is not None and summary.gps:
         said, warning = gps_on_model(summary.gps, held)
@@ -69,12 +70,13 @@ def _with_model(
     return rows, warnings
 
 
-def _aerial(path: Path, images: Path | None) -> tuple[Scaffold, bool]:
+def _aerial(path: Path, images: Path | None, crs: str | None) -> tuple[Scaffold, bool]:
     """The aerial model, and whether it was prepared."""
     from skyanchor.run.prepared import find_prepared
-    from skyanchor.scaffold import ScaffoldConfig, load_scaffold
+    from skyanchor.scaffold import ScaffoldConfig, georeference, load_scaffold
 
     prepared = find_prepared(path)
     if prepared is not None:
-        return prepared.scaffold(images), True
-    return load_scaffold(path, images, None, ScaffoldConfig(check_photos=False)), False
+        held = prepared.scaffold(images)
+        return replace(held, georef=georeference.named(held.georef, crs, prepared.root)), True
+    return load_scaffold(path, images, None, ScaffoldConfig(crs=crs, check_photos=False)), False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,12 +123,41 @@ def fitting_systems(scaffold: Scaffold, gps: Sequence[tuple[float, float, float]
 def advice(scaffold: Scaffold, fitting: tuple[str, ...] = ()) -> str:
     """What to write so that the place on Earth is known: the georef.json and where it belongs.
 
-    With no system in `fitting` the file has EPSG:CODE in it, for the person who knows the code to put in.
+    With no system in `fitting` it says EPSG:CODE, for the person who knows the code to put in.
     """
     told = fitting[0] if fitting else "EPSG:CODE"
     code = f"one of {', '.join(fitting)} fits the photos' GPS" if fitting else f"CODE as in {crs.EXAMPLES}"
+    if not fitting and _like_utm(scaffold.georef.offset):
+        code += ". They look like UTM: WGS 84's code is 32600 + zone in the north, 32700 + zone in the south"
     where = (scaffold.model_path or scaffold.root) / FILE_NAME
-    return f"save {json.dumps({'crs': told})} as {where}; {code}"
+    return f"give --crs {told}, or save {json.dumps({'crs': told})} as {where}; {code}"
+
+
+def _like_utm(offset: Floats) -> bool:
+    """Whether x and y are in the range of a UTM zone, metres."""
+    return bool(1e5 <= offset[0] <= 9e5 and 0.0 <= offset[1] <= 1e7)
+
+
+def named(georef: Georeference, name: str | None, where: Path) -> Georeference:
+    """The georeference with the system that a person names; InputError where `where` says another one already."""
+    if name is None:
+        return georef
+    try:
+        crs.check(name)
+    except ValueError as error:
+        raise InputError("--crs", f"cannot be used: {error}", f"Write e.g. {crs.EXAMPLES}.") from error
+    if georef.crs not in (None, name):
+        raise InputError("--crs", f"says {name}, but {where} says {georef.crs}", "Leave --crs out, or mend the file.")
+    return replace(georef, crs=name)
+
+
+def elsewhere(scaffold: Scaffold) -> bool:
+    """Whether the system that is named is not used where the coordinates would lie."""
+    if scaffold.georef.crs is None or scaffold.georef.enu_origin is not None:
+        return False
+    centres = rigid.centres_in_world([view.cam_from_world for view in scaffold.views])
+    places = on_earth(np.median(centres, axis=0)[None], scaffold.georef)
+    return places is None or not crs.covers(places, scaffold.georef.crs)
 
 
 # --- georef.json ------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ class ScaffoldConfig:
     """Up and ground."""
     move_beyond_m: float = 1e4
     """Coordinates beyond this are moved to a local frame, metres: float32 resolves a millimetre up to here."""
+    crs: str | None = None
+    """Map projection of the coordinates, EPSG:25832, where no georef.json beside the model names it."""
     check_photos: bool = True
     """Whether every photo's header and end are looked at, so that a bad file is named now and not hours later."""
 
@@ -151,10 +153,12 @@ def _georeference(
     moved = georeference.local_offset(centres, config.move_beyond_m)
     file = georeference.find_georef(folder, path, folder.parent)
     if file is None:
-        return Georeference(moved), orientation.Z.copy() if np.any(moved) else None
+        found = georeference.named(Georeference(moved), config.crs, path)
+        return found, orientation.Z.copy() if np.any(moved) or found.crs is not None else None
     said = georeference.read_georef(file)
     up = orientation.Z.copy() if said.up is None else said.up
-    return replace(said.georef, offset=said.georef.offset + moved, moved=moved), up
+    georef = georeference.named(said.georef, config.crs, file)
+    return replace(georef, offset=georef.offset + moved, moved=moved), up
 
 
 def pose_of(image: ColmapImage) -> Pose:

@@ -174,6 +174,10 @@ def _warnings(scaffold: Scaffold, heights: Floats, error: float) -> tuple[str, .
             georeference.unplaced(scaffold),
             f"the coordinates are a map's, but of which system? For GPS and GeoJSON {georeference.advice(scaffold)}",
         ),
+        (
+            georeference.elsewhere(scaffold),
+            f"the coordinates do not lie where {scaffold.georef.crs} is used: is that the right system?",
+        ),
         *[(True, text) for text in _other_models(scaffold.model_path)],
     ]
     return tuple(text for wrong, text in checks if wrong)
