@@ -189,7 +189,7 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
 
 
 def test_workers_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "_cores", lambda: 16)
+    monkeypatch.setattr(executor, "cores", lambda: 16)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": (64 << 30) // 4096}
     monkeypatch.setattr(executor.os, "sysconf", sizes.__getitem__)
