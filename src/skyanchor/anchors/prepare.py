@@ -81,8 +81,9 @@ class Describer:
         return tuple(view for view in views if view is not None)
 
     def _shows(self, node: Node, camera: Camera) -> float:
-        """Share of a view from the node that shows front sides of the surface, on a small picture of it: at most this
-        much of it can be painted.
+        """Share of a view from the node that shows front sides of the surface, on a small picture of it.
+
+        About the most of it that can be painted: what no aerial photo sees is not painted either.
         """
         small = cameras.scaled(camera, max(1, camera.width // GLANCE))
         depth, normal = render_depth(self.surface, small, node.cam_from_world, *self._range)
