@@ -39,6 +39,7 @@ def test_finer_steps_lie_round_the_elected_factor() -> None:
 def test_of_two_groups_the_one_whose_matches_fit_decides() -> None:
     assert agreed((group(0.66), group(0.87)), (0.999, 0.916)) == 0.916
     assert agreed((group(0.87), group(0.66)), (0.916, 0.999)) == 0.916
+    assert agreed((group(0.66), group(0.87)), (0.916, 0.999)) == 0.999
     assert agreed((group(0.9), group(0.9), group(0.9)), (0.8, 0.91, 0.92)) == 0.91
 
 
