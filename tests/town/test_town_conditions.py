@@ -1,0 +1,99 @@
+"""Conditions laid over photos: what they change, how much, and what stays from photo to photo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from skyanchor.town.conditions import (
+    HARD,
+    MIDDLE,
+    MILD,
+    Condition,
+    drifting_shadows,
+    shadows,
+    traffic,
+    under_condition,
+)
+from skyanchor.types import Bytes, Floats
+
+ALL = (shadows, drifting_shadows, traffic)
+
+
+def grey(value: int = 120) -> Bytes:
+    return np.full((180, 320, 3), value, np.uint8)
+
+
+def factor(condition: Condition, severity: float, number: int = 0, seed: int = 3) -> Floats:
+    """(H, W), brightness over that of a grey photo."""
+    return condition(grey(), severity, seed, number).mean(axis=2) / 120.0
+
+
+@pytest.mark.parametrize("condition", ALL)
+def test_severity_zero_leaves_the_photo(condition: Condition) -> None:
+    assert np.array_equal(condition(grey(), 0.0, 3, 5), grey())
+
+
+@pytest.mark.parametrize("condition", ALL)
+def test_one_seed_gives_one_photo(condition: Condition) -> None:
+    once, again, other = (condition(grey(), MIDDLE, seed, 4) for seed in (3, 3, 8))
+    assert np.array_equal(once, again)
+    assert not np.array_equal(once, other)
+
+
+@pytest.mark.parametrize("condition", (shadows, drifting_shadows))
+def test_shadows_darken_and_patches_brighten_more_with_severity(condition: Condition) -> None:
+    ranges = []
+    for severity in (MILD, MIDDLE, HARD):
+        seen = np.stack([factor(condition, severity, number) for number in range(0, 24, 3)])
+        ranges.append(np.percentile(seen, (5, 95)))
+    (dark1, light1), (dark2, light2), (dark3, light3) = ranges
+    assert dark3 < dark2 < dark1 < 0.9
+    assert light3 > light2 > light1 > 1.03
+    assert 0.2 < dark2 < 0.6  # shadows of 0.35 to 0.6, some of them over each other
+    assert 1.2 < light2 < 1.9
+
+
+def test_shadows_are_blue_and_patches_warm() -> None:
+    changed = shadows(grey(), MIDDLE, 3, 0).astype(float)
+    light = changed.mean(axis=2) / 120.0
+    red_over_blue = changed[..., 0] / changed[..., 2]
+    assert red_over_blue[light < 0.7].mean() < 0.9
+    assert red_over_blue[(light > 1.2) & (light < 1.9)].mean() > 1.05
+
+
+def test_drifting_shadows_move_on_and_others_begin_anew() -> None:
+    def likeness(condition: Condition) -> float:
+        pairs = [(factor(condition, MIDDLE, k), factor(condition, MIDDLE, k + 1)) for k in range(6)]
+        return float(np.mean([np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in pairs]))
+
+    assert likeness(drifting_shadows) > 0.6
+    assert likeness(shadows) < 0.4
+
+
+@pytest.mark.parametrize(("severity", "wanted"), ((MILD, 0.1), (MIDDLE, 0.2), (HARD, 0.4)))
+def test_traffic_covers_its_share(severity: float, wanted: float) -> None:
+    # a grey that nothing is painted in
+    shares = [(traffic(grey(1), severity, seed, 2) != 1).any(axis=2).mean() for seed in range(3)]
+    assert all(wanted <= share < 1.35 * wanted for share in shares)
+
+
+def test_traffic_moves() -> None:
+    a, b = ((traffic(grey(1), MIDDLE, 3, number) != 1).any(axis=2) for number in (0, 1))
+    both = (a & b).sum() / (a | b).sum()
+    assert 0.05 < both < 0.95
+
+
+def test_a_folder_under_a_condition_keeps_its_names(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    for name in ("b.jpg", "a.jpg"):
+        cv2.imwrite(str(images / name), grey())
+    under_condition(images, tmp_path / "other", shadows, MIDDLE, 3)
+    assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["a.jpg", "b.jpg"]
+    stored = cv2.cvtColor(cv2.imread(str(tmp_path / "other" / "b.jpg")), cv2.COLOR_BGR2RGB)
+    expected = shadows(grey(), MIDDLE, 3, 1)  # the second of the walk
+    assert np.abs(stored.astype(float) - expected).mean() < 3.0
