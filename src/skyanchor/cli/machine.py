@@ -72,14 +72,14 @@ def masks(
 def town(
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")],
     /,
-    preset: Literal["mini", "town"] = "town",
+    preset: Literal["mini", "town", "city"] = "town",
     seed: int | None = None,
 ) -> None:
     """Build a procedural town: aerial photos with a COLMAP model, a street walk, and its true poses apart.
 
     Args:
         out: Folder to write; it must be empty or absent.
-        preset: mini is small enough for tests, town is the demo scene.
+        preset: mini is small enough for tests, town is the demo scene, city a square kilometre that takes hours.
         seed: Another seed builds another town; the preset's own without it.
     """
     from skyanchor.report.progress import display

@@ -51,25 +51,42 @@ class _Scene:
 
     town: Town
     aerial: list[Shot]
-    ground: list[Shot]
-    later: list[Shot]
+    walks: tuple[_Walk, ...]
     area: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """One sequence of street frames."""
+
+    name: str
+    """Of its folder: ground, ground2, ..."""
+    plan: WalkPlan
+    epoch: Epoch
+    shots: list[Shot]
 
 
 def _plan(preset: TownPreset, seed: int) -> _Scene:
     from skyanchor.town.town import make_town
 
     town = make_town(preset.streets, seed)
-    flight, walk, later = (np.random.default_rng([seed, k]) for k in (11, 12, 13))
-    walks = [preset.walk] + ([preset.later_walk] if preset.later_walk else [])
-    area = routes.covered_area(walks, town.layout)
-    return _Scene(
-        town,
-        routes.flight_shots(preset.flight, town.layout, area, flight),
-        routes.walk_shots(preset.walk, town.layout, "ground", walk),
-        routes.walk_shots(preset.later_walk, town.layout, "ground2", later) if preset.later_walk else [],
-        area,
-    )
+    plans = _plans(preset)
+    area = routes.covered_area([plan for plan, _ in plans], town.layout)
+    walks = []
+    for k, (plan, epoch) in enumerate(plans):
+        name = "ground" if k == 0 else f"ground{k + 1}"
+        shots = routes.walk_shots(plan, town.layout, name, np.random.default_rng([seed, 12 + k]))
+        walks.append(_Walk(name, plan, epoch, shots))
+    flight = routes.flight_shots(preset.flight, town.layout, area, np.random.default_rng([seed, 11]))
+    return _Scene(town, flight, tuple(walks), area)
+
+
+def _plans(preset: TownPreset) -> list[tuple[WalkPlan, Epoch]]:
+    """The walks and when they are taken."""
+    from skyanchor.town.town import Epoch
+
+    later = [(preset.later_walk, Epoch.LATER)] if preset.later_walk else []
+    return [(preset.walk, Epoch.GROUND), *later, *((plan, Epoch.GROUND) for plan in preset.other_walks)]
 
 
 def _write_scene(root: Path, preset: TownPreset, seed: int, listen: Listener) -> None:
@@ -82,9 +99,8 @@ def _write_scene(root: Path, preset: TownPreset, seed: int, listen: Listener) ->
     _photograph(scene.town, eye, scene.aerial, Epoch.AERIAL, mapping, folder, seed, listen)
     figures = _write_aerial_model(root / "aerial" / "sparse", folder, eye, scene.aerial, listen)
     _write_depths(root / "truth_aerial_depth", scene, eye, preset.depth_photos, listen)
-    _write_walk(root / "ground", scene.town, preset.walk, scene.ground, Epoch.GROUND, preset, seed, listen)
-    if preset.later_walk:
-        _write_walk(root / "ground2", scene.town, preset.later_walk, scene.later, Epoch.LATER, preset, seed, listen)
+    for walk in scene.walks:
+        _write_walk(root / walk.name, scene.town, walk, seed, listen)
     record = _record(preset, seed, scene, figures)
     files.write_bytes(root / "scene.json", (json.dumps(record, indent=2) + "\n").encode())
     files.write_bytes(root / "README.md", _readme(preset, scene, figures).encode())
@@ -126,18 +142,15 @@ def _write_aerial_model(
     }
 
 
-def _write_walk(
-    root: Path, town: Town, plan: WalkPlan, shots: list[Shot], epoch: Epoch, preset: TownPreset, seed: int,
-    listen: Listener
-) -> None:  # fmt: skip
+def _write_walk(root: Path, town: Town, walk: _Walk, seed: int, listen: Listener) -> None:
     from skyanchor.town.town import Epoch
     from skyanchor.town.tracks import empty_model
 
-    camera = routes.walk_camera(plan)
-    phone = sensor.handheld_sensor(plan.gain, plan.noise, 0.1 if epoch == Epoch.GROUND else -0.08)
-    _photograph(town, camera, shots, epoch, phone, root / "images", seed, listen)
+    camera = routes.walk_camera(walk.plan)
+    phone = sensor.handheld_sensor(walk.plan.gain, walk.plan.noise, 0.1 if walk.epoch == Epoch.GROUND else -0.08)
+    _photograph(town, camera, walk.shots, walk.epoch, phone, root / "images", seed, listen)
     (root / "truth").mkdir()
-    empty_model(camera, shots).write_binary(root / "truth")
+    empty_model(camera, walk.shots).write_binary(root / "truth")
 
 
 # --- truth ------------------------------------------------------------------------------------------------------
@@ -175,13 +188,12 @@ def _camera_record(camera: Camera) -> dict[str, object]:
 def _record(preset: TownPreset, seed: int, scene: _Scene, figures: dict[str, float]) -> dict[str, object]:
     eye = routes.flight_camera(preset.flight)
     sequences: dict[str, object] = {}
-    for name, plan, shots in (("ground", preset.walk, scene.ground), ("ground2", preset.later_walk, scene.later)):
-        if plan is not None:
-            camera = _camera_record(routes.walk_camera(plan))
-            length = _way(plan, scene)
-            sequences[name] = {
-                "images": len(shots), "camera": camera, "length": length, "eye_height": plan.eye_height
-            }  # fmt: skip
+    for walk in scene.walks:
+        camera = _camera_record(routes.walk_camera(walk.plan))
+        length = _way(walk.plan, scene)
+        sequences[walk.name] = {
+            "images": len(walk.shots), "camera": camera, "length": length, "eye_height": walk.plan.eye_height
+        }  # fmt: skip
     slope = preset.streets.slope
     return {
         "name": preset.name,
@@ -225,14 +237,14 @@ def _readme(preset: TownPreset, scene: _Scene, figures: dict[str, float]) -> str
         "- `aerial/sparse`: COLMAP model (bin): exact poses, PINHOLE camera, "
         f"{figures['points']:.0f} points from SIFT tracks triangulated at these poses",
     ]
-    for name, plan in (("ground", preset.walk), ("ground2", preset.later_walk)):
-        if plan is not None:
-            lines += [
-                f"- `{name}/images`: {plan.frames} street-level frames, {plan.width}x{plan.height}, "
-                f"{_way(plan, scene):.0f} m walk, camera {plan.eye_height} m above ground",
-                f"- `{name}/truth`: COLMAP model (bin) with the exact poses and intrinsics of those frames; "
-                "for scoring only",
-            ]
+    for walk in scene.walks:
+        plan = walk.plan
+        lines += [
+            f"- `{walk.name}/images`: {plan.frames} street-level frames, {plan.width}x{plan.height}, "
+            f"{_way(plan, scene):.0f} m walk, camera {plan.eye_height} m above ground",
+            f"- `{walk.name}/truth`: COLMAP model (bin) with the exact poses and intrinsics of those frames; "
+            "for scoring only",
+        ]
     lines += [
         f"- `truth_aerial_depth`: exact depth of aerial photos for scoring: 16-bit PNG, {half.width}x{half.height} "
         "(the photo's camera halved), depth along the optical axis in units of 2 mm, 0 = none or beyond 131 m",

@@ -61,7 +61,7 @@ class HouseType:
     """Brightness of window frames, 0..1."""
 
 
-def house_types(rng: np.random.Generator, count: int = 9) -> tuple[HouseType, ...]:
+def house_types(rng: np.random.Generator, count: int) -> tuple[HouseType, ...]:
     """The designs of one town, each wall finish at least once."""
     return tuple(_house_type(rng, *WALLS[k % len(WALLS)]) for k in range(count))
 

@@ -1,4 +1,4 @@
-"""Settings of a town scene and the two that ship: `mini` for tests, `town` for the demo."""
+"""Settings of a town scene and the three that ship: `mini` for tests, `town` for the demo, `city` for a large block."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ class StreetPlan:
     """Metres that pavements lie above the road."""
     slope: tuple[float, float] = (0.008, -0.012)
     """Rise of the ground per metre east and north."""
+    designs: int = 9
+    """House designs that the town builds again and again."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,8 @@ class TownPreset:
     walk: WalkPlan
     later_walk: WalkPlan | None
     """A second sequence on another day, partly along the same way."""
+    other_walks: tuple[WalkPlan, ...] = ()
+    """Sequences elsewhere on the day of the first."""
     seed: int = 7
     """Town, flight and walks."""
     depth_photos: int = 12
@@ -109,5 +113,18 @@ TOWN = TownPreset(
 )
 """Minutes to build: for the demo."""
 
-PRESETS: dict[str, TownPreset] = {preset.name: preset for preset in (MINI, TOWN)}
+CITY = TownPreset(
+    name="city",
+    streets=StreetPlan(columns=22, rows=25, column_spacing=46.0, row_spacing=40.0, skew_deg=0.6),
+    flight=FlightPlan(width=960, height=720, focal=900.0, altitude=100.0, spacing=(72.0, 64.0), margin=190.0),
+    walk=WalkPlan(corners=((4.0, 4.2), (4.0, 7.0), (6.0, 7.0), (6.0, 8.5)), frames=240),
+    later_walk=None,
+    other_walks=(
+        WalkPlan(corners=((17.0, 5.4), (17.0, 4.0), (14.0, 4.0), (14.0, 6.6)), frames=240, side=-0.4),
+        WalkPlan(corners=((9.3, 20.0), (11.0, 20.0), (11.0, 17.0), (12.6, 17.0)), frames=240, side=0.3, gain=0.9),
+    ),
+)
+"""A square kilometre, hours to build: for the search of a place nobody named."""
+
+PRESETS: dict[str, TownPreset] = {preset.name: preset for preset in (MINI, TOWN, CITY)}
 """Presets by the name a user types."""

@@ -40,7 +40,7 @@ def make_town(plan: StreetPlan, seed: int) -> Town:
     plane = layout.make_layout(plan, streams[0])
     square = (min(2, plan.columns), min(2, plan.rows))
     edges = layout.block_edges(plane)
-    solids = [*_houses(edges, square, streams[1]), *_streets(plane, edges, square, streams[2])]
+    solids = [*_houses(edges, square, plan.designs, streams[1]), *_streets(plane, edges, square, streams[2])]
     solids.extend(_yards(plane, edges, square, streams[3]))
     ground = np.array([*plan.slope, plan.kerb, plan.pavement])
     return Town(plane, pack(solids, layout.street_table(plane), ground), square)
@@ -58,8 +58,8 @@ def sun(epoch: Epoch) -> Floats:
 # --- what stands where ------------------------------------------------------------------------------------------
 
 
-def _houses(edges: list[Edge], square: tuple[int, int], rng: np.random.Generator) -> Iterator[Solid]:
-    types = houses.house_types(rng)
+def _houses(edges: list[Edge], square: tuple[int, int], designs: int, rng: np.random.Generator) -> Iterator[Solid]:
+    types = houses.house_types(rng, designs)
     for edge in edges:
         if edge.block != square:
             for lot in houses.lots_along(edge, types, rng):

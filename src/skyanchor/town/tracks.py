@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pycolmap
+from scipy.sparse import csr_array
 
 from skyanchor.events import Listener, Progress
 from skyanchor.geometry import cameras, colmap, rigid
@@ -78,8 +78,8 @@ def _pairs(camera: Camera, shots: list[Shot], neighbours: int) -> list[tuple[int
     """Pairs of photos that share ground and look in similar directions, each with its best neighbours."""
     seen = _footprints(camera, shots)
     axes = np.array([shot.cam_from_world.rotation[2] for shot in shots])
-    shared = seen.astype(np.float64) @ seen.T.astype(np.float64)
-    either = np.maximum(seen.sum(1)[:, None] + seen.sum(1)[None] - shared, 1.0)
+    shared, own = (seen @ seen.T).toarray(), seen.sum(axis=1)
+    either = np.maximum(own[:, None] + own[None] - shared, 1.0)
     score = shared / either * np.maximum(axes @ axes.T - 0.6, 0.0)  # beyond 53 degrees SIFT finds nothing
     np.fill_diagonal(score, 0.0)
     best = np.argsort(-score, axis=1, kind="stable")[:, :neighbours]
@@ -87,8 +87,8 @@ def _pairs(camera: Camera, shots: list[Shot], neighbours: int) -> list[tuple[int
     return sorted(chosen)
 
 
-def _footprints(camera: Camera, shots: list[Shot]) -> np.ndarray[Any, Any]:
-    """(photos, cells): which cells of a ground grid a photo sees, roofs and walls aside."""
+def _footprints(camera: Camera, shots: list[Shot]) -> csr_array:
+    """(photos, cells), sparse: 1 for the cells of a ground grid that a photo sees, roofs and walls aside."""
     centres = rigid.centres_in_world([shot.cam_from_world for shot in shots])
     low, high = centres[:, :2].min(axis=0) - 60.0, centres[:, :2].max(axis=0) + 60.0
     x, y = np.meshgrid(np.arange(low[0], high[0], 2.5), np.arange(low[1], high[1], 2.5))
@@ -96,8 +96,9 @@ def _footprints(camera: Camera, shots: list[Shot]) -> np.ndarray[Any, Any]:
     seen = []
     for shot in shots:
         uv = cameras.project(camera, shot.cam_from_world(cells))
-        seen.append(inside(camera, uv))
-    return np.array(seen)
+        seen.append(np.flatnonzero(inside(camera, uv)))
+    starts = np.cumsum([0, *map(len, seen)])
+    return csr_array((np.ones(starts[-1]), np.concatenate(seen), starts), shape=(len(shots), len(cells)))
 
 
 def _true(pairs: Ints, a: Features, b: Features, camera: Camera, shots: tuple[Shot, Shot], limit_px: float) -> Ints:
