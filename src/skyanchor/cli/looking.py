@@ -4,19 +4,56 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import Annotated
 
-from skyanchor.cli.options import RunPath
-from skyanchor.cli.tables import print_metrics, print_table
+import tyro
+
+from skyanchor.cli.options import OptionalRunPath, RunPath
+from skyanchor.cli.tables import print_foreign, print_metrics, print_table
+from skyanchor.errors import SkyAnchorError
 
 
-def evaluate(run: RunPath, /, truth: Path, align: bool = False) -> None:
-    """Compare a run with true camera poses; writes RUN/metrics.json and prints a table.
+def evaluate(
+    run: OptionalRunPath = None,
+    /,
+    *,
+    truth: Path,
+    align: bool = False,
+    model: Annotated[Path | None, tyro.conf.arg(metavar="COLMAP|TUM")] = None,
+    scaffold: Annotated[Path | None, tyro.conf.arg(metavar="AERIAL")] = None,
+    aerial_prefix: str = "",
+    ground_prefix: str = "",
+    fps: float | None = None,
+    moved_m: float = 0.1,
+    json: bool = False,
+) -> None:
+    """Compare a run, or with --model what another program made, with true camera poses.
+
+    A run gets RUN/metrics.json and a table without any alignment. What another program made is laid on the aerial
+    cameras by a similarity, as in the paper, and also measured as it came; the verdict is ok, registered too few,
+    cannot align, or moved the aerial model.
 
     Args:
         run: Run folder.
         truth: COLMAP model with the true poses of the ground sequence; images are matched by name.
         align: Also give the errors after a Sim(3) alignment, for methods without a metric frame.
+        model: What another program made: a COLMAP model, a folder of them (0/, 1/, ...), or a trajectory in TUM format.
+        scaffold: Aerial model, plain or prepared, whose cameras the similarity is fitted on; goes with --model.
+        aerial_prefix: What the model puts before the names of aerial photos, e.g. aerial/.
+        ground_prefix: What it puts before the names of street photos, e.g. ground/.
+        fps: Frames per second of a TUM trajectory whose first column holds seconds: 30 for MASt3R-SLAM on photos.
+        moved_m: Most that aerial cameras may be off their places after the similarity, metres.
+        json: Print JSON instead of tables.
     """
+    if model is not None:
+        _evaluate_foreign(run, model, scaffold, truth, (moved_m, aerial_prefix, ground_prefix, fps), json)
+    elif run is not None:
+        _evaluate_run(run, truth, align, json)
+    else:
+        raise SkyAnchorError("evaluate what? Name a run folder, or give --model and --scaffold.")
+
+
+def _evaluate_run(run: Path, truth: Path, align: bool, json: bool) -> None:
     from skyanchor.evaluation.metrics import evaluate_run, write_metrics
     from skyanchor.evaluation.perceptual import advice, find_weights
     from skyanchor.run.results import open_run
@@ -24,10 +61,37 @@ def evaluate(run: RunPath, /, truth: Path, align: bool = False) -> None:
     weights, found = find_weights(), open_run(run)
     metrics = evaluate_run(found, truth, align, weights.load() if weights is not None else None)
     path = write_metrics(found, metrics)
+    if json:
+        print(path.read_text(), end="")
+        return
     print_metrics(metrics)
     if weights is None and metrics.render.ground.psnr is not None:
         print(f"LPIPS was left out, its weights are not here: {advice()}.")
     print(f"written to {path}")
+
+
+def _evaluate_foreign(
+    run: Path | None,
+    model: Path,
+    scaffold: Path | None,
+    truth: Path,
+    asked: tuple[float, str, str, float | None],
+    json: bool,
+) -> None:
+    from skyanchor.evaluation.foreign import ForeignConfig, score_foreign
+    from skyanchor.storage import codec
+
+    if run is not None:
+        raise SkyAnchorError("a run folder and --model: give one of them")
+    if scaffold is None:
+        raise SkyAnchorError("--model needs --scaffold, the aerial model that its cameras are compared with")
+    moved_m, aerial_prefix, ground_prefix, fps = asked
+    config = ForeignConfig(moved_m=moved_m, aerial_prefix=aerial_prefix, ground_prefix=ground_prefix, fps=fps)
+    found = score_foreign(model, scaffold, truth, config)
+    if json:
+        print(codec.dumps(found), end="")
+    else:
+        print_foreign(found)
 
 
 def ablate(

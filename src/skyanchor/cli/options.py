@@ -11,6 +11,7 @@ import tyro
 from tyro.conf import DisallowNone, arg
 
 RunPath: TypeAlias = Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
+OptionalRunPath: TypeAlias = Annotated[Path | None, tyro.conf.Positional, arg(metavar="RUN")]
 Choice: TypeAlias = Literal["auto", "cpu", "gpu", "paper"]
 """A preset of the pipeline, or auto."""
 

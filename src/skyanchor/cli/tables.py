@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from skyanchor.evaluation.foreign import ForeignScore
     from skyanchor.evaluation.metrics import ImageMetrics, Metrics
     from skyanchor.evaluation.poses import PoseMetrics
     from skyanchor.scaffold import ScaffoldSummary
@@ -91,6 +92,23 @@ def print_metrics(metrics: Metrics) -> None:
     if metrics.seconds:
         spent = [[stage, f"{value:.0f}", *_memory(metrics, stage)] for stage, value in metrics.seconds.items()]
         print_table("time and most memory at a time", ["stage", "seconds", "GB", "GB on the GPU"], spent)
+
+
+def print_foreign(found: ForeignScore) -> None:
+    """Print the figures of what another program made."""
+    best = found.best
+    rows = [
+        _pose_row("as it came, no alignment", best.as_it_came),
+        _pose_row("Sim(3) on the aerial cameras", best.on_aerial),
+        _pose_row("Sim(3) on the truth itself (flatters)", best.on_truth),
+    ]
+    print_table(f"{best.path}, RMSE", ["", "registered", "ATE m", "RPE-t m", "RPE-r deg"], rows)
+    if len(found.models) > 1:
+        held = [[m.path, f"{m.aerial}/{m.aerial_total}", str(m.as_it_came.registered)] for m in found.models]
+        print_table("all models; the figures are those of one", ["", "aerial photos", "street frames"], held)
+    moved = f"{_figure(best.off_m, 3)} m as they came, {_figure(best.moved_m, 3)} m after the similarity"
+    print(f"{best.aerial} of {best.aerial_total} aerial cameras, off their places by {moved}, RMS.")
+    print(f"Verdict: {best.outcome.value}.")
 
 
 def _memory(metrics: Metrics, stage: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
@@ -20,6 +21,15 @@ def read_truth(path: Path, offset: Floats) -> dict[str, Pose]:
     folder = next((path / place for place in PLACES if _holds_model(path / place)), None)
     if folder is None:
         raise InputError(path, "holds no COLMAP model", "Give the folder with cameras and images, .bin or .txt.")
+    return _read(folder, offset)
+
+
+def read_poses(folder: Path) -> dict[str, Pose] | None:
+    """cam_from_world by image name of the model in a folder itself; None where there is none."""
+    return _read(folder, np.zeros(3)) if _holds_model(folder) else None
+
+
+def _read(folder: Path, offset: Floats) -> dict[str, Pose]:
     try:
         model = pycolmap.Reconstruction(str(folder))
     except Exception as error:  # pycolmap raises whatever its parser met
