@@ -27,9 +27,11 @@ from skyanchor.scene.update import (
     UpdateConfig,
     hidden_floaters,
     most_within,
+    seen_by,
+    shown_weights,
+    spread,
     trained_from_scratch,
     update_scene,
-    weights_from_above,
     without_insertion,
 )
 from skyanchor.types import View
@@ -154,8 +156,7 @@ def test_floaters_in_the_street_are_hidden(world: World) -> None:
     inputs = replace(inputs, aerial=concat([inputs.aerial, select(blob, np.array([0, 1]))]))
     maps = tuple(exact_depth(view, world) for view in inputs.ground_views.training)
     judge = Judge(inputs.aerial_views.validation, (), (), 64, world.engine, PhotoCache())
-    before = judge.aerial_psnr(to_tensors(inputs.aerial))
-    hidden = hidden_floaters(replace(inputs, depth=maps), FloaterConfig(), judge, before)
+    hidden = hidden_floaters(replace(inputs, depth=maps), FloaterConfig(), judge)
     assert hidden[-2:].all()
     assert hidden[:-2].mean() < 0.02
 
@@ -176,11 +177,45 @@ def test_of_the_floaters_those_least_seen_from_above_go(world: World) -> None:
         ),
     )
     judge = Judge(above.validation, (), (), 64, world.engine, PhotoCache())
-    weights = weights_from_above(inputs.aerial, inputs.aerial_views, judge)
+    weights = shown_weights(inputs.aerial, inputs.aerial_views, judge)
     assert weights[-1] > 10 * weights[-3:-1].max()
-    before = judge.aerial_psnr(to_tensors(inputs.aerial))
-    hidden = hidden_floaters(inputs, FloaterConfig(), judge, before)
+    hidden = hidden_floaters(inputs, FloaterConfig(), judge)
     assert hidden[-3:].tolist() == [True, True, False]
+
+
+def test_what_only_training_photos_show_is_not_hidden_either(world: World) -> None:
+    """The validation views look elsewhere: alone they would let a large blob go that the other photos show."""
+    inputs = inputs_of(world)
+    maps = tuple(exact_depth(view, world) for view in inputs.ground_views.training)
+    blob = splats_from_points(np.array([[0.0, 1.0, 1.5]]), np.full((1, 3), 255, np.uint8), sh_degree=0)
+    blob = replace(blob, log_scales=np.full((1, 3), np.log(0.4), np.float32))
+    inputs = replace(inputs, aerial=concat([inputs.aerial, blob]), depth=maps)
+    shown = tuple(
+        photograph(view.path.with_name(f"shown-{k}.png"), inputs.aerial, view.cam_from_world, world.engine, 1.0, k)
+        for k, view in enumerate(inputs.aerial_views.training)
+    )
+    inputs = replace(inputs, aerial_views=replace(inputs.aerial_views, training=shown))
+    alone = Judge(inputs.aerial_views.validation, (), (), 64, world.engine, PhotoCache())
+    assert hidden_floaters(inputs, FloaterConfig(), alone)[-1]
+    assert not update_scene(inputs, quick(joint=None), world.engine).change.hidden[-1]
+
+
+def test_what_stands_behind_a_wall_is_not_seen(world: World) -> None:
+    inputs = inputs_of(world)
+    rng = np.random.default_rng(4)
+    behind = rng.uniform([-3, 7, 0.5], [3, 8, 2.5], (40, 3))
+    before = rng.uniform([-1, 2, 0.5], [1, 3, 2.5], (40, 3))
+    grey = np.full((80, 3), 128, np.uint8)
+    both = splats_from_points(np.concatenate([behind, before]), grey, sh_degree=0)
+    judge = Judge((), (), (), 64, world.engine, PhotoCache())
+    seen = seen_by(concat([world.whole, both]), inputs.ground_views, judge)[-80:]
+    assert seen[:40].mean() < 0.1 and seen[40:].mean() > 0.9
+
+
+def test_a_few_views_are_spread_over_all() -> None:
+    views = tuple(View(str(k), Path(str(k)), CAMERA, rigid.identity()) for k in range(100))
+    assert [view.name for view in spread(views, 4)] == ["0", "33", "66", "99"]
+    assert spread(views[:3], 4) == views[:3] and spread((), 4) == ()
 
 
 def test_the_most_that_can_be_hidden_is_found_by_halving() -> None:
@@ -216,6 +251,7 @@ def test_views_are_split_in_three(count: int) -> None:
     assert training | validation | test == {view.name for view in views}
     assert not test & (training | validation)
     assert min(1, count - 1) <= len(validation) <= MOST_VALIDATION
+    assert count < 26 or len(validation) >= 3, "one view alone shows a corner of the scene"
     if count >= 5:
         assert not training & validation and len(training) > len(validation)
     else:

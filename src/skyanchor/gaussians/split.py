@@ -10,6 +10,8 @@ from skyanchor.types import View
 
 TEST_EVERY = 8
 """Every so many views one is kept for the test."""
+FEWEST_VALIDATION = 3
+"""Validation views, at least, where there are views enough: one alone shows a corner of the scene."""
 MOST_VALIDATION = 8
 """Validation views, at most: they are scored again and again."""
 FEWEST_APART = 4
@@ -29,15 +31,16 @@ class Split:
 
 
 def split(views: tuple[View, ...], every: int = TEST_EVERY) -> Split:
-    """Views 0, every, 2 every ... are the test; half as many lie between them and decide, the others train.
+    """Views 0, every, 2 every ... are the test; half as many, three or more, lie between them and decide, others train.
 
-    At least one view decides. Where there are too few it is one of the training views, never one of the test.
+    With few views a single one decides. Where there are too few it is one of the training views, never one of the test.
     """
     test = np.arange(len(views)) % every == 0
     others = np.flatnonzero(~test)
     if len(others) < FEWEST_APART:
         return Split(_of(views, others), _of(views, others[len(others) // 2 :][:1]), _of(views, np.flatnonzero(test)))
-    count = min(max(1, len(views) // (2 * every)), MOST_VALIDATION)
+    few = min(FEWEST_VALIDATION, len(views) // every)
+    count = min(max(1, few, len(views) // (2 * every)), MOST_VALIDATION)
     deciding = others[((np.arange(count) + 0.5) / count * len(others)).astype(np.int64)]
     return Split(_of(views, np.setdiff1d(others, deciding)), _of(views, deciding), _of(views, np.flatnonzero(test)))
 

@@ -31,7 +31,7 @@ from skyanchor.scene.scoring import Judge, Quality
 from skyanchor.scene.sky import sky_shell
 from skyanchor.scene.views import street_pool
 from skyanchor.stereo.storage import DepthFolder
-from skyanchor.types import Bools, Cloud, DepthMap, Floats, Ints
+from skyanchor.types import Bools, Cloud, DepthMap, Floats, Ints, View
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 AerialDepth: TypeAlias = tuple[DepthMap, ...] | DepthFolder
 """In memory, or read when asked for."""
+JURY = 16
+"""Aerial views, at most, that say what can be hidden."""
+LEAST_SHOWN = 1.0
+"""Pixels: what street views show less of is not theirs to refine."""
 BEYOND_FLIGHT = 4.0
 """The sky is at least this many times as far from the walk as the farthest aerial camera."""
 
@@ -229,7 +233,8 @@ def update_scene(
     judge = Judge(above.validation, street.validation, *scale, sitters={})
     examiner = Judge(above.test, street.test, *scale)
     start = judge.quality(to_tensors(inputs.aerial, engine.device), None)
-    hidden = hidden_floaters(inputs, config.floaters, judge, start.aerial_psnr, listen)
+    jury = Judge(spread(above.training + above.validation, JURY), (), *scale)
+    hidden = hidden_floaters(inputs, config.floaters, jury, listen)
     visible = np.flatnonzero(~hidden)
     aerial = select(inputs.aerial, np.empty(0, np.int64) if config.from_scratch else visible)
     inserted = _insert(inputs, aerial, config, judge, listen, checkpoints)
@@ -249,12 +254,19 @@ def update_scene(
 # --- floaters and seeds -------------------------------------------------------------------------------------------
 
 
-def hidden_floaters(
-    inputs: UpdateInputs, config: FloaterConfig | None, judge: Judge, aerial_psnr: float, listen: Listener = silent
-) -> Bools:
-    """(N,), aerial Gaussians in verified free space, as many as the aerial validation views can do without.
+def spread(views: tuple[View, ...], most: int) -> tuple[View, ...]:
+    """At most so many of the views, evenly from first to last."""
+    rows = np.unique(np.linspace(0, len(views) - 1, min(most, len(views))).round().astype(np.int64))
+    return tuple(views[row] for row in rows)
 
-    Those that aerial views show least go first.
+
+def hidden_floaters(
+    inputs: UpdateInputs, config: FloaterConfig | None, judge: Judge, listen: Listener = silent
+) -> Bools:
+    """(N,), aerial Gaussians in verified free space, as many as the judge's aerial views can do without.
+
+    Those that aerial views show least go first. Training views may judge too: they are the first to miss what was
+    fitted to them.
     """
     hidden = np.zeros(len(inputs.aerial), np.bool_)
     if config is None or not inputs.depth:
@@ -262,13 +274,14 @@ def hidden_floaters(
     found = np.flatnonzero(floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config))
     if not len(found):
         return hidden
-    weight = weights_from_above(inputs.aerial, inputs.aerial_views, judge)[found]
+    weight = shown_weights(inputs.aerial, inputs.aerial_views, judge)[found]
     order = found[np.argsort(weight, kind="stable")]
+    whole = judge.aerial_psnr(to_tensors(inputs.aerial, judge.engine.device))
 
     def loss(count: int) -> float:
         kept = np.ones(len(inputs.aerial), np.bool_)
         kept[order[:count]] = False
-        return aerial_psnr - judge.aerial_psnr(to_tensors(select(inputs.aerial, kept), judge.engine.device))
+        return whole - judge.aerial_psnr(to_tensors(select(inputs.aerial, kept), judge.engine.device))
 
     count = most_within(len(order), loss, config.most_aerial_loss_db)
     hidden[order[:count]] = True
@@ -287,10 +300,10 @@ def most_within(total: int, loss: Callable[[int], float], limit: float, halvings
     return low
 
 
-def weights_from_above(splats: Splats, views: Split, judge: Judge) -> Floats:
-    """(N,), how much the aerial training views show of each Gaussian: Σ over pixels of its blending weight.
+def shown_weights(splats: Splats, views: Split, judge: Judge) -> Floats:
+    """(N,), how much the training views show of each Gaussian: Σ over pixels of its blending weight.
 
-    A pixel is Σ w c, so its derivative by a Gaussian's colour is that weight.
+    A pixel is Σ w c, so its derivative by a Gaussian's colour is that weight. Pictures are half the judge's width.
     """
     tensors = to_tensors(splats, judge.engine.device)
     tensors.sh.requires_grad_(True)
@@ -434,17 +447,12 @@ def _pools(
 
 
 def seen_by(splats: Splats, views: Split, judge: Judge) -> Bools:
-    """(N,), Gaussians that at least one ground training view draws."""
-    import torch
+    """(N,), Gaussians that the ground training views show: with the weight of a pixel in all of them together.
 
-    tensors = to_tensors(splats, judge.engine.device)
-    seen = torch.zeros(len(splats), dtype=torch.bool, device=judge.engine.device)
-    with torch.no_grad():
-        for view in views.training:
-            target = load_target(judge.photos, TrainingView(view), max(64, judge.width // 4))
-            pose = matrix(target.cam_from_world, judge.engine.device)
-            seen |= judge.engine.rasteriser.render(tensors, target.camera, pose).visible
-    return seen.cpu().numpy()
+    What stands behind a house is in the picture, but not seen: its gradients are next to nothing, and Adam would make
+    whole steps of them.
+    """
+    return shown_weights(splats, views, judge) >= LEAST_SHOWN
 
 
 def _quality(state: TrainState, judge: Judge, config: UpdateConfig) -> Quality:
