@@ -1,0 +1,57 @@
+"""Things that go wrong, tried through the command line: one line per case, and whether it ended as promised.
+
+    python benchmarks/faults.py [FAMILY ...] [--only TEXT] [--shared DIR] [--keep]
+
+A family is a file `fault_FAMILY.py` with a tuple CASES; without any, all of them run. Cases stand on a street of paper
+and a run of it, which are made below `--shared` and found again there. `fault_frame.py` says what a case is. Those that
+fill a disk mount a small one and need root; without it they say so and count as not tried.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import fault_outputs
+from fault_frame import Bench, Case, NotTriedError
+
+FAMILIES: dict[str, tuple[Case, ...]] = {"outputs": fault_outputs.CASES}
+
+
+def tried(family: str, case: Case, shared: Path, keep: bool) -> str:
+    """What is not as promised, empty when all is; the line is printed."""
+    folder = Path(tempfile.mkdtemp(prefix="fault-"))
+    start = time.monotonic()
+    try:
+        problem = case.work(Bench(folder, shared))
+        word = problem or "as promised"
+    except NotTriedError as why:
+        problem, word = "", f"not tried: {why}"
+    print(f"{family:<8} {case.name:<58} {time.monotonic() - start:6.1f} s  {word}", flush=True)
+    if not keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    return problem
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("families", nargs="*", help=f"of {', '.join(FAMILIES)}")
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--shared", type=Path, help="where scene and run are made and found again")
+    parser.add_argument("--keep", action="store_true", help="leave the folders of the cases")
+    options = parser.parse_args()
+    shared = (options.shared or Path(tempfile.mkdtemp(prefix="faults-"))).resolve()
+    shared.mkdir(parents=True, exist_ok=True)
+    chosen = [(family, case) for family in options.families or FAMILIES for case in FAMILIES[family]]
+    chosen = [(family, case) for family, case in chosen if options.only in case.name]
+    failed = [case.name for family, case in chosen if tried(family, case, shared, options.keep)]
+    print(f"{len(chosen)} cases, {len(failed)} not as promised{': ' if failed else ''}{', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
