@@ -18,7 +18,7 @@ from skyanchor.backends.choices import check_all
 from skyanchor.errors import BackendError, RecipeError
 from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Note, silent
 from skyanchor.gaussians.devices import load_engine
-from skyanchor.matching import AnyMatcher, AnySparse, Sift
+from skyanchor.matching import AnyMatcher, AnySparse
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import STATE, Made, RunFolder
@@ -69,15 +69,16 @@ PAPER = PipelineConfig(
 PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}
 
 
-Role: TypeAlias = Literal["cross-view", "trajectory", "groups"]
-"""What a matcher is asked for: street frames with the aerial model, frames of the walk, frames of an anchor group."""
+Role: TypeAlias = Literal["cross-view", "trajectory", "groups", "steps"]
+"""What a matcher is asked for: street frames with the aerial model, frames of the walk, frames of an anchor group,
+each frame with the next for dead reckoning."""
 
 
 def with_matcher(config: PipelineConfig, matcher: AnyMatcher, *roles: Role) -> PipelineConfig:
     """The settings with another matcher, just as it is given, in the roles named; without any, in all it can take.
 
-    Any matcher can take "cross-view" (with bridge views, and with the aerial photos where bridges are off). Sparse ones
-    can take "trajectory", where matches are joined into tracks, and SIFT alone "groups". BackendError for others.
+    Any matcher can take "cross-view" (with bridge views, and with the aerial photos where these are matched). Sparse
+    ones can take the others, where matches are joined into tracks. BackendError for the rest.
     """
     possible = _roles(matcher)
     refused = [role for role in roles if role not in possible]
@@ -90,9 +91,8 @@ def with_matcher(config: PipelineConfig, matcher: AnyMatcher, *roles: Role) -> P
 
 
 def _roles(matcher: AnyMatcher) -> tuple[Role, ...]:
-    sparse: tuple[Role, ...] = ("trajectory",) if isinstance(matcher, get_args(AnySparse)) else ()
-    alone: tuple[Role, ...] = ("groups",) if isinstance(matcher, Sift) else ()
-    return ("cross-view", *sparse, *alone)
+    sparse: tuple[Role, ...] = ("trajectory", "groups", "steps")
+    return ("cross-view", *sparse) if isinstance(matcher, get_args(AnySparse)) else ("cross-view",)
 
 
 def _in_role(config: PipelineConfig, matcher: AnyMatcher, role: Role) -> PipelineConfig:
@@ -101,8 +101,11 @@ def _in_role(config: PipelineConfig, matcher: AnyMatcher, role: Role) -> Pipelin
         assert isinstance(matcher, get_args(AnySparse))
         return replace(config, trajectory=replace(config.trajectory, matcher=matcher))
     if role == "groups":
-        assert isinstance(matcher, Sift)
+        assert isinstance(matcher, get_args(AnySparse))
         return replace(config, anchors=replace(anchors, ground_matcher=matcher))
+    if role == "steps":
+        assert isinstance(matcher, get_args(AnySparse))
+        return replace(config, anchors=replace(anchors, odometry=replace(anchors.odometry, matcher=matcher)))
     refine, paper = replace(anchors.refine, matcher=matcher), replace(anchors.paper, matcher=matcher)
     return replace(config, anchors=replace(anchors, refine=refine, paper=paper))
 

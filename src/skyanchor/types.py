@@ -369,6 +369,9 @@ class Reason(StrEnum):
     HALVES_DISAGREE = "halves-disagree"
     SCALE_OF_HALVES = "scale-of-halves"
     TOO_UNCERTAIN = "too-uncertain"
+    COLLINEAR_CAMERAS = "collinear-cameras"
+    SIMILARITY_RESIDUAL = "similarity-residual"
+    ROUTES_DISAGREE = "routes-disagree"
 
     # anchor groups among each other
     OFF_THE_WALK = "off-the-walk"
@@ -468,6 +471,8 @@ class GroupFigures:
     disagree by and what all matches share. The covariances of the poses have both."""
     step_m: float = nan
     """Mean distance between the centres of consecutive frames, metres; 0 for a single frame."""
+    routes_m: float = nan
+    """Mean distance of the centres from where the paper's way puts them, metres; nan where it puts them nowhere."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyanchor.anchors import ablated, walk
-from skyanchor.anchors.config import AnchorAblation, AnchorConfig
+from skyanchor.anchors import ablated, paper, walk
+from skyanchor.anchors.adjustment import FixedAerial
+from skyanchor.anchors.config import AnchorAblation, AnchorConfig, Route
 from skyanchor.anchors.direct import settle_on_photos
 from skyanchor.anchors.group import Settle, settle_on_bridges
 from skyanchor.anchors.ladder import Rung
+from skyanchor.anchors.paper import settle_both_ways, settle_on_cameras
 from skyanchor.anchors.place import Settled
 from skyanchor.anchors.places import PlaceHypothesis
 from skyanchor.anchors.search import Search
@@ -21,12 +23,17 @@ from skyanchor.anchors.shape.incremental import LocalGroup, single_frame
 from skyanchor.anchors.solve import GroupSolution
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.step_clock import StepClock
-from skyanchor.types import AnchorGroup, LocalisedGroup, Reason, Refusal
+from skyanchor.types import AnchorGroup, GroupFigures, LocalisedGroup, Reason, Refusal
 
 CAMERA = cameras.pinhole(640, 360, 457.0)
 UP = np.array([0.0, 0.0, 1.0])
 POSES = tuple(rigid.look_at(np.array([0.0, y, 1.7]), np.array([0.0, y + 9.0, 1.7]), UP) for y in (0.0, 0.7, 1.4))
 GROUP = AnchorGroup(0, tuple(range(6)), ())
+FINE = GroupFigures(
+    support=500, ratio=0.9, frame_share=1.0, aerial_views=9, spread=0.6, reprojection=0.8, aerial_reprojection=0.8,
+    tilt_deg=3.0, height_m=1.7, bend=0.0, turn_deg=0.0, sigma_m=0.03, halves_m=0.02, halves_scale=0.01,
+)  # fmt: skip
+"""Figures of a group that nothing speaks against."""
 
 
 def search_with(ablation: AnchorAblation) -> Search:
@@ -71,6 +78,46 @@ def test_the_whole_method_asks_for_no_ablation(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(walk, "localise_ablated", lambda *_: pytest.fail("an ablation was asked"))
     got = walk.verdict_on(search_with(AnchorAblation()), walk.GroupTask(GROUP, ()))
     assert got.localised is verdict and got.focal_scale == 0.9
+
+
+@pytest.mark.parametrize(("route", "way"), [("paper", settle_on_cameras), ("both", settle_both_ways)])
+def test_the_route_chooses_the_way(route: Route, way: Settle, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Settle] = []
+
+    def climbed(search: Search, group: AnchorGroup, ladder: tuple[Rung, ...], way: Settle) -> Any:
+        asked.append(way)
+        assert [rung.config.paper.retrieved for rung in ladder] == [20, 40]  # more candidates before it is given up
+        return LocalisedGroup(group, (), Refusal(Reason.NO_PLACE, "nowhere")), 1.0
+
+    monkeypatch.setattr(walk, "climbed", climbed)
+    monkeypatch.setattr(walk, "localise_group", lambda *_: pytest.fail("the default way was gone"))
+    search = search_with(AnchorAblation())
+    walk.verdict_on(replace(search, config=replace(search.config, route=route)), walk.GroupTask(GROUP, ()))
+    assert asked == [way]
+
+
+@pytest.mark.parametrize(("apart", "refusal"), [(0.2, None), (0.9, Reason.ROUTES_DISAGREE)])
+def test_both_ways_must_agree_where_both_succeed(
+    apart: float, refusal: Reason | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local, fine = single_frame(0, CAMERA), replace(FINE, routes_m=float("nan"))
+    nothing, none = np.empty(0, np.int64), np.empty((0, 3))
+    moved = tuple(rigid.from_centre(p.rotation, rigid.centre_in_world(p) + np.array([0.0, apart, 0.0])) for p in POSES)
+    here, there = (
+        FixedAerial(poses, np.zeros((3, 6, 6)), nothing, nothing, nothing, 1.0, 1.0, none, 1.0)
+        for poses in (POSES, moved)
+    )
+    found, other = Settled(local, here, None, fine), Settled(local, there, None, fine)
+    lost = Settled(local, None, Refusal(Reason.NO_SEED, "nothing"))
+    monkeypatch.setattr(paper, "settle_on_bridges", lambda *_: found)
+    monkeypatch.setattr(paper, "settle_on_cameras", lambda *_: other)
+    both = settle_both_ways(search_with(AnchorAblation()), local)
+    assert both.done is here and both.figures.routes_m == pytest.approx(apart)
+    assert (None if both.refusal is None else both.refusal.reason) is refusal
+    monkeypatch.setattr(paper, "settle_on_cameras", lambda *_: lost)
+    assert settle_both_ways(search_with(AnchorAblation()), local) is found
+    monkeypatch.setattr(paper, "settle_on_bridges", lambda *_: lost)
+    assert settle_both_ways(search_with(AnchorAblation()), local) is lost
 
 
 def test_unaligned_is_the_best_place_as_it_was_found(monkeypatch: pytest.MonkeyPatch) -> None:

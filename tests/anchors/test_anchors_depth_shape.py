@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.shape import choice
 from skyanchor.anchors.shape.depth import depth_of_frames, shape_from_depth
 from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup, reconstruct_local
 from skyanchor.geometry import cameras, rigid
@@ -86,6 +91,22 @@ def test_depth_gives_the_shape_where_parallax_does_not() -> None:
     assert group.bundle.prior is None and not group.bundle.constant.any() and 0.1 < group.parallax_deg < 1.5
     step = np.linalg.norm(np.diff(rigid.centres_in_world(group.cams_from_local), axis=0), axis=1).mean()
     assert step == pytest.approx(1.0)
+
+
+def test_depth_holds_a_group_that_moves_only_when_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two degrees of parallax and rough matches: depth good to 3 % knows the shape better."""
+    poses = walk(0.12)
+    features = seen(poses, 0.5)
+    frames: Any = SimpleNamespace(features=lambda i, choice: features[i], free=lambda indices, choice: None)
+    monkeypatch.setattr(choice, "_depth", lambda *_: depth_at(poses, features, 0.03))
+    own: Any = SimpleNamespace(load=SameNumbers)
+    config = AnchorConfig(ground_matcher=own)
+    alone = choice.group_shape(frames, tuple(range(6)), CAMERA, config)
+    assert isinstance(alone, LocalGroup) and alone.parallax_deg > config.local.low_parallax_deg
+    asked = replace(config, local=replace(config.local, depth_always=True))
+    held = choice.group_shape(frames, tuple(range(6)), CAMERA, asked)
+    assert isinstance(held, LocalGroup)
+    assert relative_errors(held, poses)[1] < 0.95 * relative_errors(alone, poses)[1]
 
 
 def test_frames_from_one_place_are_refused() -> None:

@@ -195,6 +195,7 @@ def test_a_group_is_sure_by_its_ratio() -> None:
         (replace(FINE, turn_deg=1.1), Reason.SHAPE_TURNED),
         (replace(FINE, halves_m=float("nan")), Reason.HALVES_DISAGREE),
         (replace(FINE, sigma_m=0.16), Reason.TOO_UNCERTAIN),
+        (replace(FINE, routes_m=0.6), Reason.ROUTES_DISAGREE),
     ],
 )
 def test_each_figure_has_its_limit(spoilt: GroupFigures, reason: Reason) -> None:

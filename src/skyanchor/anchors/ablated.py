@@ -8,6 +8,7 @@ from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.direct import settle_on_photos
 from skyanchor.anchors.group import Settle, anchor_poses, attempt, climbed, places_of, settle_on_bridges
 from skyanchor.anchors.ladder import Rung, rungs
+from skyanchor.anchors.paper import settle_on_cameras
 from skyanchor.anchors.place import Settled
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
@@ -21,6 +22,7 @@ def localise_ablated(search: Search, group: AnchorGroup) -> tuple[LocalisedGroup
     ablation = search.config.ablation
     way: Settle = settle_on_bridges if ablation.metric_alignment else unaligned
     way = way if ablation.bridges else settle_on_photos
+    way = settle_on_cameras if search.config.route == "paper" else way
     if not ablation.ground_first:
         return frame_by_frame(search, group, way), 1.0
     if ablation.single_frame:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from skyanchor.anchors.adjustment import AdjustmentConfig
+from skyanchor.anchors.mixed import MixedConfig
 from skyanchor.anchors.places import PlacesConfig
 from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.shape.incremental import LocalConfig
@@ -12,8 +14,11 @@ from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.verdict import VerdictConfig
 from skyanchor.bridges.views import BridgeConfig
 from skyanchor.feedforward.choices import AnyLocal, Incremental
-from skyanchor.matching import AnyMatcher, Sift, VerifyConfig, XFeat, XFeatStar
+from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat, XFeatStar
 from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
+
+Route: TypeAlias = Literal["bridges", "paper", "both"]
+"""How a group finds its place: by bridge views, the paper's way, or by bridge views with the paper's way beside it."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class PriorConfig:
 class OdometryConfig:
     """Dead reckoning between anchor groups."""
 
-    matcher: Sift = field(default_factory=lambda: Sift(keypoints=1500, longest=960))
+    matcher: AnySparse = field(default_factory=lambda: Sift(keypoints=1500, longest=960))
     """Consecutive frames."""
     verify: VerifyConfig = field(default_factory=VerifyConfig)
     still: float = 0.001
@@ -113,7 +118,7 @@ class FocalConfig:
 
 @dataclass(frozen=True)
 class PaperSupportConfig:
-    """Support from aerial photos, the paper's way; used when bridges are off."""
+    """Support from aerial photos, the paper's way; used by the paper's route, and when bridges are off."""
 
     retrieved: int = 20
     """N_ret, aerial candidates per frame."""
@@ -131,9 +136,12 @@ class PaperSupportConfig:
 class AnchorConfig:
     """Stage 2: cross-view anchor localisation."""
 
+    route: Route = "bridges"
+    """By views of the aerial model drawn from the street (bridges), by aerial photos registered into the group's own
+    reconstruction (paper), or by bridges with the distance to where the paper's way leads in the verdict (both)."""
     bridge: BridgeConfig = field(default_factory=BridgeConfig)
     places: PlacesConfig = field(default_factory=PlacesConfig)
-    ground_matcher: Sift = field(default_factory=lambda: Sift(keypoints=4000))
+    ground_matcher: AnySparse = field(default_factory=lambda: Sift(keypoints=4000))
     """Frames of a group with each other."""
     local: LocalConfig = field(default_factory=LocalConfig)
     shape: AnyLocal = field(default_factory=Incremental)
@@ -146,6 +154,7 @@ class AnchorConfig:
     odometry: OdometryConfig = field(default_factory=OdometryConfig)
     focal: FocalConfig = field(default_factory=FocalConfig)
     paper: PaperSupportConfig = field(default_factory=PaperSupportConfig)
+    mixed: MixedConfig = field(default_factory=MixedConfig)
     ablation: AnchorAblation = field(default_factory=AnchorAblation)
 
     @property

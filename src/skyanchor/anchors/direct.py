@@ -1,6 +1,7 @@
-"""The paper's way: aerial photos retrieved for each frame, verified, and joined by their graph neighbours.
+"""Aerial photos retrieved for each frame, verified, and joined by their graph neighbours: the paper's support.
 
-Used when bridge views are switched off. Aerial pixels are lifted by the surface, so the rest of the stage is the same.
+`settle_on_photos` is the way without bridge views: aerial pixels are lifted by the surface, so the rest of the stage is
+the same. The paper's own way from the same support is in `paper.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import overload
 
 import numpy as np
 
-from skyanchor.anchors.config import PaperSupportConfig
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings
 from skyanchor.anchors.place import Settled, adjusted
 from skyanchor.anchors.prepare import PreparedScaffold
@@ -25,7 +25,7 @@ from skyanchor.bridges.surface import render_depth
 from skyanchor.bridges.views import AerialAtlas, free_places
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import inside, lift, sampled, under
-from skyanchor.matching import Features, Matcher, TwoView, VerifyConfig, verify
+from skyanchor.matching import AnyMatcher, Features, Matcher, TwoView, VerifyConfig, verify
 from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor, described
 from skyanchor.matching.retrieval import ranked
 from skyanchor.types import Camera, Floats, Floats32, Ints, Photo, Reason, Refusal, View, VisibilityGraph
@@ -36,26 +36,55 @@ GRID_M = 4.0
 
 def settle_on_photos(search: Search, local: LocalGroup) -> Settled:
     """The group's place by aerial photos retrieved, verified and matched directly, or why there is none."""
-    prepared, config = search.prepared, search.config
-    index = _index_of(prepared, config.paper)
-    photos = [search.frames.photo(i) for i in local.frames]
-    seen = tuple(map(index.matcher.extract, photos))
-    among = views_of(search.near, prepared.ground, prepared.scaffold.views)
-    candidates = [index.candidates(photo, among, config.paper.retrieved) for photo in photos]
-    seeds = [
-        seed_of(index, features, few, search.camera, config.paper.verify)
-        for features, few in zip(seen, candidates, strict=True)
-    ]
-    neighbours = prepared.graph if config.ablation.visibility_graph else None
-    support = support_set(seeds, neighbours, config.paper.near)
-    if not len(support):
-        return Settled(local, None, Refusal(Reason.NO_SEED, "No aerial photo could be verified with any frame."))
-    matches = match_support(index, support, seen)
-    rays = sightings(matches, search.camera)
-    solution = solve_group(rays, local.cams_from_local, prepared.ground.up, config.refine.solve)
+    support = support_of(search, local)
+    if isinstance(support, Refusal):
+        return Settled(local, None, support)
+    matches = match_support(support.index, support.views, support.frames)
+    rays, up = sightings(matches, search.camera), search.prepared.ground.up
+    solution = solve_group(rays, local.cams_from_local, up, search.config.refine.solve)
     if solution is None:
         return Settled(local, None, Refusal(Reason.NO_PLACE, "The matches agree with no place."))
     return adjusted(search, GroupAt(local, search.camera, solution, matches))
+
+
+@dataclass(frozen=True, eq=False)
+class Supported:
+    """R_t, the mixed image set of a group: its frames, and the aerial photos that they are reconstructed with."""
+
+    index: AerialIndex
+    frames: tuple[Features, ...]
+    """Of the group, in its order."""
+    views: Ints
+    """(A,), indices of the aerial views."""
+    graph: VisibilityGraph | None
+    """Which of them show the same ground; None where all are thought to."""
+
+    def neighbours(self, a: int, b: int) -> bool:
+        """Whether two of the aerial photos, by their place in `views`, are worth matching with each other."""
+        if self.graph is None:
+            return True
+        i, j = int(self.views[a]), int(self.views[b])
+        return j in self.graph.neighbours[i] or i in self.graph.neighbours[j]
+
+
+def support_of(search: Search, local: LocalGroup) -> Supported | Refusal:
+    """The group's support: for each frame the best verified of the photos that look like it, and its neighbours."""
+    prepared, config = search.prepared, search.config
+    index = _index_of(prepared, config.paper.matcher, config.paper.descriptor)
+    photos = [search.frames.photo(i) for i in local.frames]
+    with search.frames.clock.step("seeds"):
+        seen = tuple(map(index.matcher.extract, photos))
+        among = views_of(search.near, prepared.ground, prepared.scaffold.views)
+        candidates = [index.candidates(photo, among, config.paper.retrieved) for photo in photos]
+        seeds = [
+            seed_of(index, features, few, search.camera, config.paper.verify)
+            for features, few in zip(seen, candidates, strict=True)
+        ]
+    graph = prepared.graph if config.ablation.visibility_graph else None
+    support = support_set(seeds, graph, config.paper.near)
+    if not len(support):
+        return Refusal(Reason.NO_SEED, "No aerial photo could be verified with any frame.")
+    return Supported(index, seen, support, graph)
 
 
 # --- the aerial photos ----------------------------------------------------------------------------------------------
@@ -107,9 +136,9 @@ def index_aerial(atlas: AerialAtlas, matcher: Matcher, choice: AnyDescriptor) ->
 
 
 @lru_cache(maxsize=1)
-def _index_of(prepared: PreparedScaffold, config: PaperSupportConfig) -> AerialIndex:
+def _index_of(prepared: PreparedScaffold, matcher: AnyMatcher, descriptor: AnyDescriptor) -> AerialIndex:
     """The index that all groups share."""
-    return index_aerial(prepared.atlas, config.matcher.load(), config.descriptor)
+    return index_aerial(prepared.atlas, matcher.load(), descriptor)
 
 
 # --- seeds and their neighbours -------------------------------------------------------------------------------------

@@ -43,7 +43,8 @@ def _wider(config: AnchorConfig) -> AnchorConfig:
         seeds=config.places.seeds * factor,
         voters=config.places.voters * 2,
     )
-    return replace(config, places=places, ladder=replace(config.ladder, places=config.ladder.places * 2))
+    paper = replace(config.paper, retrieved=config.paper.retrieved * factor, near=config.paper.near * factor)
+    return replace(config, places=places, paper=paper, ladder=replace(config.ladder, places=config.ladder.places * 2))
 
 
 def _moved(sequence: Sequence, group: AnchorGroup, config: AnchorConfig) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -55,6 +55,8 @@ class VerdictConfig:
     """Difference of the scales of the two halves, as a fraction."""
     most_sigma: float = 0.15
     """Largest standard deviation of a camera centre, metres."""
+    most_routes: float = 0.5
+    """Distance to where the paper's way leads, metres, where both ways were gone and both succeeded."""
 
 
 def is_sure(figures: GroupFigures, config: VerdictConfig) -> bool:
@@ -195,6 +197,7 @@ def judge(figures: GroupFigures, config: VerdictConfig) -> Refusal | None:
         (Reason.HALVES_DISAGREE, f.halves_m <= config.most_halves, "halves_m"),
         (Reason.SCALE_OF_HALVES, f.halves_scale <= config.most_scale_halves, "halves_scale"),
         (Reason.TOO_UNCERTAIN, f.sigma_m <= config.most_sigma, "sigma_m"),
+        (Reason.ROUTES_DISAGREE, not f.routes_m > config.most_routes, "routes_m"),  # nan where one way was gone
     )
     for reason, passed, name in tests:
         if not passed:  # nan fails every comparison

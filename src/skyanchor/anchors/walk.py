@@ -12,8 +12,10 @@ from skyanchor.anchors.ablated import localise_ablated
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig, OdometryConfig
 from skyanchor.anchors.focal import FocalVotes, agreed, between, elected, neighbours
 from skyanchor.anchors.frames import Lens, seen_through
-from skyanchor.anchors.group import localise_again, localise_group
+from skyanchor.anchors.group import climbed, localise_again, localise_group
+from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.odometry import Steps, Walk, reckoned, walked
+from skyanchor.anchors.paper import settle_both_ways, settle_on_cameras
 from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, gps_priors
@@ -52,11 +54,18 @@ def verdict_on(search: Search, task: GroupTask) -> GroupVerdict:
     """The verdict on one group, by the method or by what an ablation leaves of it."""
     if search.config.ablation != AnchorAblation():
         localised, focal_scale = localise_ablated(search, task.group)
+    elif search.config.route != "bridges":
+        way = settle_on_cameras if search.config.route == "paper" else settle_both_ways
+        localised, focal_scale = climbed(search, task.group, _rungs(search, task.group), way)
     elif task.found:
         localised, focal_scale = localise_again(search, task.group, task.found)
     else:
         localised, focal_scale = localise_group(search, task.group)
     return GroupVerdict(localised, focal_scale, search.frames.clock.take())
+
+
+def _rungs(search: Search, group: AnchorGroup) -> tuple[Rung, ...]:
+    return rungs(search.frames.sequence, group, search.config)
 
 
 class Runner(Protocol):

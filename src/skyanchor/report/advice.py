@@ -95,6 +95,13 @@ ADVICE = MappingProxyType(
         Reason.HALVES_DISAGREE: Advice("two halves of the evidence give different places", _CALIBRATE),
         Reason.SCALE_OF_HALVES: Advice("two halves of the evidence give different scales", _CALIBRATE),
         Reason.TOO_UNCERTAIN: Advice("the standard deviation is above the limit", _OTHER_FRAMES),
+        Reason.COLLINEAR_CAMERAS: Advice(
+            "the aerial photos that show the place were taken along one line", "`--anchors.mixed.orientations`"
+        ),
+        Reason.SIMILARITY_RESIDUAL: Advice(
+            "the aerial photos, put together with the frames, do not lie as the aerial model says", _OTHER_FRAMES
+        ),
+        Reason.ROUTES_DISAGREE: Advice("bridge views and the paper's way lead to different places", _CAUGHT),
         Reason.NO_GROUND_MATCHES: Advice("no two frames of the group match each other", _STEPS),
         Reason.CONTRADICTS_MATCHES: Advice("the shape that was given for the group does not fit its matches", _GIVEN),
         Reason.NOT_RECONSTRUCTED: Advice(

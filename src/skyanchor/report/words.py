@@ -102,6 +102,7 @@ FIGURES = MappingProxyType(
         "halves_scale": "two halves of the evidence apart [share of the scale]",
         "sigma_m": "sigma of the adjustment alone [m]",
         "step_m": "distance between photos [m]",
+        "routes_m": "bridge views and the paper's way apart [m]",
         "closure_m": "closure error [m]",
         "closure_deg": "closure error [°]",
         "over_m": "over a way of [m]",

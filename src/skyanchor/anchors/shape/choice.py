@@ -32,7 +32,7 @@ class Remembered:
 def group_shape(
     frames: GroundFrames, indices: tuple[int, ...], camera: Camera, config: AnchorConfig
 ) -> LocalGroup | Refusal:
-    """The group's own shape; when it hardly moves, with depth maps or from a wider stretch of frames.
+    """The group's own shape; with depth maps when it hardly moves or when asked to; or from a wider stretch of frames.
 
     `camera` is PINHOLE, of the undistorted photos.
     """
@@ -41,7 +41,8 @@ def group_shape(
     features = tuple(frames.features(i, config.ground_matcher) for i in indices)
     matcher = Remembered(config.ground_matcher.load())
     local = moving_shape(frames, indices, features, camera, matcher, config)
-    if isinstance(local, Refusal) or local.parallax_deg < config.local.low_parallax_deg:
+    still = isinstance(local, Refusal) or local.parallax_deg < config.local.low_parallax_deg
+    if still or config.local.depth_always:
         deep = _deep_shape(frames, indices, features, camera, matcher, config)
         if deep is not None:
             return replace(deep, instead_of=_instead_of(local, config))

@@ -43,6 +43,8 @@ class LocalConfig:
     """Median triangulation angle below which the group should be widened, degrees."""
     depth: Path | None = None
     """Depth maps of the street photos in units of their own, for groups that hardly move; named like the photos."""
+    depth_always: bool = False
+    """Whether depth, from that folder or a feed-forward choice, also holds groups that move, as in MP-SfM."""
 
 
 @dataclass(frozen=True, eq=False)
