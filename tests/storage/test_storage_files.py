@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import mmap
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from skyanchor.storage import files
+from skyanchor.errors import InputError
+from skyanchor.storage import codec, files
+from skyanchor.types import Floats, Ints
 
 
 def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Path) -> None:
@@ -58,3 +63,59 @@ def test_a_copy_replaces_and_a_link_does_not(tmp_path: Path) -> None:
     assert old.read_text() == "old"
     files.copy(new, old)
     assert old.read_text() == "new" and not old.samefile(new)
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A large array, a small one and a number."""
+
+    large: Floats
+    small: Ints
+    number: float
+
+
+def held(rows: int = 500) -> Held:
+    return Held(np.random.default_rng(0).normal(size=(rows, 3)), np.arange(5), 0.1)
+
+
+def in_file(array: np.ndarray) -> bool:
+    """Whether the array lies in a mapped file."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)
+
+
+def test_large_arrays_stay_in_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "MAPPED_BYTES", 1000)
+    files.save(tmp_path / "held.npz", held())
+    before = (tmp_path / "held.npz").read_bytes()
+    again = files.load(tmp_path / "held.npz", Held)
+    assert in_file(again.large) and not in_file(again.small)
+    assert type(again.large) is np.ndarray and again.large.flags.aligned and again.large.ctypes.data % 64 == 0
+    assert again.large.tobytes() == held().large.tobytes() and again.small.tolist() == [0, 1, 2, 3, 4]
+    again.large[:] = 0.0
+    assert (tmp_path / "held.npz").read_bytes() == before == codec.pack(held())
+    with np.load(tmp_path / "held.npz") as plain:
+        assert plain["array0"].tobytes() == held().large.tobytes()
+
+
+def test_what_numpy_wrote_is_read_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "MAPPED_BYTES", 1000)
+    with np.load(io.BytesIO(codec.pack(held()))) as members:
+        np.savez(tmp_path / "held.npz", **members)
+    assert files.load(tmp_path / "held.npz", Held).large.tobytes() == held().large.tobytes()
+
+
+@pytest.mark.parametrize("place", [0.02, 0.3, 0.7, 0.98])
+def test_a_changed_byte_of_a_large_array_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: float
+) -> None:
+    monkeypatch.setattr(codec, "MAPPED_BYTES", 1000)
+    data = bytearray(codec.pack(held(50_000)))
+    data[int(place * len(data))] ^= 1
+    (tmp_path / "held.npz").write_bytes(data)
+    with pytest.raises(InputError, match="does not hold a Held"):
+        files.load(tmp_path / "held.npz", Held)
+    (tmp_path / "held.npz").write_bytes(data[: int(place * len(data))])
+    with pytest.raises(InputError, match="does not hold a Held"):
+        files.load(tmp_path / "held.npz", Held)

@@ -20,7 +20,7 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any, TypeAlias, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,12 @@ T = TypeVar("T")
 TAG = "kind"
 """Key that names the class where a union of dataclasses leaves it open."""
 
+MAPPED_BYTES = 1 << 24
+"""Arrays of a file from this size on stay there until they are looked at."""
+
 _DOCUMENT = "document"
+_HEADER, _ZIP64 = 30, 20
+"""Bytes of a zip entry's header without its name, and of the field that holds large sizes."""
 _DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, EOFError, LookupError, AttributeError, RuntimeError)
 _DAMAGE += (SyntaxError, TokenError, struct.error)
 """What reading a file that is cut, altered or of another kind may raise, besides ValueError."""
@@ -55,13 +60,29 @@ def dumps(value: object) -> str:
 
 def pack(value: object) -> bytes:
     """The value as the bytes of an .npz archive: one JSON document and its arrays."""
+    buffer = io.BytesIO()
+    pack_into(buffer, value)
+    return buffer.getvalue()
+
+
+def pack_into(file: IO[bytes], value: object) -> None:
+    """Write `pack` of the value to a file that is empty, piece by piece: arrays that are on a disk stay there."""
     arrays: list[npt.NDArray[Any]] = []
     document = json.dumps(_encoded(value, arrays), ensure_ascii=False, allow_nan=False).encode()
-    buffer = io.BytesIO()
     entries: dict[str, Any] = {f"array{index}": array for index, array in enumerate(arrays)}
     entries[_DOCUMENT] = np.frombuffer(document, np.uint8)
-    np.savez(buffer, **entries)
-    return buffer.getvalue()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in entries.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            entry.extra = _padding(file.tell() + len(entry.filename))
+            with archive.open(entry, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def _padding(before: int) -> bytes:
+    """A field of a zip header, as zipalign writes it, after which the entry begins at a multiple of 64 bytes."""
+    fill = -(before + _HEADER + _ZIP64 + 4) % 64
+    return struct.pack("<HH", 0xD935, fill) + bytes(fill)
 
 
 def _encoded(value: Any, arrays: list[npt.NDArray[Any]] | None, tag: bool = False) -> Json:
@@ -134,8 +155,22 @@ def loads(kind: type[T], text: str) -> T:
 
 def unpack(kind: type[T], data: bytes) -> T:
     """The value of type `kind` that `pack` wrote; ValueError where the bytes are cut, altered or others."""
+    return _unpacked(kind, io.BytesIO(data), len(data), None)
+
+
+def unpack_file(kind: type[T], path: Path) -> T:
+    """The value in a file that `pack_into` wrote; its large arrays are read when they are looked at.
+
+    They may be written to, which changes neither the file nor what other processes see. The file may be removed or
+    replaced by another meanwhile, but must not be written to.
+    """
+    with path.open("rb") as file:
+        return _unpacked(kind, file, path.stat().st_size, path)
+
+
+def _unpacked(kind: type[T], file: IO[bytes], size: int, path: Path | None) -> T:
     try:
-        held = _members(data)
+        held = _members(file, size, path)
         document = json.loads(held.pop(_DOCUMENT).tobytes().decode())
         arrays = [held[f"array{index}"] for index in range(len(held))]
         return typing.cast(T, _decoded(kind, document, arrays))
@@ -143,23 +178,50 @@ def unpack(kind: type[T], data: bytes) -> T:
         raise ValueError(f"not a whole archive: {error}") from error
 
 
-def _members(data: bytes) -> dict[str, npt.NDArray[Any]]:
+def _members(file: IO[bytes], size: int, path: Path | None) -> dict[str, npt.NDArray[Any]]:
     """The arrays of an archive by name. Nothing in it is compressed, so it cannot claim more than it has."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
         if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
             raise ValueError("it is compressed, which `pack` never does")
-        if sum(entry.file_size for entry in entries) > len(data):
+        if sum(entry.file_size for entry in entries) > size:
             raise ValueError("it claims to hold more than it is large")
-        return {entry.filename.removesuffix(".npy"): _array(archive.read(entry)) for entry in entries}
+        mapped = {entry: None if path is None else _mapped(archive, entry, file, path) for entry in entries}
+        read = {entry: _array(archive.read(entry)) if array is None else array for entry, array in mapped.items()}
+        return {entry.filename.removesuffix(".npy"): array for entry, array in read.items()}
+
+
+def _mapped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], path: Path) -> npt.NDArray[Any] | None:
+    """A large array that stays in the file, after its checksum was compared; None for others."""
+    if entry.file_size < MAPPED_BYTES:
+        return None
+    with archive.open(entry) as member:
+        shape, by_column, dtype = _header(member)
+        begin = member.tell()
+        while member.read(1 << 20):
+            pass
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != entry.file_size - begin:
+        raise ValueError("an array is not as large as it says")
+    file.seek(entry.header_offset)
+    name, extra = struct.unpack_from("<HH", file.read(_HEADER), 26)
+    offset = entry.header_offset + _HEADER + name + extra + begin
+    if offset % 64:
+        return None
+    return np.asarray(np.memmap(path, dtype, "c", offset, shape, "F" if by_column else "C"))
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """(shape, whether columns lie together, type) of a .npy file, read up to its values."""
+    version = np.lib.format.read_magic(file)
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, by_column, dtype = reader(file)
+    return shape, by_column, dtype
 
 
 def _array(member: bytes) -> npt.NDArray[Any]:
     """The array of a .npy file; memory is taken only for what is there."""
     file = io.BytesIO(member)
-    version = np.lib.format.read_magic(file)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, by_column, dtype = reader(file)
+    shape, by_column, dtype = _header(file)
     size = math.prod(shape) * dtype.itemsize
     if dtype.hasobject or size != len(member) - file.tell():
         raise ValueError("an array is not as large as it says")

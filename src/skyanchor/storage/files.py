@@ -149,16 +149,24 @@ def sweep(folder: Path) -> None:
 
 def save(path: Path, value: object) -> None:
     """Write the value as JSON, or as an archive of arrays when the name ends in .npz."""
-    write_bytes(path, codec.pack(value) if path.suffix == ".npz" else codec.dumps(value).encode())
+    if path.suffix != ".npz":
+        write_bytes(path, codec.dumps(value).encode())
+        return
+
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:
+            codec.pack_into(file, value)
+
+    write_through(path, write)
 
 
 def load(path: Path, kind: type[T]) -> T:
-    """The value of type `kind` that `save` wrote."""
+    """The value of type `kind` that `save` wrote; large arrays of an archive are read when they are looked at."""
     if not path.is_file():
         raise InputError(path, "is missing", "Delete its stage folder and run that stage again.")
     try:
         if path.suffix == ".npz":
-            return codec.unpack(kind, path.read_bytes())
+            return codec.unpack_file(kind, path)
         return codec.loads(kind, path.read_text())
     except (ValueError, TypeError, KeyError, OSError) as error:
         why = f"does not hold a {kind.__name__} ({error})"

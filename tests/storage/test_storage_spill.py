@@ -1,0 +1,46 @@
+"""Arrays that wait in a folder come back as they went, and few are in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skyanchor.storage.spill import Spill
+
+
+def pair(number: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.full((10, 3), number, np.float32), np.arange(number)
+
+
+def test_the_least_recently_used_go_and_come_back(tmp_path: Path) -> None:
+    spill = Spill(tmp_path / "away", limit_bytes=3 * 120)
+    for number in (5, 3, 8):
+        spill[number] = pair(number)
+    assert list(spill) == [3, 5, 8] and 4 not in spill
+    assert {path.name for path in (tmp_path / "away").iterdir()} == {"5"}
+    for number in (8, 5, 3, 5):
+        assert all(np.array_equal(one, two) for one, two in zip(spill[number], pair(number), strict=True))
+        assert spill[number][0].dtype == np.float32
+    with pytest.raises(KeyError):
+        spill[4]
+
+
+def test_what_was_taken_out_is_gone_and_may_be_put_back_changed(tmp_path: Path) -> None:
+    spill = Spill(tmp_path, limit_bytes=0)
+    for number in (1, 2):
+        spill[number] = pair(number)
+    values, rest = spill.pop(1)
+    assert 1 not in spill and not list(tmp_path.iterdir())
+    values += 1.0
+    spill[1] = (values, rest)
+    spill[2] = pair(7)
+    assert spill[1][0][0, 0] == 2.0 and spill[2][0][0, 0] == 7.0 and list(spill) == [1, 2]
+
+
+def test_without_a_folder_everything_stays() -> None:
+    spill = Spill(None, limit_bytes=0)
+    for number in range(9):
+        spill[number] = pair(number)
+    assert [spill[number][0][0, 0] for number in spill] == list(range(9))
