@@ -10,7 +10,7 @@ from anchors_street import localised, make_scaffold, small_config, street_poses
 
 from skyanchor.anchors.in_process import prepared_here
 from skyanchor.anchors.priors import Near
-from skyanchor.bridges.surface import SurfaceConfig
+from skyanchor.bridges.fusion import SurfaceConfig
 from skyanchor.events import ANCHORS, SCAFFOLD, Event, StageSkipped
 from skyanchor.geometry import rigid
 from skyanchor.run import prepared as parts

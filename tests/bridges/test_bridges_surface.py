@@ -11,9 +11,11 @@ import pytest
 import surface_oracle
 from box_world import HALF, HIGH, LOW, UP, depth_map, eyes, photo, view
 
-from skyanchor.bridges import surface as surfaces
+from skyanchor.bridges import fusion, strips, tiles
+from skyanchor.bridges import ground as grounds
+from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import Ground, find_ground
-from skyanchor.bridges.surface import Surface, SurfaceConfig, front_side, fuse_surface, render_depth
+from skyanchor.bridges.surface import Surface, front_side, render_depth
 from skyanchor.bridges.views import AerialAtlas, BridgeConfig, render_bridge
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import Event, Progress
@@ -73,8 +75,22 @@ def test_threads_and_room_change_nothing(one_thread: None, monkeypatch: pytest.M
     maps = noisy_maps()
     alone = fuse_surface(maps, UP, NEAR)
     numba.set_num_threads(min(2, numba.config.NUMBA_NUM_THREADS))
-    monkeypatch.setattr(surfaces, "SLOT_BYTES", 0)
+    monkeypatch.setattr(fusion, "SLOT_BYTES", 0)
     assert same(fuse_surface(maps, UP, NEAR), alone)
+
+
+@pytest.mark.parametrize("smoothing", [0, 2])
+def test_small_tiles_of_which_few_are_in_memory_change_nothing(
+    smoothing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maps, config = noisy_maps(5), SurfaceConfig(neighbours=4, smoothing=smoothing, cell=3.0)
+    plain = surface_oracle.fuse_surface(maps, UP, config)
+    for module, limit in ((tiles, "TABLE_BYTES"), (tiles, "DISC_BYTES"), (strips, "STRIP_BYTES")):
+        monkeypatch.setattr(module, limit, 0)
+    monkeypatch.setattr(tiles, "TILE_BITS", 5)
+    tiled = fuse_surface(maps, UP, config, scratch=tmp_path)
+    assert same(tiled, plain) and same(find_ground(tiled), find_ground(plain))
+    assert {path.name for path in tmp_path.iterdir()} == {"voxels", "discs", "strips", "points", "normals", "spacing"}
 
 
 def test_a_folder_gives_the_same_and_few_maps_are_held(tmp_path: Path) -> None:
@@ -91,8 +107,10 @@ def test_progress_is_told() -> None:
     told: list[Event] = []
     fuse_surface(noisy_maps(5), UP, NEAR, told.append)
     steps = {e.step: (e.done, e.total) for e in told if isinstance(e, Progress)}
-    assert steps == {"depth maps looked at": (5, 5), "surface fused": (5, 5), "surface smoothed": (2, 2)}
-    assert len(told) == 12
+    assert steps.pop("depth maps looked at") == (5, 5) and steps.pop("surface fused") == (5, 5)
+    done, tiles_of_it = steps.pop("surface smoothed")
+    assert done == tiles_of_it > 0 and not steps
+    assert len(told) == 10 + tiles_of_it
 
 
 def test_maps_of_different_sizes_and_shapes_make_one_surface() -> None:
@@ -110,7 +128,7 @@ def test_the_order_of_sizes_does_not_matter_for_what_a_map_is_compared_with() ->
     config = SurfaceConfig(neighbours=1)
     roomy = fuse_surface(maps, UP, config)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(surfaces, "SLOT_BYTES", 0)
+        patch.setattr(fusion, "SLOT_BYTES", 0)
         assert same(fuse_surface(maps, UP, config), roomy)
 
 
@@ -141,6 +159,14 @@ def test_the_ground_is_free_beside_the_box_and_not_on_it() -> None:
     assert 0.5 < len(free) * ground.cell**2 / ((2 * HALF) ** 2 - 24.0) < 1.0
 
 
+def test_the_ground_in_blocks_is_that_of_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    surface = fuse_surface(noisy_maps(), UP, SurfaceConfig(neighbours=4, cell=1.3))
+    whole = find_ground(surface)
+    monkeypatch.setattr(grounds, "BLOCK", 200)
+    assert len(grounds._blocks(surface)) > 5
+    assert same(find_ground(surface), whole)
+
+
 def test_drawn_depth_is_that_of_the_world_seen_from_the_street() -> None:
     large = cameras.pinhole(160, 120, 140.0)
     maps = tuple(depth_map(str(k), large, pose) for k, pose in enumerate(eyes(9, radius=20.0)))
@@ -166,6 +192,18 @@ def test_an_atlas_of_different_cameras_paints_what_is_there(tmp_path: Path) -> N
     assert len({(views[k].camera.width, views[k].camera.height) for k in np.unique(bridge.source[painted])}) >= 3
     apart = np.abs(bridge.photo.pixels.astype(float) - photo(camera, pose))[painted]
     assert np.median(apart[:, :2]) < 3.0 and np.mean(apart[:, :2] < 10.0) > 0.9
+
+
+def test_photos_of_a_full_atlas_keep_their_own_pixels(tmp_path: Path) -> None:
+    """More photos than there is room for: the memory of the first is used again, what was handed out is not."""
+    views = tuple(view(tmp_path, f"{k:02d}.png", SIZES[k % 4], pose) for k, pose in enumerate(eyes(14)))
+    surface = fuse_surface(mixed_maps(), UP, NEAR)
+    atlas = AerialAtlas(surface, views, BridgeConfig(front_width=64, sources=2), limit_bytes=0)
+    assert len(atlas._photos) == 10 < len(views)
+    held = [atlas.photo(k) for k in range(len(views))]
+    for k, one in enumerate(held):
+        assert one.name == views[k].name
+        assert np.array_equal(one.pixels, photo(views[k].camera, views[k].cam_from_world))
 
 
 def test_the_front_side_is_what_faced_the_flight() -> None:

@@ -11,7 +11,8 @@ import pytest
 from patch_world import Patch, Shot, hidden_in, level, points_of, shoot
 
 from skyanchor import stereo
-from skyanchor.bridges.surface import SurfaceConfig, fuse_surface, render_depth
+from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
+from skyanchor.bridges.surface import render_depth
 from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.stereo.estimate import as_depth_map, distance_range, grey_stack, swept, tilt_of

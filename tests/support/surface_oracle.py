@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
-from skyanchor.bridges.surface import Surface, SurfaceConfig, indexed, intrinsics
+from skyanchor.bridges import surface_kernels as kernels
+from skyanchor.bridges.fusion import SurfaceConfig
+from skyanchor.bridges.surface import Surface, horizontal_axes, intrinsics
 from skyanchor.geometry import cameras
 from skyanchor.types import DepthMap, Floats, Floats32, Ints
 
@@ -278,3 +280,17 @@ def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) 
     for _ in range(config.smoothing):
         points, normals = _smoothed(points, normals, config.voxel * gsd)
     return indexed(points, normals, config.voxel * gsd, gsd, up, config.cell)
+
+
+def indexed(points: Floats32, normals: Floats32, voxel: float, gsd: float, up: Floats, cell: float) -> Surface:
+    """The discs sorted by the cell they lie in."""
+    across = horizontal_axes(up)
+    place = kernels.cell_places(points, across, cell)
+    place -= place.min(axis=0)
+    key = place[:, 0] * (place[:, 1].max() + 1) + place[:, 1]
+    order = np.argsort(key, kind="stable")
+    points, normals = points[order], normals[order]
+    edges = np.append(np.flatnonzero(np.diff(key[order], prepend=-1)), len(points)).astype(np.int64)
+    centres, farthest = kernels.cell_balls(points, edges)
+    spacing = np.full(len(points), 1.1 * voxel, np.float32)
+    return Surface(points, normals, spacing, gsd, across, up, cell, centres, farthest + voxel, edges)

@@ -14,8 +14,8 @@ from skyanchor.anchors.prepare import Describer, PreparedScaffold, described_pla
 from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, verdict_on
+from skyanchor.bridges.fusion import DepthMaps, SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import find_ground
-from skyanchor.bridges.surface import DepthMaps, SurfaceConfig, fuse_surface
 from skyanchor.events import ANCHORS, Listener, Progress, silent
 from skyanchor.types import Camera, Scaffold
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -10,8 +11,12 @@ from scipy.ndimage import distance_transform_edt
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
+from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.bridges.surface import Surface
-from skyanchor.types import Bools, Floats, Ints
+from skyanchor.types import Bools, Floats, Floats32, Ints
+
+BLOCK = 1 << 22
+"""Discs that are looked at together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,33 +30,70 @@ class Ground:
     """(2,), horizontal coordinates of the grid's corner, metres."""
     cell: float
     """Metres."""
-    height: Floats
+    height: Floats32
     """(X, Y), of the ground along up, metres; nan where nothing was seen."""
     free: Bools
     """(X, Y), True where a person can stand: the surface was seen and nothing low stands on it."""
 
 
-def _lowest(surface: Surface, cell: float, share: float) -> tuple[Floats, Floats, Floats]:
+def _lowest(surface: Surface, cell: float, share: float) -> tuple[Floats, Floats32, Floats32]:
     """(origin, low (X, Y), high (X, Y)): the `share` quantile and the top of the surface's heights per cell."""
-    flat = surface.points @ surface.across.T.astype(np.float32)
-    heights = surface.points @ surface.up.astype(np.float32)
-    origin = flat.min(axis=0).astype(np.float64)
-    index = np.floor((flat - origin) / cell).astype(np.int64)
-    size = index.max(axis=0) + 1
+    blocks = _blocks(surface)
+    across = surface.across.T.astype(np.float32)
+    bounds = [(flat.min(axis=0), flat.max(axis=0)) for flat in (surface.points[one] @ across for one in blocks)]
+    least, most = np.min([low for low, _ in bounds], axis=0), np.max([high for _, high in bounds], axis=0)
+    origin = least.astype(np.float64)
+    size = np.floor((most - origin) / cell).astype(np.int64) + 1
+    low, high = np.full(size, np.nan, np.float32), np.full(size, np.nan, np.float32)
+    carried, done = surface.points[:0], 0
+    for one in blocks:
+        points = np.concatenate([carried, surface.points[one]])
+        index = np.floor((points @ across - origin) / cell).astype(np.int64)
+        later = one is not blocks[-1]
+        complete = index[-_last_strip(surface, one) :, 0].min() if later else size[0]
+        now = index[:, 0] < complete
+        heights = points[now] @ surface.up.astype(np.float32)
+        rows = slice(done, max(done, complete))
+        low[rows], high[rows] = _low_and_high(index[now] - [done, 0], heights, low[rows].shape, share)
+        carried, done = points[~now], rows.stop
+    return origin, low, high
+
+
+def _blocks(surface: Surface) -> list[slice]:
+    """The discs in turn, whole strips of cells together, so many at a time as memory may hold."""
+    edges = [0]
+    for edge in map(int, _strip_starts(surface)):
+        if edge - edges[-1] >= BLOCK and len(surface.points) - edge >= BLOCK:
+            edges.append(edge)
+    return [slice(first, last) for first, last in pairwise([*edges, len(surface.points)])]
+
+
+def _strip_starts(surface: Surface) -> Ints:
+    """The first disc of every strip of cells along the second axis."""
+    first = surface.points[surface.cell_starts[:-1]]
+    strip = kernels.cell_places(first, surface.across, surface.cell)[:, 0]
+    return surface.cell_starts[:-1][np.diff(strip, prepend=strip[0] - 1) > 0]
+
+
+def _last_strip(surface: Surface, block: slice) -> int:
+    """How many of a block's discs lie in its last strip: what comes after it lies beyond them all."""
+    starts = _strip_starts(surface)
+    return int(block.stop - starts[np.searchsorted(starts, block.stop) - 1])
+
+
+def _low_and_high(index: Ints, heights: Floats32, size: tuple[int, ...], share: float) -> tuple[Floats32, Floats32]:
+    """The `share` quantile and the largest of the heights (N,) in every cell of a grid, nan where there is none."""
     key = index[:, 0] * size[1] + index[:, 1]
     order = np.lexsort((heights, key))
     starts = np.searchsorted(key[order], np.arange(size[0] * size[1]))
     ends = np.searchsorted(key[order], np.arange(size[0] * size[1]), side="right")
-    sorted_heights = heights[order]
-    pick = np.clip(starts + ((ends - starts) * share).astype(np.int64), 0, len(order) - 1)
-    top = np.clip(ends - 1, 0, len(order) - 1)
-    seen = ends > starts
-    low = np.where(seen, sorted_heights[pick], np.nan).reshape(size)
-    high = np.where(seen, sorted_heights[top], np.nan).reshape(size)
-    return origin, low, high
+    sorted_heights = np.append(heights[order], np.float32(np.nan))
+    pick = np.where(ends > starts, starts + ((ends - starts) * share).astype(np.int64), -1)
+    top = np.where(ends > starts, ends - 1, -1)
+    return sorted_heights[pick].reshape(size), sorted_heights[top].reshape(size)
 
 
-def _closed_gaps(low: Floats, rounds: int) -> Floats:
+def _closed_gaps(low: Floats32, rounds: int) -> Floats32:
     """Heights with unseen cells next to seen ones set to the lowest of their neighbours, `rounds` times."""
     for _ in range(rounds):
         filled = np.where(np.isfinite(low), low, np.float64(1e6)).astype(np.float32)
@@ -60,7 +102,7 @@ def _closed_gaps(low: Floats, rounds: int) -> Floats:
     return low
 
 
-def _neighbour_steps(height: Floats) -> tuple[Ints, Floats]:
+def _neighbour_steps(height: Floats32) -> tuple[Ints, Floats32]:
     """((E, 2) flat indices of side-by-side cells, (E,) height of the second less that of the first)."""
     index = np.arange(height.size).reshape(height.shape)
     pairs = np.concatenate(
@@ -72,7 +114,7 @@ def _neighbour_steps(height: Floats) -> tuple[Ints, Floats]:
     return pairs, height.ravel()[pairs[:, 1]] - height.ravel()[pairs[:, 0]]
 
 
-def _lower_parts(low: Floats, smooth: float, drop: float, least_cells: int) -> Bools:
+def _lower_parts(low: Floats32, smooth: float, drop: float, least_cells: int) -> Bools:
     """(X, Y), True on the smooth parts of the height map whose edges mostly rise: ground, not roofs or cars.
 
     Side-by-side cells whose heights differ by less than `smooth` belong to one part; a part is ground when its edges
@@ -95,7 +137,7 @@ def _lower_parts(low: Floats, smooth: float, drop: float, least_cells: int) -> B
     return np.asarray(ground[part].reshape(low.shape) & known)
 
 
-def _filled_from(height: Floats, known: Bools) -> Floats:
+def _filled_from(height: Floats32, known: Bools) -> Floats32:
     """The height of the nearest known cell everywhere."""
     if not known.any():
         return np.full_like(height, np.nan)

@@ -9,8 +9,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import find_ground
-from skyanchor.bridges.surface import SurfaceConfig, fuse_surface
 from skyanchor.errors import InputError, RecipeError
 from skyanchor.events import Listener, Note
 from skyanchor.geometry import cameras
@@ -45,8 +45,14 @@ from skyanchor.types import Bytes, Camera, Ints, Scaffold, View
 SCAFFOLD_FILE = "scaffold.npz"
 """In a progress folder: the aerial model, for the jobs."""
 
+TILES = "tiles"
+"""In a progress folder: what of the surface finds no room in memory."""
+
 SMALLEST_DEPTH = 256
 """Width of depth maps of low flights, pixels: windows of the stereo matching must not span houses."""
+
+DEPTH_BYTES = 1 << 28
+"""Depth maps held in memory while the surface is made."""
 
 PHOTOS = PhotoCache(limit_bytes=512 << 20)
 """Photos that this worker has read."""
@@ -184,11 +190,13 @@ def surface_part(folder: RunFolder, scaffold: Scaffold, depth: Stage, config: Su
     """The surface and its ground: surface.npz, ground.npz."""
     stage = folder.stage(parts.SURFACE, f"surface of {len(scaffold.views)} depth maps", config, {}, (depth,))
     if not stage.done:
-        maps = DepthFolder(depth.folder, tuple(view.name for view in scaffold.views))
-        surface = fuse_surface(maps, scaffold.up, config, stage.listen)
+        maps = DepthFolder(depth.folder, tuple(view.name for view in scaffold.views), DEPTH_BYTES)
+        scratch = stage.path(f"{PROGRESS}/{TILES}")
+        surface = fuse_surface(maps, scaffold.up, config, stage.listen, scratch)
         ground = find_ground(surface)
         stage.save(parts.SURFACE_FILE, surface)
         stage.save(parts.GROUND_FILE, ground)
+        files.remove(scratch)
         free_m2 = float(ground.free.sum() * ground.cell**2)
         stage.listen(Note(stage.label, f"{len(surface.points)} surfels, {free_m2:.0f} m² of free ground"))
         stage.finish({"surfels": len(surface.points), "free_m2": free_m2})
