@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from skyanchor.run import memory
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.memory import MemoryWatch, Peak, peaks, tree_bytes
@@ -28,6 +30,14 @@ def test_children_count() -> None:
         grown = tree_bytes(os.getpid()) - before
         child.communicate(b"\n")
     assert 60 * MEGABYTE < grown < 160 * MEGABYTE
+
+
+def test_pages_of_files_do_not_count(tmp_path: Path) -> None:
+    np.zeros(64 * MEGABYTE, np.uint8).tofile(tmp_path / "file")
+    before = tree_bytes(os.getpid())
+    mapped = np.memmap(tmp_path / "file", np.uint8, "r")
+    assert mapped.sum() == 0
+    assert tree_bytes(os.getpid()) - before < 16 * MEGABYTE
 
 
 def test_a_short_peak_stays(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -29,7 +29,7 @@ from skyanchor.matching.global_descriptors import GlobalDescriptor
 from skyanchor.scaffold import visibility_graph
 from skyanchor.types import Camera, Scaffold, VisibilityGraph
 
-COARSE_BYTES = 1 << 30
+COARSE_BYTES = 1 << 28
 """Of aerial photos that are held while places are described."""
 
 GLANCE = 4

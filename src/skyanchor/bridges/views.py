@@ -65,7 +65,8 @@ class AerialAtlas:
     surface: Surface
     views: tuple[View, ...]
     config: BridgeConfig
-    limit_bytes: int = 2 << 30
+    limit_bytes: int = 3 << 28
+    """Of photos and surfaces, unless those of one bridge need more."""
     _photos: Bytes = field(init=False)
     _fronts: Floats32 = field(init=False)
     _slots: OrderedDict[int, int] = field(default_factory=OrderedDict)

@@ -16,7 +16,7 @@ from skyanchor.errors import BackendError
 from skyanchor.matching.dinov2 import MEAN, PATCH, STD, Dinov2, hub_names
 from skyanchor.matching.features import shrunk
 from skyanchor.matching.global_descriptors import AnyLoc
-from skyanchor.matching.retrieval import fit_vocabulary
+from skyanchor.matching.retrieval import even_sample, fit_vocabulary
 from skyanchor.types import Floats32, Photo
 
 PUBLISHED_LAYER, PUBLISHED_DEPTH = 31, 40
@@ -29,7 +29,7 @@ def load(choice: AnyLoc, device: str, scene: Sequence[Photo]) -> AnyLocDescripto
         return AnyLocDescriptor(patches, published_centres(choice, patches))
     if not len(scene):
         raise BackendError("AnyLoc cannot fit a vocabulary without photos. Give the scene's, or a published one")
-    found = np.concatenate([patches.describe(photo) for photo in scene])
+    found = even_sample((patches.describe(photo) for photo in scene), len(scene))
     return AnyLocDescriptor(patches, fit_vocabulary(found, choice.centres).centres)
 
 

@@ -19,7 +19,7 @@ from skyanchor.backends.hub import HubFolder
 from skyanchor.backends.weights import Weights
 from skyanchor.matching.choices import AnySparse, XFeat
 from skyanchor.matching.protocol import SparseMatcher
-from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, vlad
+from skyanchor.matching.retrieval import Vocabulary, even_sample, fit_vocabulary, vlad
 from skyanchor.types import Floats32, Photo
 
 
@@ -57,7 +57,7 @@ class SceneVlad:
     def load(self, device: str, scene: Sequence[Photo]) -> GlobalDescriptor:
         """The descriptor with a vocabulary fitted to the scene's photos."""
         matcher = self.features.load("cpu" if device == "auto" else device)
-        held = np.concatenate([matcher.extract(photo).descriptors for photo in scene])
+        held = even_sample((matcher.extract(photo).descriptors for photo in scene), len(scene))
         return LocalVlad(matcher, fit_vocabulary(held, self.centres))
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import cv2
 import numpy as np
 
 from skyanchor.types import Floats32, Ints
+
+SAMPLED = 30_000
+"""Local descriptors that a vocabulary is fitted to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,11 +22,22 @@ class Vocabulary:
     """(C, D)."""
 
 
-def fit_vocabulary(descriptors: Floats32, centres: int = 64, most: int = 30_000, seed: int = 0) -> Vocabulary:
+def even_sample(parts: Iterable[Floats32], count: int, most: int = SAMPLED, seed: int = 0) -> Floats32:
+    """About `most` rows of `count` arrays (N, D), evenly many of each; the arrays are taken one after the other."""
+    rng = np.random.default_rng(seed)
+    share = -(-most // max(1, count))
+    return np.concatenate([part[_some(len(part), share, rng)] for part in parts])
+
+
+def _some(count: int, most: int, rng: np.random.Generator) -> Ints:
+    """At most so many of `count` rows, in order."""
+    return np.arange(count) if count <= most else np.sort(rng.choice(count, most, replace=False))
+
+
+def fit_vocabulary(descriptors: Floats32, centres: int = 64, most: int = SAMPLED, seed: int = 0) -> Vocabulary:
     """Centres of at most `most` of the descriptors (N, D) by k-means; fewer centres when there are few descriptors."""
     rng = np.random.default_rng(seed)
-    if len(descriptors) > most:
-        descriptors = descriptors[np.sort(rng.choice(len(descriptors), most, replace=False))]
+    descriptors = descriptors[_some(len(descriptors), most, rng)]
     count = max(1, min(centres, len(descriptors) // 4))
     cv2.setRNGSeed(seed)
     stop = (cv2.TERM_CRITERIA_EPS + cv2.TERM_CRITERIA_MAX_ITER, 15, 1e-3)

@@ -22,7 +22,9 @@ class Peak:
     """Most memory at a time."""
 
     bytes: int = 0
-    """Of this process and those it started, pages that they share counted once; 0 where the system does not say."""
+    """Of this process and those it started, pages that they share counted once; 0 where the system does not say.
+
+    Pages of files, which the system takes back when it needs them, do not count."""
     gpu_bytes: int = 0
     """In use on the GPU, by whatever program; 0 without one."""
 
@@ -99,7 +101,8 @@ def _own_bytes(entry: Path) -> int:
         lines = (entry / "smaps_rollup").read_text().splitlines()
     except OSError:
         return 0
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+    found = {name: 1024 * int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines[1:])}
+    return found.get("Pss", 0) - found.get("Pss_File", 0)
 
 
 def gpu_bytes() -> int:
