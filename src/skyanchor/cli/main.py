@@ -16,7 +16,7 @@ from typing import TypeAlias
 import tyro
 
 import skyanchor
-from skyanchor.cli import looking, machine, patch, scaffold, stopping, walk
+from skyanchor.cli import dataset, looking, machine, patch, scaffold, stopping, walk
 from skyanchor.cli.help import asked_help
 from skyanchor.cli.options import STAGES
 from skyanchor.errors import SkyAnchorError
@@ -28,6 +28,13 @@ DEBUG = "SKYANCHOR_DEBUG"
 Verbs: TypeAlias = dict[str, Callable[..., None]]
 AERIAL: Verbs = {"check": scaffold.check, "train": scaffold.train}
 WALKS: Verbs = {"check": walk.check}
+DATASETS: Verbs = {
+    "horizongs": dataset.horizongs,
+    "isprs": dataset.isprs,
+    "alog": dataset.alog,
+    "folder": dataset.folder,
+    "run": dataset.run,
+}
 PATCHES: Verbs = {"apply": patch.apply, "remove": patch.remove, "list": patch.list_patches, "export": patch.export}
 OTHERS: Verbs = {
     "view": looking.view,
@@ -98,12 +105,15 @@ def _other_verb(given: list[str]) -> int:
 
 def verbs() -> tyro.extras.SubcommandApp:
     """All verbs; those that run stages only stand in the list."""
-    app, aerial, street, updates = (tyro.extras.SubcommandApp() for _ in range(4))
+    app, aerial, street, updates, datasets = (tyro.extras.SubcommandApp() for _ in range(5))
     for name, what in STAGES.items():
         app.command(name=name, help=what)(_elsewhere)
     app.command(aerial, name="scaffold", help="The aerial model: check it, train its Gaussians.")
     app.command(street, name="walk", help="The street photos or video: check them before a run.")
     app.command(updates, name="patch", help="Updates of a .ply: apply, remove, list, export.")
+    app.command(datasets, name="dataset", help="The paper's public scenes: make ready, run, compare.")
+    for name, work in DATASETS.items():
+        datasets.command(name=name)(work)
     for name, work in AERIAL.items():
         aerial.command(name=name)(work)
     for name, work in WALKS.items():

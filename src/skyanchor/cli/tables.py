@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skyanchor.evaluation.foreign import ForeignScore
     from skyanchor.evaluation.metrics import ImageMetrics, Metrics
     from skyanchor.evaluation.poses import PoseMetrics
+    from skyanchor.evaluation.protocol import Rows
     from skyanchor.scaffold import ScaffoldSummary
     from skyanchor.sequence.summary import WalkSummary
 
@@ -109,6 +110,28 @@ def print_foreign(found: ForeignScore) -> None:
     moved = f"{_figure(best.off_m, 3)} m as they came, {_figure(best.moved_m, 3)} m after the similarity"
     print(f"{best.aerial} of {best.aerial_total} aerial cameras, off their places by {moved}, RMS.")
     print(f"Verdict: {best.outcome.value}.")
+
+
+def print_rows(rows: Rows) -> None:
+    """Print a scene's figures beside the paper's."""
+    paper, poses = rows.paper, []
+    for name, ours, theirs in (
+        ("anchors", rows.ours.anchors, paper.anchors if paper else None),
+        ("trajectory", rows.ours.trajectory, paper.trajectory if paper else None),
+    ):
+        poses.append(_pose_row(name, ours))
+        poses += [_pose_row(f"{name}, the paper", theirs)] if theirs is not None else []
+    print_table(f"{rows.title}, no alignment", ["", "registered", "ATE m", "RPE-t m", "RPE-r deg"], poses)
+    views = []
+    for name, seen, known in (
+        ("aerial", rows.ours.aerial, paper.aerial if paper else None),
+        ("ground", rows.ours.ground, paper.ground if paper else None),
+    ):
+        views.append(_image_row(name, seen))
+        views += [_image_row(f"{name}, the paper", known)] if known is not None else []
+    if rows.ours.aerial.psnr is not None or rows.ours.ground.psnr is not None:
+        print_table("held-out views", ["", "PSNR dB", "SSIM", "LPIPS"], views)
+    print(", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in rows.seconds.items()))
 
 
 def _memory(metrics: Metrics, stage: str) -> list[str]:

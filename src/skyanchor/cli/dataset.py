@@ -1,0 +1,229 @@
+"""`skyanchor dataset`: the paper's public scenes, or a joint model of your own, made ready and run by its protocol."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import tyro
+from tyro.conf import arg
+
+from skyanchor.cli.tables import print_rows
+from skyanchor.errors import SkyAnchorError
+
+if TYPE_CHECKING:
+    from skyanchor.evaluation.paper_scenes import PaperScene
+    from skyanchor.evaluation.split_model import Protocol
+
+Source: TypeAlias = Annotated[Path, tyro.conf.Positional, arg(metavar="JOINT")]
+Patterns: TypeAlias = Annotated[str | None, arg(metavar="PATTERNS")]
+
+
+def horizongs(
+    path: Source,
+    /,
+    scene: Literal["park", "road"],
+    out: Path,
+    images: Path | None = None,
+    aerial: Patterns = None,
+    ground: Patterns = None,
+    drop: Patterns = None,
+    least_height: float | None = None,
+    metres_per_unit: float = 1.0,
+) -> None:
+    """Make a scene of Horizon-GS ready: flight and walk apart, linking images left out, reference poses as truth.
+
+    Args:
+        path: Folder of the scene, with sparse/ and images/.
+        scene: Which one, for the length of its submaps and the paper's row.
+        out: Folder to write.
+        images: Folder of the photos, where it is not found beside the model.
+        aerial: Patterns of aerial image names, with commas; @FILE holds one per line.
+        ground: Patterns of street image names, e.g. those of one camera of the helmet.
+        drop: Patterns of images that link both and are left out.
+        least_height: Leave out aerial photos lower above the ground, metres.
+        metres_per_unit: What one unit of the model is in metres.
+    """
+    from skyanchor.evaluation.paper_scenes import HORIZONGS
+
+    _make(path, images, out, HORIZONGS[scene], (aerial, ground, drop), least_height, metres_per_unit, None)
+
+
+def isprs(
+    path: Source,
+    /,
+    scene: Literal["rathaus", "stadthaus", "zeche"],
+    out: Path,
+    images: Path | None = None,
+    aerial: Patterns = None,
+    ground: Patterns = None,
+    drop: Patterns = None,
+    segments: str | None = None,
+    metres_per_unit: float = 1.0,
+) -> None:
+    """Make a scene of the ISPRS multi-platform benchmark ready; its linking images stay, as in the paper.
+
+    Args:
+        path: Folder with sparse/ and images/: the joint reference model.
+        scene: Which one, for the length of its submaps and the paper's row.
+        out: Folder to write.
+        images: Folder of the photos, where it is not found beside the model.
+        aerial: Patterns of aerial image names, with commas; @FILE holds one per line.
+        ground: Patterns of street image names.
+        drop: Patterns of images that are left out.
+        segments: Walks that do not join, FIRST:LAST,FIRST:LAST: three for rathaus.
+        metres_per_unit: What one unit of the model is in metres.
+    """
+    from skyanchor.evaluation.paper_scenes import ISPRS
+
+    wanted = ISPRS[scene]
+    if wanted.segments > 1 and segments is None:
+        raise SkyAnchorError(f"{scene} has {wanted.segments} walks that do not join: name them with --segments")
+    _make(path, images, out, wanted, (aerial, ground, drop), None, metres_per_unit, segments)
+
+
+def alog(
+    path: Source,
+    /,
+    out: Path,
+    scene: Literal["uni10k"] = "uni10k",
+    images: Path | None = None,
+    aerial: Patterns = None,
+    ground: Patterns = None,
+    drop: Patterns = None,
+    metres_per_unit: float = 1.0,
+) -> None:
+    """Make a scene of ALoG ready: the high flight and the ground sequence of one campus.
+
+    Args:
+        path: Folder with sparse/ and images/: the joint reference model.
+        out: Folder to write.
+        scene: Which one, for the length of its submaps and the paper's row.
+        images: Folder of the photos, where it is not found beside the model.
+        aerial: Patterns of aerial image names, with commas; @FILE holds one per line.
+        ground: Patterns of street image names.
+        drop: Patterns of images that are left out, e.g. those of lower flights.
+        metres_per_unit: What one unit of the model is in metres.
+    """
+    from skyanchor.evaluation.paper_scenes import ALOG
+
+    _make(path, images, out, ALOG[scene], (aerial, ground, drop), None, metres_per_unit, None)
+
+
+def folder(
+    path: Source,
+    /,
+    aerial: Annotated[str, arg(metavar="PATTERNS")],
+    ground: Annotated[str, arg(metavar="PATTERNS")],
+    out: Path,
+    drop: Patterns = None,
+    images: Path | None = None,
+    submap: int = 100,
+    segments: str | None = None,
+    least_height: float | None = None,
+    metres_per_unit: float = 1.0,
+) -> None:
+    """Make any joint COLMAP model of flight and walk a scene with truth.
+
+    Args:
+        path: Folder with sparse/ and images/, or the COLMAP model itself.
+        aerial: Patterns of aerial image names, with commas; @FILE holds one per line.
+        ground: Patterns of street image names.
+        out: Folder to write.
+        drop: Patterns of images that link both and are left out.
+        images: Folder of the photos, where it is not found beside the model.
+        submap: Frames per submap, about.
+        segments: Walks that do not join, FIRST:LAST,FIRST:LAST.
+        least_height: Leave out aerial photos lower above the ground, metres.
+        metres_per_unit: What one unit of the model is in metres.
+    """
+    from skyanchor.evaluation.paper_scenes import Choice
+    from skyanchor.evaluation.split_model import SplitConfig, split_model
+
+    choice = Choice(_words(aerial), _words(ground), _words(drop))
+    config = SplitConfig(choice, submap, 6, metres_per_unit, least_height, _segments(segments))
+    _said(out, split_model(path, images, out, path.resolve().name, config))
+
+
+def run(
+    scene: Annotated[Path, tyro.conf.Positional, arg(metavar="SCENE")],
+    /,
+    out: Annotated[Path, arg(metavar="RUNS")],
+    preset: Literal["cpu", "gpu", "paper"] = "paper",
+    upto: Literal["anchors", "trajectory", "update"] = "update",
+    workers: int = 0,
+    json: bool = False,
+) -> None:
+    """Run the paper's protocol on a scene and print its row beside the paper's.
+
+    Args:
+        scene: Folder that `dataset` wrote.
+        out: Folder for the runs, one per walk; what is there and was made the same way is kept.
+        preset: Settings to start from; groups are laid out as in the paper with each.
+        upto: Where to stop.
+        workers: Worker processes; 1 works in this process, 0 takes one per core as memory allows.
+        json: Print JSON instead of a table.
+    """
+    from skyanchor import pipeline
+    from skyanchor.evaluation.perceptual import find_weights
+    from skyanchor.evaluation.protocol import run_protocol
+    from skyanchor.report.progress import display
+    from skyanchor.run.executor import executor_of
+    from skyanchor.storage import codec
+
+    weights = find_weights()
+    lpips = weights.load() if weights is not None else None
+    stage = next(step.name for step in pipeline.STAGES if step.verb == upto)
+    with display(sys.stderr) as listen:
+        rows = run_protocol(scene, out, pipeline.PRESETS[preset], executor_of(workers), stage, lpips, listen)
+    if json:
+        print(codec.dumps(rows), end="")
+    else:
+        print_rows(rows)
+
+
+# --- what the options say -----------------------------------------------------------------------------------------
+
+
+def _make(
+    path: Path,
+    images: Path | None,
+    out: Path,
+    wanted: PaperScene,
+    patterns: tuple[str | None, str | None, str | None],
+    least_height: float | None,
+    metres_per_unit: float,
+    segments: str | None,
+) -> None:
+    from skyanchor.evaluation.split_model import PROTOCOL_FILE, SplitConfig, split_model
+    from skyanchor.storage import files
+
+    known = (wanted.choice.aerial, wanted.choice.ground, wanted.choice.drop)
+    given = [held if text is None else _words(text) for text, held in zip(patterns, known, strict=True)]
+    choice = replace(wanted.choice, aerial=given[0], ground=given[1], drop=given[2])
+    config = SplitConfig(choice, wanted.submap, 6, metres_per_unit, least_height, _segments(segments))
+    protocol = replace(split_model(path, images, out, wanted.title, config), paper=wanted.row)
+    files.save(out / PROTOCOL_FILE, protocol)
+    _said(out, protocol)
+    frames = sum(walk.frames for walk in protocol.walks)
+    if (protocol.aerial, frames) != (wanted.aerial, wanted.ground):
+        print(f"The paper has {wanted.aerial} aerial and {wanted.ground} street images of {wanted.title}.")
+
+
+def _said(out: Path, protocol: Protocol) -> None:
+    frames = " + ".join(str(walk.frames) for walk in protocol.walks)
+    print(f"{out}: {protocol.aerial} aerial photos, {frames} street frames, {protocol.dropped} images left out.")
+    print(f"Run it: skyanchor dataset run {out} --out RUNS")
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def _segments(text: str | None) -> tuple[tuple[str, str], ...]:
+    ends = [tuple(word.split(":")) for word in _words(text)]
+    if any(len(pair) != 2 for pair in ends):
+        raise SkyAnchorError(f"--segments {text}: give FIRST:LAST of every walk, with commas between them")
+    return tuple((pair[0], pair[1]) for pair in ends)
