@@ -14,7 +14,7 @@ ROOT = Path(skyanchor.__file__).parent
 
 LAYERS = (
     ("types", "errors", "events", "step_clock"),
-    ("storage", "geometry"),
+    ("storage", "geometry", "bounds"),
     ("backends",),
     ("photos",),
     ("matching", "stereo", "gaussians"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from skyanchor import bounds
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.priors import local_priors
 from skyanchor.backends.choices import check_all
@@ -179,6 +180,7 @@ STAGES = (
 def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor, upto: str = SCENE) -> Made:
     """The stages in order up to one, each skipped where the folder holds it."""
     wanted = STAGES[: [step.name for step in STAGES].index(upto) + 1]
+    bounds.check(config)
     check_backends(config, wanted)
     work = read_work(folder, inputs, config, executor)
     tell_outlook(work, config, upto)
@@ -254,6 +256,7 @@ def prepare(
 
     Places are described for `camera`, the street camera that walks will be taken with, a phone's without it.
     """
+    bounds.check(config)
     check_all(config.geometry, config.anchors.places, config.scene.aerial)
     held = load_scaffold(aerial, images, given_splats, config.scaffold)
     site = Site(held, Prepared(out), executor, listen, redo)

@@ -98,11 +98,6 @@ def test_a_circle_that_is_none_is_refused(near: str) -> None:
         commands.near_place(near)
 
 
-def test_a_negative_number_of_workers_is_refused() -> None:
-    with pytest.raises(SkyAnchorError, match="--workers -1"):
-        commands.executor(-1)
-
-
 def test_a_mistyped_option_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["update", "--out", str(tmp_path / "run"), "--ner", "1,2,3"]) == 2
     assert capsys.readouterr().err == (

@@ -42,6 +42,13 @@ def test_frames_by_motion_keep_their_distance_and_skip_standstill() -> None:
     assert 131 in chosen  # the jump itself is taken, not passed over
 
 
+@pytest.mark.parametrize("motion", [-1.0, 0.0, float("nan")])
+def test_choosing_frames_ends_whatever_the_step(motion: float) -> None:
+    survey = Survey(np.full(40, 0.01), np.ones(40), 25.0)
+    chosen = choose_frames(survey, VideoConfig(motion=motion))
+    assert chosen == sorted(set(chosen)) and chosen[0] == 0
+
+
 def test_the_sharpest_frame_near_the_step_is_taken() -> None:
     sharpness = np.ones(40)
     sharpness[[4, 8, 11]] = 2.0

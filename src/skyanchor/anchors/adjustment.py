@@ -8,6 +8,7 @@ import numpy as np
 
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, subset
 from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.bounds import Count, CountOrNone, Positive
 from skyanchor.bridges.carry import AerialSightings, CarryConfig, carry
 from skyanchor.bridges.views import AerialAtlas
 from skyanchor.geometry import cameras
@@ -22,15 +23,15 @@ class AdjustmentConfig:
     """The two rounds of the fixed-aerial adjustment."""
 
     carry: CarryConfig = field(default_factory=CarryConfig)
-    wide: float = 6.0
+    wide: Positive = 6.0
     """Observations beyond this many sigmas are dropped after the first round."""
-    tight: float = 3.5
+    tight: Positive = 3.5
     """And after the second."""
-    surface_sigma: float = 2.0
+    surface_sigma: Positive = 2.0
     """Error of the aerial surface, in ground sample distances; what holds a point that one aerial photo shows."""
-    ground_points: int = 1500
+    ground_points: CountOrNone = 1500
     """Points of the group's own reconstruction that keep its shape, at most."""
-    matches: int = 2400
+    matches: Count = 2400
     """Cross-view matches, at most; beyond that they are thinned evenly over frames and images."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from skyanchor.anchors.adjustment import AdjustmentConfig
 from skyanchor.anchors.mixed import MixedConfig
@@ -12,6 +12,7 @@ from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.shape.incremental import LocalConfig
 from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.verdict import VerdictConfig
+from skyanchor.bounds import CountOrNone, Few, FewOrNone, NotNegative, Pixels, Positive, Range, Share
 from skyanchor.bridges.views import BridgeConfig
 from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat, XFeatStar
@@ -41,17 +42,17 @@ class AnchorAblation:
 class ConfirmConfig:
     """Bridges re-rendered at the estimate."""
 
-    width: int = 640
+    width: Pixels = 640
     """Of the bridges, pixels; ground photos are matched at this width too."""
     matcher: AnyMatcher = field(default_factory=lambda: XFeatStar(keypoints=4000, longest=640))
     """Ground frames with bridges."""
-    rounds: int = 2
+    rounds: Few = 2
     """Render, match, solve."""
-    frames: tuple[int, int] = (3, 8)
+    frames: tuple[Few, Few] = (3, 8)
     """Frames of the group that are matched in the first round and in the later ones, at most."""
     solve: SolveConfig = field(default_factory=lambda: SolveConfig(threshold=4.0, trials=(200, 2000)))
     """Group pose from those matches."""
-    least_support: int = 20
+    least_support: CountOrNone = 20
     """Distinct agreeing matches below which a place is dropped after the first round."""
 
 
@@ -59,17 +60,17 @@ class ConfirmConfig:
 class LadderConfig:
     """What is tried before a group is given up."""
 
-    places: int = 3
+    places: Few = 3
     """Places per attempt that are refined, best supported first."""
-    ambiguous: float = 0.6
+    ambiguous: Share = 0.6
     """A second place with more than this share of the support makes the group ambiguous."""
-    apart: float = 4.0
+    apart: NotNegative = 4.0
     """Places nearer than this are one place, metres."""
-    wider_search: int = 2
+    wider_search: Few = 2
     """Factor on the shortlist and the seeds of the second attempt."""
-    enlarge: int = 12
+    enlarge: Few = 12
     """Frames of the enlarged group."""
-    shift: int = 6
+    shift: FewOrNone = 6
     """Frames by which a group is shifted into its submap."""
 
 
@@ -79,7 +80,7 @@ class PriorConfig:
 
     near: tuple[Prior, ...] = ()
     """Given by the user: the sequence stays within one of these circles and areas."""
-    gps_radius: float = 25.0
+    gps_radius: NotNegative = 25.0
     """Error of EXIF positions at most, metres; 0 ignores them."""
 
 
@@ -90,11 +91,11 @@ class OdometryConfig:
     matcher: AnySparse = field(default_factory=lambda: Sift(keypoints=1500, longest=960))
     """Consecutive frames."""
     verify: VerifyConfig = field(default_factory=VerifyConfig)
-    still: float = 0.001
+    still: NotNegative = 0.001
     """Median motion of the picture below which the walker stood, image widths."""
-    drift: float = 0.3
+    drift: NotNegative = 0.3
     """Error of dead reckoning over the way walked: paces differ, turns add up."""
-    slack: float = 5.0
+    slack: NotNegative = 5.0
     """Plus this, metres."""
 
 
@@ -102,17 +103,17 @@ class OdometryConfig:
 class FocalConfig:
     """How the focal length of a camera is found that nobody described."""
 
-    factors: tuple[float, ...] = (0.58, 0.69, 0.83, 1.0, 1.2, 1.44)
+    factors: tuple[Annotated[float, Range(0.01, 100.0)], ...] = (0.58, 0.69, 0.83, 1.0, 1.2, 1.44)
     """Focal lengths that are tried, over the guessed one."""
-    voters: int = 3
+    voters: Few = 3
     """Groups that vote on it, spread over the walk."""
-    vote_above: float = 0.1
+    vote_above: NotNegative = 0.1
     """Relative standard deviation of the focal length above which several are tried; EXIF is better known."""
-    turns: int = 6
+    turns: FewOrNone = 6
     """A group is refined again with the focal length it found, at most so often."""
-    settled: float = 0.002
+    settled: NotNegative = 0.002
     """Until that changes by less than this fraction."""
-    again_within: float = 15.0
+    again_within: Positive = 15.0
     """Where a group is looked for then, metres from where it was found."""
 
 
@@ -120,9 +121,9 @@ class FocalConfig:
 class PaperSupportConfig:
     """Support from aerial photos, the paper's way; used by the paper's route, and when bridges are off."""
 
-    retrieved: int = 20
+    retrieved: Few = 20
     """N_ret, aerial candidates per frame."""
-    near: int = 3
+    near: FewOrNone = 3
     """N_near, graph neighbours per seed."""
     matcher: AnyMatcher = field(default_factory=lambda: XFeat(keypoints=4000, longest=1600))
     """Frames with aerial photos; the paper's is Aerial-MASt3R."""

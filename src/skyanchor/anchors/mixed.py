@@ -16,6 +16,7 @@ from skyanchor.anchors.evidence import CrossMatches, GroupAt
 from skyanchor.anchors.shape.incremental import LocalGroup, resect, settled, with_points
 from skyanchor.anchors.solve import GroupSolution
 from skyanchor.anchors.verdict import Halves
+from skyanchor.bounds import CountOrNone, Degrees, Positive, Share
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
 from skyanchor.sfm.adjustment import adjust
@@ -38,23 +39,23 @@ LEAST_SEEN = 12
 class MixedConfig:
     """When an aerial photo counts as registered, and when the whole is believed."""
 
-    least_inliers: int = 20
+    least_inliers: CountOrNone = 20
     """Points of the group's reconstruction that agree with an aerial photo's pose, at least."""
-    least_angle_deg: float = 0.7
+    least_angle_deg: Degrees = 0.7
     """Triangulation angle of a point that counts, degrees."""
-    outlier: float = 4.0
+    outlier: Positive = 4.0
     """Observations beyond this many sigmas are dropped."""
-    most_reprojection: float = 4.0
+    most_reprojection: Positive = 4.0
     """Mean reprojection error of the reconstruction in its own frame, in the matcher's sigma, at most."""
-    least_views: int = 4
+    least_views: CountOrNone = 4
     """Aerial photos that the reconstruction and the reference must have in common."""
-    most_residual: float = 0.03
+    most_residual: Positive = 0.03
     """Distance of an aerial centre from its reference after the alignment, over the distance to what it sees."""
-    most_turn_deg: float = 3.0
+    most_turn_deg: Degrees = 3.0
     """Angle between an aerial camera and its reference after the alignment, degrees."""
-    least_share: float = 0.5
+    least_share: Share = 0.5
     """Share of the registered aerial photos that the alignment must fit, 0..1."""
-    least_spread: float = 0.1
+    least_spread: Share = 0.1
     """Second over first singular value of the aerial centres, below which they lie on a line, 0..1."""
     orientations: bool = True
     """Whether the directions of aerial cameras on a line help to align them; off, such a group is refused."""

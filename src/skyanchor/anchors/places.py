@@ -7,6 +7,7 @@ descriptor picks a shortlist, mutual feature matches rank it, and the whole grou
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -15,6 +16,7 @@ from skyanchor.anchors.evidence import CrossMatches, joined, sightings
 from skyanchor.anchors.priors import Prior, allowed
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
+from skyanchor.bounds import Cosine, Count, CountOrNone, Few, NotNegative, Pixels, Range, Share
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import AerialAtlas, Bridge, BridgeConfig, Node, NodeConfig, lift, nodes
 from skyanchor.geometry import cameras
@@ -36,33 +38,33 @@ class PlacesConfig:
         default_factory=lambda: BridgeConfig(near=2.5, far=80.0, paint_width=800, front_width=400, sources=12)
     )
     """Bridge views of the index: cheaper than those of the refinement."""
-    width: int = 416
+    width: Pixels = 416
     """Of those views, pixels."""
     features: XFeat = field(default_factory=lambda: XFeat(keypoints=700, longest=416, threshold=0.01))
     """Local features of places and of the frames that look for them."""
-    centres: int = 64
+    centres: Annotated[int, Range(1, 65536)] = 64
     """Words of the vocabulary."""
     descriptor: AnyDescriptor | None = None
     """Global descriptor that makes the shortlist; None is VLAD of the local features, which needs no weights."""
-    least_painted: float = 0.12
+    least_painted: Share = 0.12
     """Share of a view that must show the scaffold."""
-    voters: int = 3
+    voters: Few = 3
     """Frames of the group that vote."""
-    shortlist: int = 160
+    shortlist: Count = 160
     """Views that the global descriptor leaves for matching."""
-    vote_cosine: float = 0.86
+    vote_cosine: Cosine = 0.86
     """Cosine between descriptors of a vote, at least: few votes, but rarely for a wrong place."""
-    least_cosine: float = 0.80
+    least_cosine: Cosine = 0.80
     """Cosine between descriptors of a match that geometry will check, at least."""
-    landmarks: tuple[int, float] = (25, 25.0)
+    landmarks: tuple[CountOrNone, NotNegative] = (25, 25.0)
     """A place is described when the scaffold has this many sparse points within so many metres of it."""
-    most_views: int = 1600
+    most_views: Count = 1600
     """Views of the index; the nodes move apart until there are no more."""
-    least_support: int = 30
+    least_support: CountOrNone = 30
     """Ground keypoints that must agree before a place is worth rendering."""
-    seeds: int = 10
+    seeds: Count = 10
     """Best places that the group's geometry is tried at."""
-    reach: float = 9.0
+    reach: NotNegative = 9.0
     """Views this near to a seed help its geometry, metres."""
     solve: SolveConfig = field(default_factory=lambda: SolveConfig(threshold=5.0, trials=(200, 1600)))
     """Geometry of the group at a seed; the residual includes surface errors seen from some metres away."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.spatial import cKDTree
 
+from skyanchor.bounds import Coordinate, NotNegative, Positive
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import horizontal_axes
 from skyanchor.bridges.views import free_places
@@ -25,11 +26,11 @@ LON_LAT = "EPSG:4326"
 class Near:
     """A prior: the group stands within a radius of a point."""
 
-    x: float
+    x: Coordinate
     """Metres along the scaffold's first horizontal axis (world x when z is up)."""
-    y: float
+    y: Coordinate
     """Metres along its second."""
-    radius: float
+    radius: Positive
     """Metres."""
 
 
@@ -37,11 +38,11 @@ class Near:
 class Area:
     """A prior: the group stands within a polygon."""
 
-    rings: tuple[tuple[tuple[float, float], ...], ...]
+    rings: tuple[tuple[tuple[Coordinate, Coordinate], ...], ...]
     """Corners, x and y in metres as in `Near`, or longitude and latitude; the outer ring first, then holes."""
     crs: str | None = None
     """System of the corners, EPSG:4326 for longitude and latitude; None for the model's own."""
-    margin: float = 6.0
+    margin: NotNegative = 6.0
     """What lies so far outside still counts, metres: maps are drawn by hand, and places are described on a grid."""
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import poselib
 from numba import njit
 
+from skyanchor.bounds import Count, Degrees, NotNegative, Positive, Range, Rising, Seed, Share
 from skyanchor.geometry import rigid, robust, similarity
 from skyanchor.types import Bools, Floats, Ints, Pose, Similarity
 
@@ -30,19 +32,19 @@ class Sightings:
 class SolveConfig:
     """Group RANSAC and its refinement."""
 
-    threshold: float = 4.0
+    threshold: Positive = 4.0
     """A sighting agrees when its residual is at most this many sigmas."""
-    trials: tuple[int, int] = (200, 3000)
+    trials: Annotated[tuple[Count, Count], Rising()] = (200, 3000)
     """Least and most minimal samples."""
-    confidence: float = 0.9999
+    confidence: Share = 0.9999
     """Probability that a sample without outliers was met."""
-    most_sightings: int = 2500
+    most_sightings: Annotated[int, Range(3, 1e9)] = 2500
     """Sightings beyond this many are left out of RANSAC, at random."""
-    most_tilt_deg: float = 35.0
+    most_tilt_deg: Degrees = 35.0
     """Hypotheses whose camera up is farther from the world's are passed over, degrees."""
-    step: tuple[float, float] = (0.01, 10.0)
+    step: Annotated[tuple[NotNegative, Positive], Rising()] = (0.01, 10.0)
     """Shortest and longest mean step between frames, metres."""
-    seed: int = 0
+    seed: Seed = 0
     """Of RANSAC."""
 
 

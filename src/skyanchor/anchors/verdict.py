@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from skyanchor.anchors.evidence import CrossMatches, GroupAt, sightings, subset
 from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
+from skyanchor.bounds import Coordinate, CountOrNone, Degrees, Positive, Rising, Share
 from skyanchor.bridges.ground import Ground, height_above_ground
 from skyanchor.geometry import rigid, similarity
 from skyanchor.sfm.uncertainty import centre_sigma_m
@@ -21,41 +23,41 @@ from skyanchor.types import Bools, Camera, Floats, GroupFigures, Pose, Reason, R
 class VerdictConfig:
     """What an accepted group must show."""
 
-    least_support: int = 60
+    least_support: CountOrNone = 60
     """Distinct places in the group's images that agree with the aerial photos."""
-    least_ratio: float = 0.5
+    least_ratio: Share = 0.5
     """Agreeing over all cross-view matches of the last round: at the right place most of what matches agrees."""
-    sure_ratio: float = 0.7
+    sure_ratio: Share = 0.7
     """Below this ratio a group is accepted only if another one lies where the walk between them leads."""
-    least_frame_share: float = 0.6
+    least_frame_share: Share = 0.6
     """Share of the matched frames that see enough of the scaffold on their own."""
-    least_frame_support: int = 8
+    least_frame_support: CountOrNone = 8
     """What is enough for one frame."""
-    least_views: int = 4
+    least_views: CountOrNone = 4
     """Aerial photos with real support."""
-    least_view_support: int = 5
+    least_view_support: CountOrNone = 5
     """Matches that make an aerial photo's support real."""
-    least_spread: float = 0.10
+    least_spread: Share = 0.10
     """Share of the cells of an 8 x 5 image grid, over all frames together, that hold an agreeing match."""
-    most_reprojection: float = 2.0
+    most_reprojection: Positive = 2.0
     """Median residual in ground frames, sigmas."""
-    most_aerial_reprojection: float = 2.0
+    most_aerial_reprojection: Positive = 2.0
     """Median residual in aerial photos, sigmas."""
-    most_tilt_deg: float = 25.0
+    most_tilt_deg: Degrees = 25.0
     """Angle between a camera's up and the scene's, degrees."""
-    height: tuple[float, float] = (0.3, 5.0)
+    height: Annotated[tuple[Coordinate, Coordinate], Rising()] = (0.3, 5.0)
     """Least and most median height of the cameras above the ground, metres."""
-    most_bend: float = 0.08
+    most_bend: Positive = 0.08
     """Deviation of the adjusted centres from the ground-only shape, over the group's length."""
-    most_turn_deg: float = 1.0
+    most_turn_deg: Degrees = 1.0
     """Deviation of the adjusted relative rotations from the ground-only ones, degrees."""
-    most_halves: float = 0.3
+    most_halves: Positive = 0.3
     """Distance between the solutions of two halves of the evidence, metres; the whole is good to about half of it."""
-    most_scale_halves: float = 0.25
+    most_scale_halves: Positive = 0.25
     """Difference of the scales of the two halves, as a fraction."""
-    most_sigma: float = 0.15
+    most_sigma: Positive = 0.15
     """Largest standard deviation of a camera centre, metres."""
-    most_routes: float = 0.5
+    most_routes: Positive = 0.5
     """Distance to where the paper's way leads, metres, where both ways were gone and both succeeded."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+from skyanchor.bounds import Cosine, FewOrNone, NotNegative, Positive, Radius
 from skyanchor.bridges import carry_kernels as kernels
 from skyanchor.bridges.surface import intrinsics
 from skyanchor.bridges.views import AerialAtlas
@@ -19,17 +20,17 @@ from skyanchor.types import Floats, Floats32, Ints
 class CarryConfig:
     """How correspondences are carried to aerial photos."""
 
-    others: int = 4
+    others: FewOrNone = 4
     """Aerial photos besides the one the bridge pixel was painted from, at most."""
-    reach: int = 4
+    reach: Radius = 4
     """A patch is searched for this far from where its point projects, pixels of the aerial photo."""
-    least_likeness: float = 0.75
+    least_likeness: Cosine = 0.75
     """Normalised cross-correlation of the patch in the other photo, at least."""
-    least_sharpness: float = 0.02
+    least_sharpness: NotNegative = 0.02
     """How much the correlation must fall one pixel aside."""
-    least_facing: float = 0.25
+    least_facing: Cosine = 0.25
     """Cosine between the surface normal and the view to an aerial photo, at least."""
-    sigma_px: float = 0.6
+    sigma_px: Positive = 0.6
     """Localisation error of a patch in an aerial photo, pixels of the photo."""
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 
+from skyanchor.bounds import FewOrNone, NotNegative, Positive, Range
 from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.bridges.strips import Strips
 from skyanchor.bridges.surface import Surface, horizontal_axes, intrinsics
@@ -44,19 +45,19 @@ class DepthMaps(Protocol):
 class SurfaceConfig:
     """How depth maps become a surface."""
 
-    neighbours: int = 12
+    neighbours: FewOrNone = 12
     """Other maps each map is compared with."""
-    tolerance: float = 0.006
+    tolerance: Positive = 0.006
     """Two depths agree when they differ by less than this fraction of the depth."""
-    least_weight: float = 1.2
+    least_weight: NotNegative = 1.2
     """Summed confidence of the maps that agree less that of the maps that look through, at least."""
-    completed_weight: float = 0.3
+    completed_weight: NotNegative = 0.3
     """Factor on the confidence of depth that was filled in, not measured."""
-    voxel: float = 1.0
+    voxel: Annotated[float, Range(0.01, 1000.0)] = 1.0
     """Spacing of the surfels in ground sample distances of the depth maps."""
-    smoothing: int = 2
+    smoothing: FewOrNone = 2
     """Steps of every disc towards the plane of its neighbours."""
-    cell: float = 8.0
+    cell: Annotated[float, Range(0.1, 1e6)] = 8.0
     """Side of the cells of the spatial index, metres."""
 
 

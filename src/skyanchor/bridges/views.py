@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import cv2
 import numpy as np
 
+from skyanchor.bounds import Coordinate, Few, FewOrNone, NotNegative, Pixels, Positive, Range
 from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface, intrinsics, render_depth, render_front
@@ -25,19 +27,19 @@ from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints, Photo,
 class BridgeConfig:
     """How bridge views are made."""
 
-    near: float = 0.8
+    near: Positive = 0.8
     """Surfaces nearer than this are not drawn, metres."""
-    far: float = 120.0
+    far: Positive = 120.0
     """Surfaces farther than this are not drawn, metres."""
-    paint_width: int = 1600
+    paint_width: Pixels = 1600
     """Aerial photos are used at most this wide, pixels."""
-    front_width: int = 640
+    front_width: Pixels = 640
     """Width of the depth of aerial views that visibility is tested on, pixels."""
-    tolerance: float = 0.35
+    tolerance: NotNegative = 0.35
     """A point counts as seen by an aerial view up to this far behind its nearest surface, metres."""
-    sources: int = 24
+    sources: Few = 24
     """Aerial photos that one bridge is painted from, at most."""
-    margin: int = 4
+    margin: FewOrNone = 4
     """Pixels next to holes that the mask leaves out."""
 
 
@@ -217,13 +219,13 @@ def lift(bridge: Bridge, xy: Floats) -> tuple[Floats, Ints]:
 class NodeConfig:
     """Where bridge views for place finding stand."""
 
-    spacing: float = 8.0
+    spacing: Annotated[float, Range(0.1, 1e6)] = 8.0
     """Distance between nodes, metres."""
-    eye: float = 1.7
+    eye: Coordinate = 1.7
     """Height of the views above the ground, metres."""
-    headings: int = 6
+    headings: Annotated[int, Range(1, 360)] = 6
     """Directions per node."""
-    pitch_deg: float = 3.0
+    pitch_deg: Annotated[float, Range(-90.0, 90.0)] = 3.0
     """Elevation of the optical axis, degrees."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import tyro
 from tyro.conf import arg
 
+from skyanchor.bounds import Coordinate, Positive, Range, Workers
 from skyanchor.cli.tables import print_rows
 from skyanchor.errors import SkyAnchorError
 
@@ -30,8 +31,8 @@ def horizongs(
     aerial: Patterns = None,
     ground: Patterns = None,
     drop: Patterns = None,
-    least_height: float | None = None,
-    metres_per_unit: float = 1.0,
+    least_height: Coordinate | None = None,
+    metres_per_unit: Positive = 1.0,
 ) -> None:
     """Make a scene of Horizon-GS ready: flight and walk apart, linking images left out, reference poses as truth.
 
@@ -61,7 +62,7 @@ def isprs(
     ground: Patterns = None,
     drop: Patterns = None,
     segments: str | None = None,
-    metres_per_unit: float = 1.0,
+    metres_per_unit: Positive = 1.0,
 ) -> None:
     """Make a scene of the ISPRS multi-platform benchmark ready; its linking images stay, as in the paper.
 
@@ -93,7 +94,7 @@ def alog(
     aerial: Patterns = None,
     ground: Patterns = None,
     drop: Patterns = None,
-    metres_per_unit: float = 1.0,
+    metres_per_unit: Positive = 1.0,
 ) -> None:
     """Make a scene of ALoG ready: the high flight and the ground sequence of one campus.
 
@@ -120,10 +121,10 @@ def folder(
     out: Path,
     drop: Patterns = None,
     images: Path | None = None,
-    submap: int = 100,
+    submap: Annotated[int, Range(2, 1e6)] = 100,
     segments: str | None = None,
-    least_height: float | None = None,
-    metres_per_unit: float = 1.0,
+    least_height: Coordinate | None = None,
+    metres_per_unit: Positive = 1.0,
 ) -> None:
     """Make any joint COLMAP model of flight and walk a scene with truth.
 
@@ -153,7 +154,7 @@ def run(
     out: Annotated[Path, arg(metavar="RUNS")],
     preset: Literal["cpu", "gpu", "paper"] = "paper",
     upto: Literal["anchors", "trajectory", "update"] = "update",
-    workers: int = 0,
+    workers: Workers = 0,
     json: bool = False,
 ) -> None:
     """Run the paper's protocol on a scene and print its row beside the paper's.

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from skyanchor.bounds import NotNegative, Positive, Range, Workers
 from skyanchor.cli.options import OptionalRunPath, RunPath
 from skyanchor.cli.tables import print_foreign, print_metrics, print_table
 from skyanchor.errors import SkyAnchorError
@@ -23,8 +24,8 @@ def evaluate(
     scaffold: Annotated[Path | None, tyro.conf.arg(metavar="AERIAL")] = None,
     aerial_prefix: str = "",
     ground_prefix: str = "",
-    fps: float | None = None,
-    moved_m: float = 0.1,
+    fps: Positive | None = None,
+    moved_m: NotNegative = 0.1,
     json: bool = False,
 ) -> None:
     """Compare a run, or with --model what another program made, with true camera poses.
@@ -102,7 +103,7 @@ def ablate(
     matchers: str | None = None,
     descriptors: str | None = None,
     only: str | None = None,
-    workers: int = 0,
+    workers: Workers = 0,
     redo: bool = False,
 ) -> None:
     """Run variants of a run with parts of the method left out; prints the paper's tables, writes RUN/ablations.md.
@@ -139,7 +140,7 @@ def report(run: RunPath, /, truth: Path | None = None) -> None:
     print(f"written to {write_report(open_run(run), truth)}")
 
 
-def view(run: RunPath, /, port: int = 8080, host: str = "127.0.0.1") -> None:
+def view(run: RunPath, /, port: Annotated[int, Range(0, 65535)] = 8080, host: str = "127.0.0.1") -> None:
     """Show a run in the browser while it goes on: splat layers, cameras with their photos, the walk.
 
     Args:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from skyanchor.bounds import Pixels, Range, Seed
 from skyanchor.cli.tables import print_table
 
 
@@ -50,8 +51,8 @@ def masks(
     ground: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PHOTOS")],
     /,
     model: Path,
-    ignore: tuple[int, ...] | None = None,
-    longest: int = 1024,
+    ignore: tuple[Annotated[int, Range(0, 1000)], ...] | None = None,
+    longest: Pixels = 1024,
 ) -> None:
     """Mask sky, people and vehicles in street photos with a segmentation network that you have.
 
@@ -73,7 +74,7 @@ def town(
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")],
     /,
     preset: Literal["mini", "town", "city"] = "town",
-    seed: int | None = None,
+    seed: Seed | None = None,
 ) -> None:
     """Build a procedural town: aerial photos with a COLMAP model, a street walk, and its true poses apart.
 

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import tyro
 
 import skyanchor
+from skyanchor.bounds import checked
 from skyanchor.cli import dataset, looking, machine, patch, scaffold, stopping, walk
 from skyanchor.cli.help import asked_help
 from skyanchor.cli.options import STAGES
@@ -113,15 +114,15 @@ def verbs() -> tyro.extras.SubcommandApp:
     app.command(updates, name="patch", help="Updates of a .ply: apply, remove, list, export.")
     app.command(datasets, name="dataset", help="The paper's public scenes: make ready, run, compare.")
     for name, work in DATASETS.items():
-        datasets.command(name=name)(work)
+        datasets.command(name=name)(checked(work))
     for name, work in AERIAL.items():
-        aerial.command(name=name)(work)
+        aerial.command(name=name)(checked(work))
     for name, work in WALKS.items():
-        street.command(name=name)(work)
+        street.command(name=name)(checked(work))
     for name, work in PATCHES.items():
-        updates.command(name=name)(work)
+        updates.command(name=name)(checked(work))
     for name, work in OTHERS.items():
-        app.command(name=name)(work)
+        app.command(name=name)(checked(work))
     return app
 
 

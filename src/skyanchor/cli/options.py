@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import tyro
 from tyro.conf import DisallowNone, arg
 
+from skyanchor.bounds import Workers
+
 RunPath: TypeAlias = Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
 OptionalRunPath: TypeAlias = Annotated[Path | None, tyro.conf.Positional, arg(metavar="RUN")]
 Choice: TypeAlias = Literal["auto", "cpu", "gpu", "paper"]
@@ -97,7 +99,8 @@ class Options:
         ),
     ] = "auto"
     workers: Annotated[
-        int, _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits.")
+        Workers,
+        _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits."),
     ] = 0
     redo: Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")] = False
 
@@ -134,7 +137,8 @@ class Preparation:
     ] = None
     preset: Annotated[Choice, _option("auto|cpu|gpu|paper", "Settings to start from, as for `update`.")] = "auto"
     workers: Annotated[
-        int, _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits.")
+        Workers,
+        _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits."),
     ] = 0
     redo: Annotated[bool, _option(None, "Replace parts that were made with other settings or inputs.")] = False
 

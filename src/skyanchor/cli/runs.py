@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import tyro
 
-from skyanchor import pipeline
+from skyanchor import bounds, pipeline
 from skyanchor.anchors.area_file import read_area
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.backends import weights
@@ -57,7 +57,9 @@ def parse_and_run(name: str, words: Sequence[str]) -> int:
         if name == "prepare"
         else verb(reported(name), preset, shlex.join(["skyanchor", name, *words]), stages_of(name))
     )
-    return tyro.cli(command, prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,))
+    return tyro.cli(
+        bounds.checked(command), prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,)
+    )
 
 
 def refuse_unknown(name: str, words: Sequence[str]) -> None:
@@ -76,7 +78,7 @@ def verb(work: Work, preset: ChosenPreset, typed: str, stages: int = 0) -> Calla
     def command(options: Everyday, settings: Settings = preset.config) -> int:
         """Run the stages."""
         settings = with_options(settings, options)
-        engine = executor(options.workers)
+        engine = executor_of(options.workers)
         with opened(options.out, options.redo, stages) as folder:
             inputs = remembered(options.out, options.scaffold, options.ground, options.images, options.splats)
             files.save(options.out / STATE / SETTINGS_FILE, settings)
@@ -97,7 +99,7 @@ def preparing(preset: ChosenPreset) -> Callable[..., int]:
     def command(options: Ahead, settings: Settings = preset.config) -> int:
         """Prepare the scaffold."""
         settings = with_crs(settings, options.crs)
-        engine, config = executor(options.workers), replace(settings.sequence, camera=options.camera)
+        engine, config = executor_of(options.workers), replace(settings.sequence, camera=options.camera)
         camera = None if options.ground is None and options.camera is None else street_camera(options.ground, config)
         with told(options.out) as listen:
             kernels.announce(listen)
@@ -125,13 +127,6 @@ def with_options(settings: PipelineConfig, options: Options) -> PipelineConfig:
 def with_crs(settings: PipelineConfig, name: str | None) -> PipelineConfig:
     """The settings with the map projection of the aerial model, where one is named."""
     return settings if name is None else replace(settings, scaffold=replace(settings.scaffold, crs=name))
-
-
-def executor(workers: int) -> Executor:
-    """So many worker processes; SkyAnchorError for a number that makes no sense."""
-    if workers < 0:
-        raise SkyAnchorError(f"--workers {workers}: give the number of processes, or 0 for one per core that fits")
-    return executor_of(workers)
 
 
 def said_of_the_groups(run: Path) -> int:
@@ -291,7 +286,7 @@ def ablated(
 
     variants = ablate.chosen_variants(root, *map(_words, chosen))
     config, lpips_weights = remembered_settings(root), perceptual.find_weights()
-    engine = executor(workers)
+    engine = executor_of(workers)
     with opened(root, False) as run:
         inputs = remembered(root, None, None, None, None)
         lpips = lpips_weights.load() if lpips_weights is not None else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from skyanchor.bounds import Coordinate, Count, Direction
 from skyanchor.cli.tables import print_summary
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ def check(
     /,
     images: Path | None = None,
     splats: Path | None = None,
-    up: tuple[float, float, float] | None = None,
-    ground_height: float | None = None,
+    up: Annotated[tuple[float, float, float], Direction()] | None = None,
+    ground_height: Coordinate | None = None,
     crs: Annotated[str | None, tyro.conf.arg(metavar="EPSG:CODE")] = None,
     fix_frame: Path | None = None,
     json: bool = False,
@@ -60,7 +61,7 @@ def train(
     out: Annotated[Path, tyro.conf.arg(metavar="RUN")],
     images: Path | None = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
-    iterations: int | None = None,
+    iterations: Count | None = None,
     redo: bool = False,
 ) -> None:
     """Train Gaussians of an aerial model that has none; writes SCAFFOLD/splats/splats.ply.

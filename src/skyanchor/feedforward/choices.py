@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 from skyanchor.backends import weights
 from skyanchor.backends.choices import Need
 from skyanchor.backends.devices import resolved
 from skyanchor.backends.packages import Package
+from skyanchor.bounds import Range
 from skyanchor.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ class Vggt:
     """VGGT-1B with the user's package and weights, which are for non-commercial use only."""
 
     needs: ClassVar[tuple[Need, ...]] = (weights.VGGT, VGGT)
-    side: int = 518
+    side: Annotated[int, Range(14, 4096)] = 518
     """Width that photos are resized to, pixels, a multiple of 14."""
     weights: Path | None = None
     """Checkpoint or its folder; looked for in the usual places without it."""
-    most_frames: int = 80
+    most_frames: Annotated[int, Range(2, 1000)] = 80
     """Frames in one pass, which memory limits; longer submaps go in several passes that share the anchors.
     An anchor group is always one pass."""
 

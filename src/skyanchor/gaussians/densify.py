@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from skyanchor.bounds import Count, CountOrNone, NotNegative, Share
 from skyanchor.gaussians.parameters import (
     Leaves,
     ParameterSet,
@@ -27,23 +28,23 @@ if TYPE_CHECKING:
 class SplitGrowth:
     """The 3DGS rule: Gaussians whose screen position is pulled hard are cloned when small and split when large."""
 
-    start: int = 500
+    start: CountOrNone = 500
     """First iteration that may grow."""
-    stop: int = 15_000
+    stop: CountOrNone = 15_000
     """No growth from this iteration on."""
-    every: int = 100
+    every: Count = 100
     """Iterations between two rounds."""
-    gradient: float = 2e-4
+    gradient: NotNegative = 2e-4
     """Mean screen gradient that asks for growth, in units of half the image."""
-    large: float = 0.01
+    large: NotNegative = 0.01
     """Fraction of the scene extent above which a Gaussian is split rather than cloned."""
-    too_large: float = 0.1
+    too_large: NotNegative = 0.1
     """Fraction of the scene extent above which a Gaussian is removed, after the first opacity reset."""
-    least_opacity: float = 0.005
+    least_opacity: Share = 0.005
     """Fainter Gaussians are removed."""
-    reset_every: int = 3_000
+    reset_every: CountOrNone = 3_000
     """Iterations between two opacity resets; 0 = never."""
-    most: int = 3_000_000
+    most: CountOrNone = 3_000_000
     """Cap on the number of Gaussians in the growing set."""
 
 
@@ -51,19 +52,19 @@ class SplitGrowth:
 class McmcGrowth:
     """3DGS as Markov chain Monte Carlo: a budget, dead Gaussians moved to where opacity is, noise on the centres."""
 
-    start: int = 500
+    start: CountOrNone = 500
     """First iteration that may move or add Gaussians."""
-    stop: int = 25_000
+    stop: CountOrNone = 25_000
     """No moves from this iteration on."""
-    every: int = 100
+    every: Count = 100
     """Iterations between two rounds."""
-    most: int = 1_000_000
+    most: CountOrNone = 1_000_000
     """Cap on the number of Gaussians in the growing set."""
-    rate: float = 0.05
+    rate: NotNegative = 0.05
     """Growth per round, fraction."""
-    least_opacity: float = 0.005
+    least_opacity: Share = 0.005
     """Fainter Gaussians are dead."""
-    noise: float = 5e5
+    noise: NotNegative = 5e5
     """Noise on the centres in units of their learning rate."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skyanchor.bounds import NotNegative
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -13,9 +15,9 @@ if TYPE_CHECKING:
 class ExposureConfig:
     """How the affine colour maps of single photos are learnt."""
 
-    rate: float = 2e-3
+    rate: NotNegative = 2e-3
     """Adam step per visit of a photo, first; a tenth of it at the end."""
-    pull: float = 1e-2
+    pull: NotNegative = 1e-2
     """Weight of the squared distance from the identity map, which keeps the model's own colours where they are."""
 
 

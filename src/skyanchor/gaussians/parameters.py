@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skyanchor.bounds import NotNegative
 from skyanchor.gaussians.splats import Owners, Splats, from_tensors
 
 if TYPE_CHECKING:
@@ -24,19 +25,19 @@ ADAM_EPSILON = 1e-15
 class Rates:
     """Learning rates of one set of Gaussians, per Adam step."""
 
-    means: float = 1.6e-4
+    means: NotNegative = 1.6e-4
     """First step of the centres, fraction of the scene extent."""
-    means_last: float = 1.6e-6
+    means_last: NotNegative = 1.6e-6
     """Last step of the centres, fraction of the scene extent; log-linear in between."""
-    quats: float = 1e-3
+    quats: NotNegative = 1e-3
     """Quaternion units."""
-    log_scales: float = 5e-3
+    log_scales: NotNegative = 5e-3
     """Natural log of metres."""
-    logit_opacities: float = 5e-2
+    logit_opacities: NotNegative = 5e-2
     """Logit units."""
-    sh_dc: float = 2.5e-3
+    sh_dc: NotNegative = 2.5e-3
     """Band 0 coefficients."""
-    sh_rest: float = 1.25e-4
+    sh_rest: NotNegative = 1.25e-4
     """Bands 1 to 3."""
 
     def scaled(self, factor: float) -> Rates:

@@ -11,10 +11,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy.typing as npt
 
+from skyanchor.bounds import Count, CountOrNone, NotNegative, Pixels, Range, Rising, Seed, Share
 from skyanchor.events import Listener, Note, Progress, silent
 from skyanchor.gaussians import exposure
 from skyanchor.gaussians.densify import AnyGrowth, GrowthStatistics, SplitGrowth, grown, no_statistics, observe
@@ -44,36 +45,36 @@ if TYPE_CHECKING:
 class TrainConfig:
     """One training, whatever the stage."""
 
-    iterations: int = 30_000
+    iterations: CountOrNone = 30_000
     """Steps, one photo each."""
-    width: int = 1600
+    width: Pixels = 1600
     """Photos are trained at most this wide, pixels."""
-    coarse_until: tuple[float, ...] = ()
+    coarse_until: Annotated[tuple[Share, ...], Rising()] = ()
     """Fractions of the iterations at which the resolution doubles: (0.1, 0.3) is a quarter, then half, then full."""
     rates: tuple[Rates | None, ...] = (Rates(),)
     """Per set of Gaussians; None = frozen. Frozen sets come last."""
     growth: AnyGrowth | None = field(default_factory=SplitGrowth)
     """How the first set grows; None = never."""
-    warmup: int = 0
+    warmup: CountOrNone = 0
     """Iterations over which the learning rates rise from zero: Adam's first steps would shake a trained set."""
-    sh_degree: int = 3
+    sh_degree: Annotated[int, Range(0, 3)] = 3
     """Highest band that is learnt."""
-    sh_every: int = 1_000
+    sh_every: CountOrNone = 1_000
     """A band is added every so many iterations; 0 = all from the start."""
-    ssim_weight: float = 0.2
+    ssim_weight: Share = 0.2
     """Loss = (1 - w) L1 + w (1 - SSIM)."""
-    opacity_weight: float = 0.0
+    opacity_weight: NotNegative = 0.0
     """Weight of the mean opacity of the growing set; 0.01 with McmcGrowth."""
-    scale_weight: float = 0.0
+    scale_weight: NotNegative = 0.0
     """Weight of the mean scale of the growing set as a fraction of the extent; 0.01 with McmcGrowth."""
     exposure: ExposureConfig = field(default_factory=ExposureConfig)
     """For views that have an exposure of their own."""
-    seed: int = 0
-    cache_bytes: int = 1 << 30
+    seed: Seed = 0
+    cache_bytes: Annotated[int, Range(0, 2**50)] = 1 << 30
     """Decoded photos held in memory."""
-    checkpoint_every: int = 1_000
+    checkpoint_every: Count = 1_000
     """Iterations between two checkpoints, where a path is given."""
-    report_every: int = 50
+    report_every: Count = 50
     """Iterations between two progress events."""
 
 

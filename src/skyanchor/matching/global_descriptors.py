@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from skyanchor.backends.choices import Need
 from skyanchor.backends.devices import resolved
 from skyanchor.backends.hub import HubFolder
 from skyanchor.backends.weights import Weights
+from skyanchor.bounds import Pixels, Range
 from skyanchor.matching.choices import AnySparse, XFeat
 from skyanchor.matching.protocol import SparseMatcher
 from skyanchor.matching.retrieval import Vocabulary, even_sample, fit_vocabulary, vlad
@@ -42,7 +43,7 @@ class SceneVlad:
 
     features: AnySparse = field(default_factory=lambda: XFeat(keypoints=1000, longest=640))
     """Local features."""
-    centres: int = 64
+    centres: Annotated[int, Range(1, 65536)] = 64
     """Words of the vocabulary."""
 
     @property
@@ -68,15 +69,15 @@ class AnyLoc:
     named_by: ClassVar[tuple[str, ...]] = ("size",)
     size: Literal["s", "b", "l", "g"] = "g"
     """Which DINOv2, ViT-S/14 to ViT-G/14."""
-    layer: int | None = None
+    layer: Annotated[int, Range(0, 100)] | None = None
     """Block whose attention is read, from 0; the published 31 of 40 for ViT-G, the same relative depth by default."""
     facet: Literal["query", "key", "value"] = "value"
     """Part of the attention that describes a patch."""
-    longest: int = 1024
+    longest: Pixels = 1024
     """Longer side that images are shrunk to, pixels."""
     vocabulary: Literal["scene", "urban", "aerial"] = "scene"
     """Centres fitted to the scene, or the published ones of a domain (ViT-G, layer 31, value only)."""
-    centres: int = 32
+    centres: Annotated[int, Range(1, 65536)] = 32
     """Words of a fitted vocabulary."""
     weights: Path | None = None
     """DINOv2 checkpoint or its folder; looked for in the usual places without it."""
@@ -119,7 +120,7 @@ class MegaLoc:
 
     repository: str = "gmberton_MegaLoc_main"
     """Name of the folder in torch's hub cache, or a path to it."""
-    side: int = 322
+    side: Annotated[int, Range(14, 4096)] = 322
     """Both sides that images are resized to, pixels."""
 
     @property
@@ -144,7 +145,7 @@ class Salad:
 
     repository: str = "serizba_salad_main"
     """Name of the folder in torch's hub cache, or a path to it."""
-    side: int = 322
+    side: Annotated[int, Range(14, 4096)] = 322
     """Both sides that images are resized to, pixels."""
 
     @property
@@ -172,7 +173,7 @@ class HubModel:
     """Name of the folder in torch's hub cache, or a path to it."""
     entry: str
     """Function of its hubconf.py that gives the network."""
-    side: int = 322
+    side: Annotated[int, Range(14, 4096)] = 322
     """Both sides that images are resized to, pixels."""
 
     @property

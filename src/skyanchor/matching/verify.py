@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import poselib
 
+from skyanchor.bounds import Count, CountOrNone, Positive, Rising, Seed, Share
 from skyanchor.geometry import cameras, colmap
 from skyanchor.types import Bools, Camera, Floats, Pose, Reason, Refusal
 
@@ -16,17 +17,17 @@ from skyanchor.types import Bools, Camera, Floats, Pose, Reason, Refusal
 class VerifyConfig:
     """When two photos are believed to see the same place."""
 
-    threshold: float = 2.0
+    threshold: Positive = 2.0
     """Largest epipolar (Sampson) error, in units of the matcher's sigma."""
-    confidence: float = 0.9999
+    confidence: Share = 0.9999
     """Probability that RANSAC has met an outlier-free sample."""
-    trials: tuple[int, int] = (200, 20000)
+    trials: Annotated[tuple[Count, Count], Rising()] = (200, 20000)
     """Least and most RANSAC trials."""
-    least_inliers: int = 30
+    least_inliers: CountOrNone = 30
     """Inliers, at least."""
-    least_ratio: float = 0.30
+    least_ratio: Share = 0.30
     """Inliers over correspondences, at least."""
-    seed: int = 0
+    seed: Seed = 0
     """Of RANSAC."""
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
+from skyanchor.bounds import Workers, checked
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import Event, Listener, silent
 from skyanchor.storage import codec
@@ -202,7 +203,8 @@ def usual_workers() -> int:
     return max(1, min(cores(), fitting))
 
 
-def executor_of(workers: int) -> Executor:
+@checked
+def executor_of(workers: Workers) -> Executor:
     """So many worker processes; 1 works in this process, 0 means `usual_workers`."""
     count = workers or usual_workers()
     return InProcess() if count == 1 else Processes(count)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
 
+from skyanchor.bounds import Positive
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.geometry import rigid
@@ -26,7 +27,7 @@ class ScaffoldConfig:
 
     orientation: OrientationConfig = field(default_factory=OrientationConfig)
     """Up and ground."""
-    move_beyond_m: float = 1e4
+    move_beyond_m: Positive = 1e4
     """Coordinates beyond this are moved to a local frame, metres: float32 resolves a millimetre up to here."""
     crs: str | None = None
     """Map projection of the coordinates, EPSG:25832, where no georef.json beside the model names it."""

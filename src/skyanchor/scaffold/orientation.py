@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from skyanchor.bounds import Coordinate, Degrees, Direction
 from skyanchor.geometry import planes, rigid
 from skyanchor.types import Floats, Plane, Pose, UpSource
 
@@ -16,15 +18,15 @@ Z = np.array([0.0, 0.0, 1.0])
 class OrientationConfig:
     """How up and ground are found."""
 
-    up: tuple[float, float, float] | None = None
+    up: Annotated[tuple[float, float, float], Direction()] | None = None
     """Up in the model's frame when you know it, e.g. 0 0 1; found from georeference or data otherwise."""
-    ground_height: float | None = None
+    ground_height: Coordinate | None = None
     """Ground level along up in the model's own coordinates, metres; found from the points otherwise."""
-    snap_deg: float = 3.0
+    snap_deg: Degrees = 3.0
     """When the up of the data is this near to the z axis, up is z, degrees: metric models nearly always have z up."""
-    distrust_deg: float = 20.0
+    distrust_deg: Degrees = 20.0
     """When the data contradict the georeference's up by more, the data win, degrees (e.g. geocentric coordinates)."""
-    level_deg: float = 3.0
+    level_deg: Degrees = 3.0
     """Median roll of the photos up to which their level axes are believed rather than the points, degrees."""
 
 

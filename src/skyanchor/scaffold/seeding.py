@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial import Delaunay, QhullError
 
+from skyanchor.bounds import Count, Pixels, Positive, Range, Share
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import lift
 from skyanchor.photos import load_photo
@@ -24,17 +26,17 @@ from skyanchor.types import Bools, Cloud, DepthMap, Floats, Floats32, Ints, Phot
 class SeedConfig:
     """How many points, and which triangles are believed."""
 
-    count: int = 60_000
+    count: Count = 60_000
     """Points kept in all, about."""
-    per_view: int = 12_000
+    per_view: Count = 12_000
     """Pixels sampled per photo, on a grid."""
-    depth_ratio: float = 1.25
+    depth_ratio: Annotated[float, Range(1.0, 1e9)] = 1.25
     """Triangles whose deepest corner is this many times farther than the nearest are dropped: they span an edge."""
-    farthest: float = 5.0
+    farthest: Positive = 5.0
     """Pixels beyond all features are put on the ground plane up to this many times the view's median depth."""
-    photo_width: int = 800
+    photo_width: Pixels = 800
     """Between sparse points: colours are read from the photo at most this wide, pixels."""
-    least_confidence: float = 0.3
+    least_confidence: Share = 0.3
     """Measured depth below this confidence is left out, 0..1."""
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
+from skyanchor.bounds import Range
 from skyanchor.events import SCAFFOLD, Listener, Note, silent
 from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.parameters import QUICK
@@ -34,9 +35,9 @@ class AerialConfig:
     """The steps."""
     seeds: SeedConfig = field(default_factory=SeedConfig)
     """The first Gaussians."""
-    seed_opacity: float = 0.5
+    seed_opacity: Annotated[float, Range(0.001, 0.999)] = 0.5
     """Opacity of the first Gaussians, 0..1."""
-    test_every: int = TEST_EVERY
+    test_every: Annotated[int, Range(2, 1e9)] = TEST_EVERY
     """Every so many photos one is kept for the test; the validation photos of an update are not trained on either."""
 
 

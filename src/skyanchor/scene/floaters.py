@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skyanchor.bounds import Few, NotNegative, NotNegativeOrAny, Share
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import inside
 from skyanchor.types import Bools, DepthMap, Floats32, Ints
@@ -16,17 +17,17 @@ from skyanchor.types import Bools, DepthMap, Floats32, Ints
 class FloaterConfig:
     """When an aerial Gaussian counts as hanging in free space."""
 
-    margin: float = 0.3
+    margin: NotNegative = 0.3
     """How far in front of the measured surface it must lie, metres ..."""
-    relative_margin: float = 0.08
+    relative_margin: NotNegative = 0.08
     """... plus this fraction of the surface's depth."""
-    least_views: int = 3
+    least_views: Few = 3
     """Ground views that must look through it."""
-    least_share: float = 0.8
+    least_share: Share = 0.8
     """Share of the views with an opinion that must look through it."""
-    least_confidence: float = 0.5
+    least_confidence: Share = 0.5
     """Depth below this confidence, and completed depth, gives no opinion, 0..1."""
-    most_aerial_loss_db: float = 0.05
+    most_aerial_loss_db: NotNegativeOrAny = 0.05
     """Aerial PSNR that hiding may cost; beyond it nothing is hidden, dB."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from skyanchor.bounds import Degrees, Few, NotNegative, Positive, Share
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.photos import PhotoCache
@@ -20,25 +21,25 @@ class GroundPointConfig:
     """How the street is measured."""
 
     stereo: StereoConfig = field(default_factory=lambda: StereoConfig(width=640))
-    baselines: tuple[float, ...] = (0.6, 1.2, 2.4)
+    baselines: tuple[Positive, ...] = (0.6, 1.2, 2.4)
     """Distances walked at which source views are taken, one before and one after each, metres."""
-    most_turn_deg: float = 35.0
+    most_turn_deg: Degrees = 35.0
     """Sources look at most this much elsewhere, degrees."""
     consistency: ConsistencyConfig = field(default_factory=lambda: ConsistencyConfig(tolerance_px=8.0, fewest_layers=2))
     """A walk looks ahead, where depth is several times less sure than a pixel's footprint."""
-    least_motion: float = 0.8
+    least_motion: NotNegative = 0.8
     """Distance walked between two views whose depth is measured, metres ..."""
-    least_turn_deg: float = 20.0
+    least_turn_deg: Degrees = 20.0
     """... unless the camera turned by this much."""
-    farthest: float = 60.0
+    farthest: Positive = 60.0
     """Depth beyond which a street view is not trusted, metres."""
-    least_angle_deg: float = 1.5
+    least_angle_deg: Degrees = 1.5
     """Triangulation angle with the best source below which depth is dropped, degrees."""
-    least_confidence: float = 0.4
+    least_confidence: Share = 0.4
     """0..1."""
-    stride: int = 2
+    stride: Few = 2
     """Pixels between two points of one view."""
-    finest: float = 0.02
+    finest: Positive = 0.02
     """Smallest spacing of the points, metres."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from skyanchor.bounds import Count, CountOrNone, FewOrNone, NotNegative, NotNegativeOrAny
 from skyanchor.events import SCENE, Listener, Note, silent
 from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.exposure import ExposureConfig
@@ -80,31 +81,31 @@ class UpdateConfig:
     """Ground points that aerial views look through are left out; None = keep all."""
     seeds: Literal["dense", "tracks", "random"] = "dense"
     """Where ground Gaussians start: the dense ground cloud, the tracks of the adjustment alone, or anywhere in view."""
-    most_seeds: int = 2_000_000
+    most_seeds: Count = 2_000_000
     """The dense ground cloud is thinned to about so many points."""
     frozen: bool = True
     """False: the aerial Gaussians move during the insertion too (ablation)."""
     from_scratch: bool = False
     """True: no aerial set; everything is trained anew from points on all views (ablation)."""
-    finer_views: int = 3
+    finer_views: FewOrNone = 3
     """Ground points that this many aerial photos show with smaller pixels are left out; 0 = keep all."""
     guard: bool = True
     """Aerial training views in a 1:1 mix; False is the paper's ground-only insertion."""
-    guard_weight: float = 16.0
+    guard_weight: NotNegative = 16.0
     """Weight of an aerial view's loss in that mix: its errors are small, and it must not lose what it has."""
-    guard_pictures: int = 64
+    guard_pictures: CountOrNone = 64
     """Pictures of the aerial model from between the photos that guard the insertion like photos; 0 = none."""
     exposures: bool = True
     """An affine exposure per ground view."""
-    sky_radius: float = 8.0
+    sky_radius: NotNegative = 8.0
     """Radius of the sky shell, multiples of the scene extent, but beyond all that aerial views see; 0 = none."""
-    most_aerial_loss_db: float = 0.1
+    most_aerial_loss_db: NotNegativeOrAny = 0.1
     """PSNR of the aerial validation views that the joint refinement may cost before it is rolled back, dB."""
-    score_every: int = 1_000
+    score_every: Count = 1_000
     """Iterations between two scores of the validation views."""
-    patience: int = 4
+    patience: Count = 4
     """Scores without a gain of `least_gain_db` after which a phase ends early."""
-    least_gain_db: float = 0.03
+    least_gain_db: NotNegative = 0.03
     """dB."""
 
 

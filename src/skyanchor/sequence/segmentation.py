@@ -12,6 +12,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from skyanchor.bounds import CountOrNone, Pixels, Radius, Share
 from skyanchor.errors import BackendError, InputError
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.photos import read_pixels
@@ -29,13 +30,13 @@ MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 class SegmentationConfig:
     """What is masked, and how the network wants its pictures."""
 
-    ignore: tuple[int, ...] = CITYSCAPES
+    ignore: tuple[CountOrNone, ...] = CITYSCAPES
     """Classes that photos must not be used in."""
-    longest: int = 1024
+    longest: Pixels = 1024
     """Longer side that photos are shrunk to, pixels."""
-    multiple: int = 32
+    multiple: Radius = 32
     """Both sides are rounded to multiples of this, pixels."""
-    grow: float = 0.004
+    grow: Share = 0.004
     """Width by which masked regions are widened, over the longer side of the photo."""
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from skyanchor.bounds import Range
 from skyanchor.types import AnchorGroup, Submap
 
 
@@ -11,9 +13,9 @@ from skyanchor.types import AnchorGroup, Submap
 class SubmapConfig:
     """How a sequence is cut."""
 
-    submap_length: int = 100
+    submap_length: Annotated[int, Range(2, 1e6)] = 100
     """Frames per submap, about: T frames give n = max(1, round(T / L)) equal submaps."""
-    group_size: int = 6
+    group_size: Annotated[int, Range(2, 100)] = 6
     """Frames of an anchor group at each end of a submap."""
     join_boundaries: bool = True
     """Whether the rear group of a submap and the front group of the next are localised as one; the paper keeps two."""

@@ -8,11 +8,12 @@ import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import cv2
 import numpy as np
 
+from skyanchor.bounds import Range
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.storage.files import write_bytes
@@ -30,11 +31,11 @@ SMALL_WIDTH = 320
 class VideoConfig:
     """Which frames of a video are taken."""
 
-    frames_per_second: float | None = None
+    frames_per_second: Annotated[float, Range(0.001, 1000.0)] | None = None
     """Take this many frames a second; by motion without it."""
-    motion: float = 0.03
+    motion: Annotated[float, Range(0.0, 10.0, above=True)] = 0.03
     """By motion: median image motion between frames taken, as a share of the image width."""
-    quality: int = 97
+    quality: Annotated[int, Range(1, 100)] = 97
     """JPEG quality of the frames written."""
 
 
@@ -180,11 +181,11 @@ def choose_by_motion(survey: Survey, step: float) -> list[int]:
     travelled = np.cumsum(survey.motion)
     chosen, tiny = [0], 1e-9
     while True:
-        since = travelled - travelled[chosen[-1]]
-        window = np.flatnonzero((since >= 0.75 * step - tiny) & (since <= 1.25 * step + tiny))
-        window = window[window > chosen[-1]]
+        first = chosen[-1] + 1
+        since = travelled[first:] - travelled[first - 1]
+        window = first + np.flatnonzero((since >= 0.75 * step - tiny) & (since <= 1.25 * step + tiny))
         if len(window) == 0:
-            window = np.flatnonzero(since > 1.25 * step)[:1]
+            window = first + np.flatnonzero(since > 1.25 * step)[:1]
         if len(window) == 0:
             return chosen
         chosen.append(int(window[np.argmax(survey.sharpness[window])]))

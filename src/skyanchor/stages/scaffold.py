@@ -9,6 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from skyanchor.bounds import NotNegative
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import find_ground
 from skyanchor.errors import InputError, RecipeError
@@ -64,7 +65,7 @@ class GeometryConfig:
 
     sources: SourceConfig = field(default_factory=SourceConfig)
     """Photos that measure a photo's depth."""
-    sample_m: float = 0.15
+    sample_m: NotNegative = 0.15
     """Ground sample distance that depth is measured at, metres per pixel, if the photos are finer; 0 is theirs."""
     stereo: StereoConfig = field(default_factory=StereoConfig)
     neighbours: SourceConfig = NEIGHBOURS

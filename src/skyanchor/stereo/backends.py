@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeAlias
+from typing import Annotated, ClassVar, Protocol, TypeAlias
 
 from skyanchor.backends.choices import Need
 from skyanchor.backends.devices import TorchDevice
 from skyanchor.backends.packages import Package, imported
+from skyanchor.bounds import Few, FewOrNone, NotNegative, Positive, Radius, Range
 from skyanchor.stereo.planes import GreyStack, PlaneField
 from skyanchor.types import Floats32
 
@@ -16,17 +17,17 @@ from skyanchor.types import Floats32
 class SweepConfig:
     """Plane sweep with semi-global aggregation."""
 
-    radius: int = 3
+    radius: Radius = 3
     """Half window of the ZNCC, pixels of the sweep's scale."""
-    step_px: float = 0.7
+    step_px: Annotated[float, Range(0.05, 100.0)] = 0.7
     """Motion in a typical source between two planes, pixels of the sweep's scale."""
-    most_planes: int = 224
+    most_planes: Annotated[int, Range(2, 4096)] = 224
     """Most planes; bounds the memory."""
-    small_step: int = 10
+    small_step: Annotated[int, Range(0, 255)] = 10
     """Penalty of a step to the next plane, of 255."""
-    jump: int = 120
+    jump: Annotated[int, Range(0, 255)] = 120
     """Penalty of a jump, of 255, on even colour."""
-    contrast: float = 12.0
+    contrast: Positive = 12.0
     """Grey difference that halves the jump penalty."""
 
 
@@ -34,17 +35,17 @@ class SweepConfig:
 class RefineConfig:
     """Slanted-plane PatchMatch."""
 
-    rounds: int = 2
+    rounds: FewOrNone = 2
     """Iterations over all pixels."""
-    radius: int = 3
+    radius: Radius = 3
     """Half window, pixels."""
-    stride: int = 1
+    stride: Radius = 1
     """Distance of the samples in the window, pixels."""
-    sigma_grey: float = 10.0
+    sigma_grey: Positive = 10.0
     """Grey difference at which a window pixel's weight falls to 1/e."""
-    tried_sources: int = 3
+    tried_sources: Few = 3
     """New planes of a pixel are tried in this many sources, those that fit its present plane best."""
-    pull: float = 0.05
+    pull: NotNegative = 0.05
     """Cost of leaving the first surface by a pixel or more where the photo is plain; less where it has texture."""
 
 
@@ -52,9 +53,9 @@ class RefineConfig:
 class Photometry:
     """What the photos are like and how many sources count."""
 
-    noise: float = 1.0
+    noise: Positive = 1.0
     """Grey level noise of the photos: windows with less texture than that score as plain."""
-    best_sources: int = 3
+    best_sources: Few = 3
     """Sources whose mean cost counts; the others may be occluded."""
 
 

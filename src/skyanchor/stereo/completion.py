@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import cv2
 import numpy as np
 from scipy import ndimage
 
+from skyanchor.bounds import Count, CountOrNone, NotNegative, Positive, Range, Share
 from skyanchor.geometry import cameras
 from skyanchor.stereo.estimate import sweep_normal, tilt_of, world_normals
 from skyanchor.stereo.planes import PlaneField, pixel_grid
@@ -18,23 +20,23 @@ from skyanchor.types import Bools, Bytes, DepthMap, Floats, Floats32, Ints, Plan
 class CompletionConfig:
     """How depth is filled in where it could not be measured."""
 
-    plain_grey: float = 1.6
+    plain_grey: NotNegative = 1.6
     """A pixel is plain when the grey values around it deviate by less than this."""
-    fewest_pixels: int = 300
+    fewest_pixels: Count = 300
     """Smallest plain region that gets a plane of its own, pixels."""
-    tolerance_px: float = 4.0
+    tolerance_px: Positive = 4.0
     """Measurements lie on a region's plane within this many pixel footprints."""
-    least_share: float = 0.5
+    least_share: Share = 0.5
     """Share of a region's measurements that must lie on its plane."""
-    trials: int = 200
+    trials: Annotated[int, Range(1, 1e6)] = 200
     """RANSAC trials per region."""
-    sigma_grey: float = 12.0
+    sigma_grey: Positive = 12.0
     """Grey difference that costs as much as eight pixels of distance when a hole is filled."""
-    reach_px: int = 400
+    reach_px: CountOrNone = 400
     """Holes are filled from at most this far."""
-    raw_confidence: float = 0.75
+    raw_confidence: NotNegative = 0.75
     """Unconfirmed measurements of at least this photometric confidence stay."""
-    confidence: float = 0.2
+    confidence: Share = 0.2
     """Confidence of filled-in and of unconfirmed depth."""
 
 

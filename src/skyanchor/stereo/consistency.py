@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from skyanchor.bounds import Few, NotNegative, Positive, Share
 from skyanchor.geometry import cameras
 from skyanchor.types import Camera, DepthMap, Floats32
 
@@ -15,13 +16,13 @@ from skyanchor.types import Camera, DepthMap, Floats32
 class ConsistencyConfig:
     """When depths of several photos count as the same surface."""
 
-    tolerance_px: float = 2.5
+    tolerance_px: Positive = 2.5
     """Depths agree within this many pixel footprints, z / focal."""
-    fewest_layers: int = 3
+    fewest_layers: Few = 3
     """Maps, the photo's own included, that must agree on a depth."""
-    fewest_support: float = 0.6
+    fewest_support: NotNegative = 0.6
     """Least sum of their confidences."""
-    floor: float = 0.05
+    floor: Share = 0.05
     """Confidence given to a plain but measured pixel, so that agreement of many such counts."""
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import cv2
 import numpy as np
 
+from skyanchor.bounds import Pixels, Range
 from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.stereo.backends import AnyStereo, NumbaStereo, Photometry, RefineConfig, SweepConfig
@@ -19,9 +21,9 @@ from skyanchor.types import Bools, Camera, DepthMap, Floats, Floats32, Plane, Po
 class StereoConfig:
     """How the depth of one photo is measured."""
 
-    width: int = 800
+    width: Pixels = 800
     """Width of the depth map, pixels."""
-    sweep_scale: int = 2
+    sweep_scale: Annotated[int, Range(1, 16)] = 2
     """The sweep runs on photos smaller by this factor."""
     photometry: Photometry = field(default_factory=Photometry)
     sweep: SweepConfig = field(default_factory=SweepConfig)

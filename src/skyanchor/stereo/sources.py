@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from skyanchor.bounds import Count, CountOrNone, Few, Positive, Range
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import inside, lift
 from skyanchor.types import Bools, Floats, Ints, Plane, Tracks, View
@@ -15,21 +17,21 @@ from skyanchor.types import Bools, Floats, Ints, Plane, Tracks, View
 class SourceConfig:
     """How the source photos of a photo are chosen."""
 
-    count: int = 8
+    count: Few = 8
     """Most source photos per photo."""
-    cover: float = 3.0
+    cover: Positive = 3.0
     """Every part of the photo should be seen by this many good sources."""
-    candidates: int = 48
+    candidates: Few = 48
     """Photos that share the most with a photo; the sources are chosen among them."""
-    angle_deg: float = 17.0
+    angle_deg: Annotated[float, Range(0.0, 180.0, above=True)] = 17.0
     """Triangulation angle with the best balance of accuracy and likeness, degrees."""
-    narrow_deg: float = 6.0
+    narrow_deg: Annotated[float, Range(0.0, 180.0, above=True)] = 6.0
     """Standard deviation of the score below that angle, degrees."""
-    wide_deg: float = 12.0
+    wide_deg: Annotated[float, Range(0.0, 180.0, above=True)] = 12.0
     """Standard deviation of the score above that angle, degrees."""
-    fewest_shared: int = 10
+    fewest_shared: CountOrNone = 10
     """Sparse points two photos must share."""
-    sampled_points: int = 4000
+    sampled_points: Count = 4000
     """Sparse points projected into every photo when the model has no tracks."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from skyanchor.backends.devices import TorchDevice
+from skyanchor.bounds import Count, CountOrNone, Degrees, Few, FewOrNone, NotNegative, Positive, Range, Seed, Share
 from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnySparse, Sift, VerifyConfig
 
@@ -13,13 +15,13 @@ from skyanchor.matching import AnySparse, Sift, VerifyConfig
 class KeyframeConfig:
     """Which frames become keyframes."""
 
-    least_motion: float = 0.03
+    least_motion: NotNegative = 0.03
     """Median motion of matches since the last keyframe, over the image width."""
-    least_motion_px: float = 30.0
+    least_motion_px: NotNegative = 30.0
     """The same in pixels; the larger of the two counts."""
-    least_matches: int = 100
+    least_matches: CountOrNone = 100
     """Matches to the last keyframe below which the frame before becomes a keyframe as well."""
-    least_kept: float = 0.5
+    least_kept: Share = 0.5
     """Part of the matches right after the last keyframe below which a frame becomes one without much motion, 0..1."""
 
 
@@ -27,37 +29,37 @@ class KeyframeConfig:
 class RegisterConfig:
     """How a frame gets its pose from the map."""
 
-    bootstrap: int = 8
+    bootstrap: Annotated[int, Range(2, 1000)] = 8
     """Keyframes adjusted together before growth starts."""
-    window: int = 6
+    window: Few = 6
     """Keyframes that are candidates for reference."""
-    references: int = 4
+    references: Few = 4
     """References a frame is matched with."""
-    retry_references: int = 6
+    retry_references: Few = 6
     """References on a second attempt, from a window twice as wide."""
-    resect_references: int = 3
+    resect_references: Few = 3
     """References of a frame that is no keyframe, the nearest in time."""
-    cheap_keypoints: int = 1500
+    cheap_keypoints: Count = 1500
     """Strongest keypoints used to rank candidates."""
-    pnp_threshold: float = 3.0
+    pnp_threshold: Positive = 3.0
     """Reprojection error of an inlier, in the matcher's sigma."""
-    pnp_trials: int = 8000
+    pnp_trials: Annotated[int, Range(1, 1e7)] = 8000
     """Most RANSAC trials."""
-    least_inliers: int = 30
+    least_inliers: Annotated[int, Range(3, 1e9)] = 30
     """Inliers of an accepted pose, at least."""
-    strong_inliers: int = 90
+    strong_inliers: CountOrNone = 90
     """Inliers below which the frames skipped since the last keyframe are registered first."""
-    least_ratio: float = 0.25
+    least_ratio: Share = 0.25
     """Inliers over correspondences, at least."""
-    least_cells: int = 6
+    least_cells: Annotated[int, Range(0, 64)] = 6
     """Cells of an 8 x 8 grid over the image that hold inliers, at least."""
-    motion_factor: float = 4.0
+    motion_factor: Positive = 4.0
     """A step may be this many times the longest recent step per frame."""
-    motion_slack_m: float = 0.5
+    motion_slack_m: NotNegative = 0.5
     """Added to the longest admissible step, metres."""
-    depth_filter_m: float | None = None
+    depth_filter_m: Positive | None = None
     """Points farther from their reference than this take no part in PnP, metres; for open scenes. None keeps all."""
-    seed: int = 0
+    seed: Seed = 0
     """Of RANSAC."""
 
 
@@ -65,21 +67,21 @@ class RegisterConfig:
 class TrackConfig:
     """Which tracks are triangulated and which of them are adjusted."""
 
-    online_error: float = 1.5
+    online_error: Positive = 1.5
     """Reprojection error of online tracks, in the matcher's sigma, or 0.001 of the image width if that is more."""
-    final_error: float = 2.0
+    final_error: Positive = 2.0
     """Reprojection error of final tracks, in the matcher's sigma."""
-    least_angle_deg: float = 1.0
+    least_angle_deg: Degrees = 1.0
     """Angle between the outer rays of a point, at least, degrees."""
-    most_depth_m: float = 100.0
+    most_depth_m: Positive = 100.0
     """Depth of a point in the cameras that see it, at most, metres."""
-    anchor_quota: float = 0.3
+    anchor_quota: Share = 0.3
     """Part of the budget kept for tracks that touch an anchor, 0..1."""
-    bootstrap_tracks: int = 6000
+    bootstrap_tracks: Count = 6000
     """Tracks of the bootstrap's adjustment."""
-    online_tracks: int = 6000
+    online_tracks: Count = 6000
     """Tracks of an online adjustment."""
-    final_tracks: int = 10_000
+    final_tracks: Count = 10_000
     """Tracks of a final adjustment per 100 movable frames."""
 
 
@@ -87,21 +89,21 @@ class TrackConfig:
 class AdjustConfig:
     """The anchored bundle adjustments."""
 
-    loss_px: float = 1.5
+    loss_px: Positive = 1.5
     """Scale of the Soft-L1 loss, pixels."""
-    bootstrap_iterations: int = 350
+    bootstrap_iterations: Count = 350
     """Most solver iterations after the bootstrap."""
-    online_every: int = 10
+    online_every: Count = 10
     """New keyframes between two online adjustments."""
-    online_window: int = 30
+    online_window: Annotated[int, Range(2, 1e6)] = 30
     """Latest keyframes that move in an online adjustment."""
-    online_iterations: int = 100
+    online_iterations: Count = 100
     """Most solver iterations online."""
-    final_iterations: int = 400
+    final_iterations: Count = 400
     """Most solver iterations of a final adjustment."""
-    final_rounds: int = 2
+    final_rounds: Few = 2
     """Times that tracks are triangulated anew and adjusted at the end."""
-    threads: int = -1
+    threads: Annotated[int, Range(-1, 1024)] = -1
     """Solver threads; -1 takes all."""
 
 
@@ -109,19 +111,19 @@ class AdjustConfig:
 class ClosureConfig:
     """When two anchor groups are believed to contradict each other."""
 
-    along: float = 0.02
+    along: NotNegative = 0.02
     """Standard deviation of the drift along the line between the groups, per metre travelled."""
-    across: float = 0.01
+    across: NotNegative = 0.01
     """Standard deviation of the drift across that line, per metre travelled."""
-    floor_m: float = 0.2
+    floor_m: Positive = 0.2
     """Standard deviation that does not depend on the distance, metres."""
-    turn_deg: float = 1.0
+    turn_deg: Positive = 1.0
     """Standard deviation of the turn between map and group, degrees."""
-    turn_deg_per_m: float = 0.03
+    turn_deg_per_m: NotNegative = 0.03
     """The same per metre travelled."""
-    most_sigmas: float = 4.0
+    most_sigmas: Positive = 4.0
     """A larger gap is a contradiction."""
-    relax_m: float = 0.02
+    relax_m: NotNegative = 0.02
     """Gap from which the free poses are relaxed before the adjustment, metres."""
 
 
@@ -139,7 +141,7 @@ class Ablation:
     """False: no adjustment after the bootstrap, and no relaxation."""
     aware_of_points: bool = True
     """False: references are the latest keyframes, whether they hold 3D points or not."""
-    group_size: int = 6
+    group_size: Annotated[int, Range(1, 100)] = 6
     """Anchors used at each end of a submap."""
 
 
@@ -160,9 +162,9 @@ class TrajectoryConfig:
     tracks: TrackConfig = field(default_factory=TrackConfig)
     adjust: AdjustConfig = field(default_factory=AdjustConfig)
     closure: ClosureConfig = field(default_factory=ClosureConfig)
-    tail_window: int = 8
+    tail_window: Few = 8
     """Latest movable frames that every rear anchor is matched with."""
-    loop_pairs: int = 3
+    loop_pairs: FewOrNone = 3
     """Most pairs per keyframe with keyframes seen longer ago that look at the same points."""
     merge_refused: bool = True
     """Join two submaps whose common boundary has no anchors."""

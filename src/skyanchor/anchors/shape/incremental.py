@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from skyanchor.bounds import CountOrNone, Degrees, Few, Positive
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, VerifyConfig, verify
 from skyanchor.sfm import bundle as ba
@@ -27,19 +28,19 @@ TRIALS = resection.Trials()
 class LocalConfig:
     """When a group's own reconstruction is believed."""
 
-    reach: int = 6
+    reach: Few = 6
     """Frames are matched with those at most this far away in the group."""
     verify: VerifyConfig = field(default_factory=lambda: VerifyConfig(threshold=1.5))
     """Two-view verification of ground pairs."""
-    least_angle_deg: float = 0.7
+    least_angle_deg: Degrees = 0.7
     """Triangulation angle of a point that counts, degrees."""
-    least_points: int = 40
+    least_points: CountOrNone = 40
     """Points with a good angle that a reconstruction needs."""
-    outlier: float = 4.0
+    outlier: Positive = 4.0
     """Observations beyond this many sigmas are dropped."""
-    most_reprojection: float = 2.0
+    most_reprojection: Positive = 2.0
     """Median reprojection error of a reconstruction, in the matcher's sigma, at most."""
-    low_parallax_deg: float = 1.0
+    low_parallax_deg: Degrees = 1.0
     """Median triangulation angle below which the group should be widened, degrees."""
     depth: Path | None = None
     """Depth maps of the street photos in units of their own, for groups that hardly move; named like the photos."""
