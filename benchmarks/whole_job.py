@@ -16,22 +16,22 @@ import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pycolmap
+from processes import timed
 
 from skyanchor import open_run
+from skyanchor.evaluation import peers
+from skyanchor.evaluation.foreign import ForeignConfig, score_foreign
+from skyanchor.evaluation.peer_tables import Cost
+from skyanchor.evaluation.peers import PeerScene
 from skyanchor.evaluation.truth import read_truth
-from skyanchor.geometry import rigid, similarity
-from skyanchor.geometry.colmap import from_rigid3d
-from skyanchor.run.memory import tree_bytes
+from skyanchor.geometry import rigid
 from skyanchor.types import Floats, Pose
 
 PAPER_POSES_S, PAPER_PHOTOS = 78.0 * 60.0, 419 + 436
@@ -51,28 +51,6 @@ class Row:
     error_m: float | None
     """Root mean square of the positions, metres."""
     steps: dict[str, float] = field(default_factory=dict)
-
-
-def timed(command: list[str], log: Path, environment: dict[str, str]) -> tuple[float, float, int]:
-    """(seconds, CPU seconds, most memory) of a command that must succeed."""
-    before, start, peak, ended = os.times(), time.monotonic(), [0], threading.Event()
-    with log.open("w") as out:
-        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment)
-
-        def watch() -> None:
-            while not ended.wait(0.5):
-                peak[0] = max(peak[0], tree_bytes(child.pid))
-
-        watching = threading.Thread(target=watch)
-        watching.start()
-        code = child.wait()
-        ended.set()
-        watching.join()
-    if code != 0:
-        raise SystemExit(f"{' '.join(command)} failed, see {log}")
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return time.monotonic() - start, cpu, peak[0]
 
 
 def rms(errors: Floats) -> float | None:
@@ -104,7 +82,12 @@ def ours(args: argparse.Namespace, work: Path, name: str, source: Path | None = 
     true = read_truth(args.scene / args.ground / "truth", done.scaffold.georef.offset)
     poses = done.poses
     frames = f"{len(poses)}/{len(true)}"
-    return Row(name, *spent, frames, rms(position_errors(poses, true)), done.seconds)
+    return row_of(name, spent, frames, rms(position_errors(poses, true)), done.seconds)
+
+
+def row_of(name: str, spent: Cost, found: str, error_m: float | None, steps: dict[str, float]) -> Row:
+    """A row with what the program spent."""
+    return Row(name, spent.seconds, spent.cpu_s, spent.peak_bytes, found, error_m, steps)
 
 
 # --- COLMAP -------------------------------------------------------------------------------------------------------
@@ -112,24 +95,15 @@ def ours(args: argparse.Namespace, work: Path, name: str, source: Path | None = 
 
 def colmap_main(scene: Path, ground: str, out: Path) -> None:
     """Joint mapping of flight and walk into `out`; seconds per step are left in steps.json."""
-    images = out / "images"
-    images.mkdir(parents=True)
-    for folder, place in (("aerial", scene / "aerial" / "images"), ("ground", scene / ground / "images")):
-        (images / folder).symlink_to(place.resolve())
-    names = [f"{f}/{path.name}" for f in ("aerial", "ground") for path in sorted((images / f).iterdir())]
+    given = PeerScene(scene / "aerial", scene / ground / "images", cameras_known=False)
     steps: dict[str, float] = {}
-
-    def step(name: str, since: float) -> float:
-        steps[name] = time.monotonic() - since
-        return time.monotonic()
-
-    now = time.monotonic()
-    pycolmap.extract_features(out / "db.db", images, image_names=names, camera_mode=pycolmap.CameraMode.PER_FOLDER)
-    now = step("features", now)
-    pycolmap.match_exhaustive(out / "db.db")
-    now = step("matches of all pairs", now)
-    pycolmap.incremental_mapping(out / "db.db", images, out / "sparse")
-    step("mapping", now)
+    for name, work in (
+        ("features and matches of all pairs", lambda: (peers.collect_photos(given, out), peers.match_sift(out))),
+        ("mapping", lambda: peers.joint(given, out, out / "joint")),
+    ):
+        start = time.monotonic()
+        work()
+        steps[name] = time.monotonic() - start
     (out / "steps.json").write_text(json.dumps(steps))
 
 
@@ -137,32 +111,14 @@ def colmap(args: argparse.Namespace, work: Path) -> Row:
     """COLMAP's joint mapping, scored after a similarity on the aerial cameras."""
     out = work / "colmap"
     shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
     command = [sys.executable, __file__, str(args.scene), "--ground", args.ground, "--colmap-into", str(out)]
     spent = timed(command, work / "colmap.log", dict(os.environ))
     steps = json.loads((out / "steps.json").read_text())
-    models = [pycolmap.Reconstruction(str(folder)) for folder in sorted((out / "sparse").iterdir())]
-    best = max(models, key=lambda model: model.num_reg_images())
-    poses = {image.name: from_rigid3d(image.cam_from_world()) for image in best.images.values() if image.has_pose}
-    flight = pycolmap.Reconstruction(str(sparse_of(args.scene / "aerial")))
-    known = {f"aerial/{image.name}": from_rigid3d(image.cam_from_world()) for image in flight.images.values()}
-    true = read_truth(args.scene / args.ground / "truth", np.zeros(3))
-    walk = {name.removeprefix("ground/"): pose for name, pose in poses.items() if name.startswith("ground/")}
-    shared = sorted(set(poses) & set(known))
-    error = None
-    if len(shared) >= 3 and walk:
-        ends = [rigid.centres_in_world([held[name] for name in shared]) for held in (poses, known)]
-        world_from_colmap = similarity.umeyama(*ends)
-        names = sorted(set(walk) & set(true))
-        here = world_from_colmap(rigid.centres_in_world([walk[name] for name in names]))
-        error = rms(np.linalg.norm(here - rigid.centres_in_world([true[name] for name in names]), axis=1))
-    name = "COLMAP, joint mapping" + (f" ({len(models)} models, the largest)" if len(models) > 1 else "")
-    return Row(name, *spent, f"{len(walk)}/{len(true)}", error, steps)
-
-
-def sparse_of(aerial: Path) -> Path:
-    """Folder of the aerial model."""
-    return next(path for path in (aerial / "sparse" / "0", aerial / "sparse") if list(path.glob("images.*")))
+    config = ForeignConfig(aerial_prefix=peers.AERIAL, ground_prefix=peers.GROUND)
+    found = score_foreign(out / "joint/sparse", args.scene / "aerial", args.scene / args.ground / "truth", config)
+    walk = found.best.on_aerial
+    name = "COLMAP, joint mapping" + (f" ({len(found.models)} models, the best)" if len(found.models) > 1 else "")
+    return row_of(name, spent, f"{walk.registered}/{walk.total}", walk.ate_m, steps)
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ class ForeignConfig:
     """What it puts before the names of street photos, e.g. ground/."""
     fps: float | None = None
     """Frames per second of a TUM trajectory whose first column holds seconds."""
+    only: tuple[str, ...] = ()
+    """Street frames that are asked for; all without it."""
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,14 @@ def score(
     """The figures of one model, cam_from_world by name in its own frame."""
     aerial = _named(path, poses, tuple(reference), config.aerial_prefix)
     walk = _named(path, poses, tuple(true), config.ground_prefix)
+    walk = {name: pose for name, pose in walk.items() if not config.only or name in config.only}
     world_from_model = aerial_similarity(aerial, reference)
     moved = None if world_from_model is None else _off(aerial, reference, world_from_model)
     off = _off(aerial, reference, similarity.identity())
     order = sorted(true, key=natural_key)
-    came = pose_metrics(walk, true, order, order)
-    figures = came if world_from_model is None else pose_metrics(_laid(walk, world_from_model), true, order, order)
+    asked = config.only or order
+    came = pose_metrics(walk, true, order, asked)
+    figures = came if world_from_model is None else pose_metrics(_laid(walk, world_from_model), true, order, asked)
     return ModelScore(
         path,
         _outcome(came, moved, config),
@@ -144,7 +148,7 @@ def score(
         None if world_from_model is None else world_from_model.scale,
         came,
         figures if world_from_model is not None else replace(figures, ate_m=None, rpe_t_m=None),
-        _on_truth(walk, true, order),
+        _on_truth(walk, true, order, asked),
     )
 
 
@@ -177,12 +181,14 @@ def _laid(walk: Mapping[str, Pose], world_from_model: Similarity) -> dict[str, P
     return {name: similarity.transform_camera(world_from_model, pose) for name, pose in walk.items()}
 
 
-def _on_truth(walk: Mapping[str, Pose], true: Mapping[str, Pose], order: Sequence[str]) -> PoseMetrics:
+def _on_truth(
+    walk: Mapping[str, Pose], true: Mapping[str, Pose], order: Sequence[str], asked: Sequence[str]
+) -> PoseMetrics:
     names = sorted(walk)
     ends = [[held[name] for name in names] for held in (walk, true)]
     if len(names) < 2 or min(map(_spread, ends)) == 0.0:
-        return replace(NOTHING, registered=len(names), total=len(order))
-    return pose_metrics(_laid(walk, similarity.align_cameras(ends[0], ends[1])), true, order, order)
+        return replace(NOTHING, registered=len(names), total=len(asked))
+    return pose_metrics(_laid(walk, similarity.align_cameras(ends[0], ends[1])), true, order, asked)
 
 
 def _outcome(walk: PoseMetrics, moved: float | None, config: ForeignConfig) -> Outcome:

@@ -93,7 +93,7 @@ def split_model(joint: Path, images: Path | None, out: Path, title: str, config:
     model = scaled(read_model(folder), config.metres_per_unit)
     aerial, ground = chosen(joint, [image.name for image in model.images], config.choice)
     photos = find_images(joint, folder, [*aerial, *ground], images)
-    aerial = _written_aerial(out / "aerial", model, aerial, photos, config.least_height_m)
+    aerial = write_aerial(out / "aerial", model, aerial, photos, config.least_height_m)
     walks = _written_walks(out, model, ground, photos, config.segments)
     held = tuple(aerial[::TEST_EVERY])
     dropped = len(model.images) - len(aerial) - sum(walk.frames for walk in walks)
@@ -183,10 +183,10 @@ def _with_points(image: ColmapImage, held: ColmapPoints, points: bool) -> Colmap
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-def _written_aerial(
+def write_aerial(
     out: Path, model: ColmapModel, names: list[str], photos: Path, least_height_m: float | None
 ) -> list[str]:
-    """The aerial folder; the names that are in it."""
+    """OUT/sparse and OUT/images of the flight; the names that are in it, those of low photos left out."""
     _link(out / "images", photos, {name: name for name in names})
     write_model(out / "sparse", part(model, names))
     if least_height_m is None:

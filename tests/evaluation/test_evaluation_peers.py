@@ -1,0 +1,198 @@
+"""Other programs' ways on a world of points whose matches are exact: where they succeed, and where they must not."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pycolmap
+import pytest
+from PIL import Image
+
+from skyanchor.evaluation import peer_tables, peers, peers_pnp
+from skyanchor.evaluation.ablate import Measured
+from skyanchor.evaluation.foreign import ForeignConfig, ModelScore, Outcome, score_foreign
+from skyanchor.evaluation.peer_tables import Cost, PeerRow
+from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry.colmap import to_camera, to_rigid3d
+from skyanchor.matching.features import Features
+from skyanchor.run.metrics import ImageMetrics, PoseMetrics
+from skyanchor.types import Floats, Pose
+
+CAMERA = cameras.pinhole(320, 240, 260.0)
+UP = np.array([0.0, 0.0, 1.0])
+CONFIG = ForeignConfig(aerial_prefix="aerial/", ground_prefix="ground/")
+
+
+def _flight() -> dict[str, Pose]:
+    eyes = [np.array([x, y, 30.0]) for x in (-6.0, 4.0, 14.0, 24.0) for y in (-14.0, -6.0)]
+    return {f"{k:02}.jpg": rigid.look_at(e, e + np.array([1.0, 14.0, -26.0]), UP) for k, e in enumerate(eyes)}
+
+
+def _walk() -> dict[str, Pose]:
+    eyes = [np.array([1.2 * k, -4.0 + 0.3 * np.sin(k), 1.6]) for k in range(10)]
+    return {f"{k:02}.jpg": rigid.look_at(e, e + np.array([2.0, 9.0, 0.4]), UP) for k, e in enumerate(eyes)}
+
+
+def _points() -> Floats:
+    """A house front with bays, and the ground before it."""
+    rng = np.random.default_rng(0)
+    x, z = rng.uniform(-8, 24, 300), rng.uniform(0, 9, 300)
+    front = np.stack([x, 6.0 + 1.5 * (np.floor(x / 3) % 2) + rng.normal(0, 0.3, 300), z], 1)
+    ground = np.stack([rng.uniform(-8, 24, 150), rng.uniform(-3, 6, 150), rng.normal(0, 0.1, 150)], 1)
+    return np.concatenate([front, ground])
+
+
+def _scene(root: Path) -> tuple[peers.PeerScene, Path]:
+    """The scene on disk, and a work folder whose database holds projections of the points as keypoints."""
+    poses = {f"aerial/{n}": p for n, p in _flight().items()} | {f"ground/{n}": p for n, p in _walk().items()}
+    for name in poses:
+        kind, file = name.split("/")
+        (root / kind / "images").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (320, 240)).save(root / kind / "images" / file)
+    for kind, held, place in (("aerial", _flight(), "sparse"), ("ground", _walk(), "truth")):
+        peers.write_poses(root / kind / place, [(n, CAMERA, to_rigid3d(p)) for n, p in held.items()])
+    scene, work = peers.PeerScene(root / "aerial", root / "ground/images", CAMERA), root / "work"
+    peers.collect_photos(scene, work)
+    _fill(work, poses, _points(), 0.3)
+    return scene, work
+
+
+def _fill(work: Path, poses: dict[str, Pose], points: Floats, noise_px: float) -> None:
+    rng, seen = np.random.default_rng(1), {}
+    with pycolmap.Database.open(work / peers.DATABASE) as database:
+        ids = {image.name: image.image_id for image in database.read_all_images()}
+        for name, pose in poses.items():
+            in_cam = pose(points)
+            xy = cameras.project(CAMERA, in_cam) + rng.normal(0, noise_px, (len(points), 2))
+            inside = np.all((xy > 0) & (xy < [320, 240]), axis=1) & (in_cam[:, 2] > 0.5)
+            seen[name] = np.flatnonzero(inside)
+            database.write_keypoints(ids[name], xy[inside].astype(np.float32))
+        for a, b in combinations(seen, 2):
+            _, k, m = np.intersect1d(seen[a], seen[b], return_indices=True)
+            if len(k) >= 15:
+                geometry = pycolmap.estimate_calibrated_two_view_geometry(
+                    to_camera(CAMERA, 1), database.read_keypoints(ids[a])[:, :2].astype(float), to_camera(CAMERA, 1),
+                    database.read_keypoints(ids[b])[:, :2].astype(float), np.stack([k, m], 1).astype(np.uint32),
+                )  # fmt: skip
+                database.write_matches(ids[a], ids[b], np.stack([k, m], 1).astype(np.uint32))
+                database.write_two_view_geometry(ids[a], ids[b], geometry)
+
+
+@pytest.fixture(scope="module")
+def matched(tmp_path_factory: pytest.TempPathFactory) -> tuple[peers.PeerScene, Path]:
+    pycolmap.logging.minloglevel = pycolmap.logging.ERROR.value
+    return _scene(tmp_path_factory.mktemp("peers"))
+
+
+def _score(scene: peers.PeerScene, out: Path) -> ModelScore:
+    return score_foreign(out / "sparse", scene.aerial, scene.ground.parent / "truth", CONFIG).best
+
+
+def test_the_flight_is_triangulated_where_it_is(matched: tuple[peers.PeerScene, Path], tmp_path: Path) -> None:
+    flight = peers.fixed_flight(*matched, tmp_path / "flight")
+    assert flight.num_reg_images() == 8 and flight.num_points3D() > 200
+    world = np.array([point.xyz for point in flight.points3D.values()])
+    nearest = np.array([np.linalg.norm(_points() - xyz, axis=1).min() for xyz in world])
+    assert np.median(nearest) < 0.3
+
+
+@pytest.mark.parametrize("way", list(peers.WAYS))
+def test_colmap_finds_a_walk_with_perfect_matches(
+    way: str, matched: tuple[peers.PeerScene, Path], tmp_path: Path
+) -> None:
+    scene, work = matched
+    peers.WAYS[way][1](scene, work, tmp_path)
+    found = _score(scene, tmp_path)
+    assert found.on_aerial.registered == 10 and found.on_aerial.ate_m is not None and found.on_aerial.ate_m < 0.3
+    assert found.outcome in (Outcome.OK, Outcome.MOVED_AERIAL) and found.aerial == 8
+    if way == "extend":
+        assert found.off_m == pytest.approx(0.0, abs=1e-9) and found.as_it_came.ate_m == pytest.approx(
+            found.on_aerial.ate_m, abs=1e-6
+        )
+
+
+def test_single_frames_are_placed_in_the_aerial_frame(matched: tuple[peers.PeerScene, Path], tmp_path: Path) -> None:
+    scene, work = matched
+    peers_pnp.single_frames(scene, work, tmp_path)
+    found = _score(scene, tmp_path)
+    assert found.as_it_came.registered == 10 and found.as_it_came.ate_m is not None and found.as_it_came.ate_m < 0.3
+
+
+def test_a_chain_drifts_from_its_anchors(matched: tuple[peers.PeerScene, Path], tmp_path: Path) -> None:
+    scene, work = matched
+    anchors = peers_pnp.first_anchors(_walk(), tuple(_walk()), 4)
+    assert list(anchors) == ["00.jpg", "01.jpg", "02.jpg", "03.jpg"]
+    peers_pnp.chain(scene, work, tmp_path, anchors)
+    held = score_foreign(tmp_path / "sparse", scene.aerial, scene.ground.parent / "truth", CONFIG).best
+    assert held.as_it_came.registered == 10 and held.aerial == 0
+    assert held.as_it_came.ate_m is not None and 0.005 < held.as_it_came.ate_m < 0.5
+    peers_pnp.chain(scene, work, tmp_path / "none", {})
+    with pytest.raises(StopIteration):
+        next(iter(pycolmap.Reconstruction(str(tmp_path / "none/sparse")).images))
+
+
+def test_without_matches_nothing_is_made_up(matched: tuple[peers.PeerScene, Path], tmp_path: Path) -> None:
+    scene, work = matched
+    shutil.copytree(work, tmp_path / "work", symlinks=True, ignore=shutil.ignore_patterns("sparse"))
+    with pycolmap.Database.open(tmp_path / "work" / peers.DATABASE) as database:
+        names = {image.image_id: image.name for image in database.read_all_images()}
+        for a, b in combinations(names, 2):
+            if names[a][:3] != names[b][:3] and database.exists_two_view_geometry(a, b):
+                database.delete_two_view_geometry(a, b)
+    peers_pnp.single_frames(scene, tmp_path / "work", tmp_path / "single")
+    assert _score(scene, tmp_path / "single").outcome is Outcome.TOO_FEW
+
+
+def test_pairs_that_look_alike() -> None:
+    rng = np.random.default_rng(0)
+    places = rng.normal(size=(30, 40, 16))
+    size = (np.ones(40, np.float32), np.ones(40, np.float32), 64, 48, 1.0)
+
+    def features(k: int) -> Features:
+        held = places[k] / np.linalg.norm(places[k], axis=1, keepdims=True)
+        return Features(rng.uniform(0, 48, (40, 2)), held.astype(np.float32), *size)
+
+    held = {f"aerial/{k}": features(k) for k in range(30)} | {f"ground/{k}": features(k) for k in range(3)}
+    pairs = peers.alike(held)
+    for k in range(3):
+        aerial = [pair for pair in pairs if f"ground/{k}" in pair and any(n.startswith("aerial") for n in pair)]
+        assert (f"aerial/{k}", f"ground/{k}") in aerial and 20 <= len(aerial) <= 21
+    assert ("ground/0", "ground/1") in pairs and len(set(pairs)) == len(pairs)
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def _row(name: str, ate: float, seconds: float, verdict: str = "ok", ours: bool = False) -> PeerRow:
+    poses = PoseMetrics(10, 20 if verdict != "ok" else 10, ate, 0.1, 0.2)
+    return PeerRow(name, verdict, poses, poses, Cost(seconds, 2 * seconds, 10**9), 1, ours)
+
+
+def test_ratios_are_to_the_best_that_came_out_ok() -> None:
+    rows = [
+        _row("COLMAP", 0.2, 50.0),
+        _row("GLOMAP", 0.01, 5.0, "registered too few"),
+        peer_tables.failed_row("hloc", "nothing came out"),
+        _row("ours", 0.05, 100.0, ours=True),
+    ]
+    lines = list(peer_tables.pose_tables(rows))
+    assert lines.count("### Anchors\n") == 1 and lines.count("### Trajectory\n") == 1
+    assert "| ours / best rival |  | 0.25 | 1.00 | 1.00 | 1.00 | 2.00 | 2.00 | 1.00 |" in lines
+    assert "| hloc | nothing came out | - | - | - | - | - | - | - |" in lines
+    assert any(line.startswith("| GLOMAP | registered too few | 0.010 |") and "10/20" in line for line in lines)
+    assert peer_tables.ratio(rows[1:], lambda row: 1.0) is None
+
+
+def test_gaussians_of_all_ways_in_one_table() -> None:
+    rows = (
+        Measured(
+            "update", "a", "aerial only", ground=ImageMetrics(8.0, 0.3, None), aerial=ImageMetrics(26.0, 0.9, 0.1)
+        ),
+        Measured("update", "b", "joint", problem="no weights"),
+    )
+    lines = list(peer_tables.splat_table(rows))
+    assert "| aerial only | 0.900 | 26.00 | 0.100 | 0.300 | 8.00 | - | - |" in lines
+    assert "| joint | no weights | - | - | - | - | - | - |" in lines
