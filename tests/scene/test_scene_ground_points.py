@@ -8,13 +8,16 @@ import cv2
 import numpy as np
 
 from skyanchor.geometry import cameras, rigid
+from skyanchor.photos import PhotoCache
 from skyanchor.scene.ground_points import (
     GroundPointConfig,
     depth_views,
     ground_cloud,
+    ground_depth,
     source_views,
     thinned_by_spacing,
 )
+from skyanchor.stereo.estimate import StereoConfig
 from skyanchor.types import DepthMap, View
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -67,3 +70,25 @@ def test_cloud_lies_on_the_wall_in_the_photo_colour(tmp_path: Path) -> None:
     np.testing.assert_allclose(cloud.spacing, 2 * 5.0 / 30.0, rtol=1e-5)
     per_map = 10 * 16
     assert per_map <= len(cloud.points) < 2 * per_map
+
+
+def test_clouds_have_no_depth_and_the_wall_below_them_has(tmp_path: Path) -> None:
+    """Three photos side by side: the wall's texture moves by f b / z from one to the next, the clouds stay."""
+    camera = cameras.pinhole(160, 120, 150.0)
+    rng = np.random.default_rng(0)
+    wall, clouds = (cv2.GaussianBlur(rng.uniform(0, 255, (120, 400, 3)), (0, 0), 1.5) for _ in range(2))
+    wall, clouds = ((np.clip(4 * (one - 127) + 127, 0, 255)).astype(np.uint8) for one in (wall, clouds))
+    views = []
+    for k, x in enumerate((-0.6, 0.0, 0.6)):
+        shift = 100 + round(150.0 * x / 6.0)
+        picture = np.concatenate([clouds[:60, 100:260], wall[60:, shift : shift + 160]])
+        path = tmp_path / f"{k}.png"
+        cv2.imwrite(str(path), picture)
+        pose = rigid.look_at(np.array([x, 0.0, 0.0]), np.array([x, 6.0, 0.0]), UP)
+        views.append(View(path.name, path, camera, pose, image_id=k))
+    points = np.stack([rng.uniform(-2, 2, 50), np.full(50, 6.0), rng.uniform(-2, 0, 50)], axis=1)
+    config = GroundPointConfig(stereo=StereoConfig(width=160))
+    found = ground_depth(views[1], [views[0], views[2]], points, PhotoCache(), config)
+    sky, below = found.depth[8:50, 20:140], found.depth[70:112, 30:130]
+    assert (sky > 0).mean() < 0.1, "at the end of the search range it would seem a wall"
+    assert np.median(np.abs(below - 6.0)) < 0.1

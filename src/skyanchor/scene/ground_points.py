@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from skyanchor.photos import PhotoCache
 from skyanchor.stereo.consistency import ConsistencyConfig, make_consistent
 from skyanchor.stereo.estimate import StereoConfig, estimate_depth
 from skyanchor.types import Bools, Cloud, DepthMap, Floats, Floats32, Ints, View
+
+NO_PARALLAX = 50.0
+"""So many times the farthest depth that is trusted a walk sees no parallax."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,15 @@ def source_views(views: Sequence[View], index: int, config: GroundPointConfig) -
 def ground_depth(
     view: View, sources: list[View], points: Floats, photos: PhotoCache, config: GroundPointConfig
 ) -> DepthMap:
-    """Measured depth of one street view; `points` are the adjustment's points, which bound the search."""
+    """Measured depth of one street view; `points` are the adjustment's points, which say where the search begins.
+
+    It goes on to where nothing has parallax: clouds and distant houses are found there, and have no depth.
+    """
     in_cam = view.cam_from_world(points)
     hints = points[(in_cam[:, 2] > 0.3) & (in_cam[:, 2] < config.farthest)]
-    return estimate_depth(view, sources, hints, photos, config.stereo)
+    found = estimate_depth(view, sources, hints, photos, config.stereo, reach_m=NO_PARALLAX * config.farthest)
+    trusted = found.depth < config.farthest
+    return replace(found, depth=found.depth * trusted, confidence=found.confidence * trusted)
 
 
 def consistent_ground_depth(depth_map: DepthMap, neighbours: list[DepthMap], config: GroundPointConfig) -> DepthMap:
