@@ -31,15 +31,15 @@ from skyanchor.scaffold import ScaffoldConfig, georeference, load_scaffold
 from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene import update as scene_update
 from skyanchor.scene.ground_points import GroundPointConfig
-from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence, summary
+from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence, segments, summary
 from skyanchor.stages import anchors, outlook, places, scaffold, scene, splats, trajectory
 from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stages.scene import SceneConfig
-from skyanchor.stages.survey import Site, Work
+from skyanchor.stages.survey import Site, Work, value_digest
 from skyanchor.stereo import RefineConfig, StereoConfig, TritonStereo
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
-from skyanchor.types import Camera
+from skyanchor.types import Camera, Sequence
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,36 @@ def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     site = read_site(folder, inputs, config, executor)
     local_priors(config.anchors.prior.near, site.scaffold)
     sequence = load_sequence(inputs.ground, config.sequence, folder.root / "frames", folder.listen)
+    sequence = cut_where_photos_say(folder, sequence, config.sequence)
     files.save(folder.root / STATE / SEQUENCE_FILE, sequence)
     return Work(folder, site, sequence, executor)
+
+
+CUTS_FILE = "cuts.json"
+"""In .state/: where the photos do not go on."""
+
+
+@dataclass(frozen=True)
+class FoundCuts:
+    """cuts.json."""
+
+    looked_at: str
+    """Digest of the photos and of how they were looked at."""
+    cuts: tuple[int, ...]
+
+
+def cut_where_photos_say(folder: RunFolder, sequence: Sequence, config: SequenceConfig) -> Sequence:
+    """The walk, also cut where photos do not go on from those before them; looked for once."""
+    if not config.segments.find:
+        return sequence
+    photos = folder.digest({frame.name: frame.path for frame in sequence.frames})
+    looked_at, path = value_digest((photos, config.segments, config.cut)), folder.root / STATE / CUTS_FILE
+    found = files.load(path, FoundCuts) if path.is_file() else None
+    if found is None or found.looked_at != looked_at:
+        cuts = segments.find_cuts(sequence, config.segments, config.cut.group_size, folder.listen)
+        found = FoundCuts(looked_at, cuts)
+        files.save(path, found)
+    return segments.cut_at(sequence, (*sequence.cuts, *found.cuts), config.cut) if found.cuts else sequence
 
 
 def tell_outlook(work: Work, config: PipelineConfig, upto: str) -> None:

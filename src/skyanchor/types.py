@@ -6,6 +6,7 @@ Frames and units are in CONVENTIONS.md: `b_from_a` maps coordinates of frame a i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from math import nan
@@ -322,6 +323,12 @@ class Sequence:
     """Per frame EXIF latitude, longitude (deg), altitude (m); empty when no frame has any."""
     focal_sigma: float = 0.0
     """Relative standard deviation of the focal length: 0 as given, a few per cent from EXIF, much for a guess."""
+    cuts: tuple[int, ...] = ()
+    """Frames that begin a new stretch, in order: nothing is known of the way to them."""
+
+    def stretch_of(self, frame: int) -> int:
+        """Number of the stretch between cuts that a frame lies in."""
+        return bisect_right(self.cuts, frame)
 
 
 # --- stage results ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +24,7 @@ from skyanchor.anchors.shape.incremental import LocalGroup, single_frame
 from skyanchor.anchors.solve import GroupSolution
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.step_clock import StepClock
-from skyanchor.types import AnchorGroup, GroupFigures, LocalisedGroup, Reason, Refusal
+from skyanchor.types import AnchorGroup, Frame, GroupFigures, LocalisedGroup, Reason, Refusal, Sequence
 
 CAMERA = cameras.pinhole(640, 360, 457.0)
 UP = np.array([0.0, 0.0, 1.0])
@@ -37,7 +38,8 @@ FINE = GroupFigures(
 
 
 def search_with(ablation: AnchorAblation) -> Search:
-    frames: Any = SimpleNamespace(sequence=SimpleNamespace(frames=range(6), submaps=()), clock=StepClock())
+    names = tuple(Frame(k, str(k), Path(str(k))) for k in range(6))
+    frames: Any = SimpleNamespace(sequence=Sequence(Path(), names, CAMERA, False, (), (GROUP,)), clock=StepClock())
     prepared: Any = SimpleNamespace(surface=SimpleNamespace(gsd=0.08))
     return Search(prepared, frames, AnchorConfig(ablation=ablation))
 

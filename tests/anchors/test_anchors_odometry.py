@@ -14,7 +14,8 @@ from skyanchor.anchors.config import AnchorConfig, OdometryConfig
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
 from skyanchor.anchors.priors import Near
-from skyanchor.anchors.walk import borne_out, disagreeing
+from skyanchor.anchors.walk import borne_out, disagreeing, neighbour_prior
+from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import rigid
 from skyanchor.types import AnchorGroup, AnchorPose, GroupFigures, LocalisedGroup, Pose, Reason, Refusal, Sequence
 
@@ -82,13 +83,34 @@ def test_a_doubtful_group_alone_is_refused() -> None:
     doubtful, sure = with_ratio(localised(poses, 0, 0), 0.55), with_ratio(localised(poses, 0, 0), 0.8)
     other = with_ratio(localised(poses, 70, 1), 0.6)
     refused = replace(other, poses=(), refusal=Refusal(Reason.NO_PLACE, "nothing there"))
-    asked = (doubtful.group, other.group)
-    (alone, _) = borne_out([doubtful, refused], asked, config)
+    asked = Sequence(Path(), (), GROUND, False, (), (doubtful.group, other.group))
+    (alone, _) = borne_out([doubtful, refused], asked, config, 0)
     assert alone.refusal is not None and alone.refusal.reason == Reason.NOT_BORNE_OUT and not alone.poses
-    assert borne_out([sure, refused], asked, config)[0].accepted
-    assert all(group.accepted for group in borne_out([doubtful, other], asked, config))
+    assert borne_out([sure, refused], asked, config, 0)[0].accepted
+    assert all(group.accepted for group in borne_out([doubtful, other], asked, config, 0))
+    apart = replace(asked, cuts=(40,))  # what lies beyond a cut bears nothing out
+    assert [g.accepted for g in borne_out([doubtful, other], apart, config, 0)] == [False, True]
+    assert [g.accepted for g in borne_out([doubtful, other], apart, config, 1)] == [True, False]
     told = replace(config, prior=replace(config.prior, near=(Near(0.0, 0.0, 30.0),)))
-    assert borne_out([doubtful, refused], asked, told)[0].accepted
+    assert borne_out([doubtful, refused], asked, told, 0)[0].accepted
+
+
+def test_a_cut_leads_anywhere() -> None:
+    """The second half of the walk lies 60 m off where the steps lead, as after a lift or a ride."""
+    poses = true_walk(80)
+    whole = reckoning(poses)
+    cut = replace(whole, cuts=(40,))
+    near, far = localised(poses, 0, 0), [localised(poses, k, 1 + k // 70, shift=60.0, support=400) for k in (44, 70)]
+    assert disagreeing([near, *far], whole, OdometryConfig()) == [0]
+    assert disagreeing([near, *far], cut, OdometryConfig()) == []
+    lost = [near, replace(far[0], poses=(), refusal=Refusal(Reason.NO_PLACE, "nothing there"))]
+    flat = np.zeros((100, 100))
+    ground = Ground(np.eye(3)[:2], UP, np.array([-50.0, -50.0]), 1.0, flat, np.ones((100, 100), bool))
+    assert len(neighbour_prior(lost, 1, whole, ground, OdometryConfig())) == 1
+    assert neighbour_prior(lost, 1, cut, ground, OdometryConfig()) == ()
+    (here,) = neighbour_prior([*lost, far[1]], 1, cut, ground, OdometryConfig())  # from its own side of the cut
+    there = np.mean([rigid.centre_in_world(pose.cam_from_world)[:2] for pose in far[0].poses], axis=0)
+    assert np.linalg.norm([here.x, here.y] - there) < here.radius
 
 
 def test_steps_of_photos(walk: Sequence) -> None:

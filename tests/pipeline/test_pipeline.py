@@ -71,6 +71,29 @@ def _results(root: Path) -> dict[str, bytes]:
     }
 
 
+def test_cuts_are_looked_for_once(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, looks = Inputs(scene / "aerial", scene / "ground"), []
+
+    def found(*_: object) -> tuple[int, ...]:
+        looks.append(1)
+        return (9,)
+
+    def cuts(config: PipelineConfig) -> tuple[int, ...]:
+        with RunFolder(tmp_path) as run:
+            return read_work(run, inputs, config, InProcess()).sequence.cuts
+
+    def with_segments(**changes: object) -> PipelineConfig:
+        segments = replace(CONFIG.sequence.segments, **changes)
+        return replace(CONFIG, sequence=replace(CONFIG.sequence, segments=segments))
+
+    assert cuts(CONFIG) == ()  # the street of paper goes on
+    monkeypatch.setattr(pipeline.segments, "find_cuts", found)
+    assert cuts(CONFIG) == () and not looks
+    assert cuts(with_segments(begin=("7",))) == (7, 9) and len(looks) == 1
+    assert cuts(with_segments(begin=("7",))) == (7, 9) and len(looks) == 1
+    assert cuts(with_segments(begin=("7",), find=False)) == (7,)
+
+
 @pytest.fixture(scope="module")
 def recovered(scene: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("run")

@@ -54,6 +54,19 @@ def test_boundary_groups_are_joined_or_kept_apart() -> None:
     assert apart == [(0, 5, (0,)), (94, 99, (0,)), (100, 105, (1,)), (194, 199, (1,))]
 
 
+@pytest.mark.parametrize("config", [JOINED, PAPER])
+def test_neither_submap_nor_group_crosses_a_cut(config: SubmapConfig) -> None:
+    cuts = (100, 103, 217)
+    submaps = cut_submaps(320, config, cuts)
+    groups = anchor_groups(submaps, config, cuts)
+    for frames in [s.frames for s in submaps] + [g.frames for g in groups]:
+        assert list(frames) == list(range(frames[0], frames[-1] + 1))
+        assert not any(frames[0] < cut <= frames[-1] for cut in cuts)
+    assert [(s.frames[0], s.frames[-1]) for s in submaps] == [(0, 99), (103, 216), (217, 319)]
+    assert [s.index for s in submaps] == [0, 1, 2]  # three frames between two cuts are no stretch of their own
+    assert [g.frames[0] for g in groups] == [0, 94, 103, 211, 217, 314]
+
+
 def test_a_short_sequence_is_one_group() -> None:
     groups = anchor_groups(cut_submaps(9, JOINED), JOINED)
     assert [(g.frames, g.submaps) for g in groups] == [(tuple(range(9)), (0,))]

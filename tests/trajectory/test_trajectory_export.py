@@ -80,6 +80,19 @@ def test_geojson_where_the_place_is_known(found, crs):
     assert np.linalg.norm(metres) == pytest.approx(np.linalg.norm((ends[1] - ends[0])[:2]), rel=0.02)
 
 
+def test_paths_end_at_cuts(found):
+    sequence, trajectory = found
+    georef = Georeference(np.zeros(3), enu_origin=(48.1, 11.5, 500.0))
+    cut = replace(sequence, cuts=(5, 13))  # one frame alone after the second
+    features = json.loads(export.geojson_text(trajectory, cut, georef))["features"]
+    lines = [f["geometry"]["coordinates"] for f in features if f["geometry"]["type"] == "LineString"]
+    assert [len(line) for line in lines] == [4, 8] and len(features) == 2 + 13  # frame 2 has no pose
+    names = [frame.name for frame in sequence.frames]
+    kml = ElementTree.fromstring(export.frames_kml(trajectory.frames, names, georef, cut.cuts))
+    paths = [path.find(f".//{KML}coordinates").text.split() for path in kml.iter(f"{KML}LineString")]
+    assert [len(path) for path in paths] == [4, 8]
+
+
 def aerial_model(folder: Path) -> Path:
     """A small aerial model on disk, with photos."""
     model = pycolmap.Reconstruction()

@@ -40,9 +40,17 @@ def test_segments_split_where_anchors_are_far_apart():
 def test_submaps_without_a_common_anchor_are_joined(walked, refused, spans):
     world, sequence, _ = walked
     held = accepted_anchors(anchors_of(world, sequence, refused=frozenset(refused)))
-    joined = joined_submaps(sequence.submaps, held, merge_refused=True)
+    joined = joined_submaps(sequence, held, merge_refused=True)
     assert [(s.frames[0], s.frames[-1]) for s in joined] == spans
     assert all(list(s.frames) == list(range(s.frames[0], s.frames[-1] + 1)) for s in joined)
+
+
+def test_submaps_are_not_joined_across_a_cut(walked):
+    world, sequence, _ = walked
+    held = accepted_anchors(anchors_of(world, sequence, refused=frozenset({1, 2})))
+    cut = replace(sequence, cuts=(30,))
+    joined = joined_submaps(cut, held, merge_refused=True)
+    assert [(s.frames[0], s.frames[-1]) for s in joined] == [(0, 29), (30, 89)]
 
 
 def test_no_anchors_no_jobs(walked):

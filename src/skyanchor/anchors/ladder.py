@@ -23,15 +23,21 @@ def rungs(sequence: Sequence, group: AnchorGroup, config: AnchorConfig) -> tuple
     shifted, larger = _moved(sequence, group, config)
     wide = _wider(config)
     tries = (Rung(group.frames, config), Rung(group.frames, wide), Rung(shifted, config), Rung(larger, config))
-    last = len(sequence.frames)
     kept: list[Rung] = []
     seen: set[tuple[tuple[int, ...], bool]] = set()
     for rung in tries:
         key = (rung.frames, rung.config is wide)
-        if rung.frames and rung.frames[0] >= 0 and rung.frames[-1] < last and key not in seen:
+        if _there(sequence, rung.frames) and key not in seen:
             seen.add(key)
             kept.append(rung)
     return tuple(kept)
+
+
+def _there(sequence: Sequence, frames: tuple[int, ...]) -> bool:
+    """Whether all of the frames are there, and in one stretch."""
+    if not frames or frames[0] < 0 or frames[-1] >= len(sequence.frames):
+        return False
+    return sequence.stretch_of(frames[0]) == sequence.stretch_of(frames[-1])
 
 
 def _wider(config: AnchorConfig) -> AnchorConfig:

@@ -34,6 +34,13 @@ class Walk:
     cams_from_start: tuple[Pose, ...]
     path: Floats
     """(F,), steps walked up to each frame; unmeasured ones count threefold."""
+    cuts: tuple[int, ...] = ()
+    """Frames that begin a new stretch."""
+
+    def joins(self, a: AnchorGroup, b: AnchorGroup) -> bool:
+        """Whether the walk leads from one group to the other without a cut."""
+        first, last = sorted((a.frames[0], b.frames[0]))
+        return not any(first < cut <= last for cut in self.cuts)
 
 
 def _motion(a: Features, b: Features, camera: Camera, pair: TwoView, pairs: np.ndarray) -> float:
@@ -65,14 +72,14 @@ def measure_steps(frames: GroundFrames, first: int, last: int, lens: Lens, confi
     return Steps(tuple(steps), tuple(measured))
 
 
-def walked(parts: tuple[Steps, ...]) -> Walk:
-    """The stretches one after the other."""
+def walked(parts: tuple[Steps, ...], cuts: tuple[int, ...] = ()) -> Walk:
+    """The parts one after the other; nothing is known of a step to one of the `cuts`."""
     poses, path = [rigid.identity()], [0.0]
     for part in parts:
         for step, measured in zip(part.next_from_frame, part.measured, strict=True):
             poses.append(step @ poses[-1])
             path.append(path[-1] + (float(np.linalg.norm(step.translation)) if measured else 3.0))
-    return Walk(tuple(poses), np.array(path))
+    return Walk(tuple(poses), np.array(path), cuts)
 
 
 def reckoned(walk: Walk, known: LocalisedGroup, wanted: AnchorGroup, config: OdometryConfig) -> tuple[Floats, float]:

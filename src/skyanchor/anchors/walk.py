@@ -119,7 +119,8 @@ def localise_walk(
         groups = _calibrated(outing, groups, focal)
     if len(groups) > 1 and any(group.accepted for group in groups):
         groups = _along_the_walk(outing, groups, focal)
-    groups = borne_out(groups, sequence.groups, config)
+    for stretch in range(len(sequence.cuts) + 1):
+        groups = borne_out(groups, sequence, config, stretch)
     _tell_shapes(outing, groups)
     camera = sequence.camera if focal == 1.0 else seen_through(sequence, Lens(focal))
     return Anchors(tuple(groups), camera)
@@ -134,7 +135,9 @@ def group_centre(group: LocalisedGroup) -> Floats:
 
 
 def off_course(walk: Walk, a: LocalisedGroup, b: LocalisedGroup, config: OdometryConfig) -> bool:
-    """Whether the walk between two accepted groups leads elsewhere, seen from either of them."""
+    """Whether the walk between two accepted groups leads elsewhere, seen from either of them; a cut leads anywhere."""
+    if not walk.joins(a.group, b.group):
+        return False
     misses = []
     for known, other in ((a, b), (b, a)):
         place, within = reckoned(walk, known, other.group, config)
@@ -174,11 +177,11 @@ def _off_the_walk(group: LocalisedGroup) -> Refusal:
 def neighbour_prior(
     groups: list[LocalisedGroup], index: int, walk: Walk, ground: Ground, config: OdometryConfig
 ) -> tuple[Near, ...]:
-    """Where the walk from the nearest accepted group on either side leads; the smaller of the two circles."""
+    """Where the walk from the nearest accepted group on either side, before a cut, leads; the smaller circle."""
     circles: list[Near] = []
     for side in (range(index - 1, -1, -1), range(index + 1, len(groups))):
         known = next((groups[i] for i in side if groups[i].accepted), None)
-        if known is not None:
+        if known is not None and walk.joins(known.group, groups[index].group):
             place, within = reckoned(walk, known, groups[index].group, config)
             x, y = ground.across @ place
             circles.append(Near(float(x), float(y), within))
@@ -248,7 +251,7 @@ def _calibrated(outing: _Outing, groups: list[LocalisedGroup], focal: float) -> 
 def _along_the_walk(outing: _Outing, groups: list[LocalisedGroup], focal: float) -> list[LocalisedGroup]:
     """The groups with those refused that the walk contradicts, and those that failed tried where it leads."""
     odometry, groups = outing.config.odometry, list(groups)
-    walk = walked(outing.runner.steps(Lens(focal)))
+    walk = walked(outing.runner.steps(Lens(focal)), outing.sequence.cuts)
     for i in disagreeing(groups, walk, odometry):
         groups[i] = _refused(groups[i], outing.sequence.groups[i], _off_the_walk(groups[i]))
     for i, group in enumerate(outing.sequence.groups):
@@ -259,19 +262,20 @@ def _along_the_walk(outing: _Outing, groups: list[LocalisedGroup], focal: float)
 
 
 def borne_out(
-    groups: list[LocalisedGroup], asked: tuple[AnchorGroup, ...], config: AnchorConfig
+    groups: list[LocalisedGroup], sequence: Sequence, config: AnchorConfig, stretch: int
 ) -> list[LocalisedGroup]:
-    """The groups; a single accepted one that is not sure by itself is refused where nobody said where the walk was.
+    """The groups; one that alone is accepted in a stretch and not sure by itself is refused, unless a prior says where.
 
-    Those accepted agree with the walk between them, so two of them bear each other out.
+    Those accepted in one stretch agree with the walk between them, so two of them bear each other out.
     """
-    accepted = [i for i, group in enumerate(groups) if group.accepted]
+    mine = [sequence.stretch_of(group.frames[0]) == stretch for group in sequence.groups]
+    accepted = [i for i, group in enumerate(groups) if group.accepted and mine[i]]
     if len(accepted) != 1 or config.prior.near or is_sure(groups[accepted[0]].figures, config.verdict):
         return groups
     (only,) = accepted
     figures = groups[only].figures
     text = f"Only {figures.ratio:.0%} of the matches agree, and no other group bears the place out."
-    alone = _refused(groups[only], asked[only], Refusal(Reason.NOT_BORNE_OUT, text, asdict(figures)))
+    alone = _refused(groups[only], sequence.groups[only], Refusal(Reason.NOT_BORNE_OUT, text, asdict(figures)))
     return [*groups[:only], alone, *groups[only + 1 :]]
 
 

@@ -58,6 +58,8 @@ class ReportInputs:
     anchors: Anchors
     frames: tuple[PosedFrame, ...] = ()
     submaps: tuple[SubmapRow, ...] = ()
+    cuts: tuple[int, ...] = ()
+    """Frames that begin a new stretch of the walk."""
     left_out: Mapping[int, str] = field(default_factory=dict)
     """Accepted groups that the trajectory did not use, and why."""
     warnings: tuple[str, ...] = ()
@@ -101,7 +103,7 @@ def build_report(inputs: ReportInputs) -> Report:
         seconds=dict(inputs.seconds),
         memory=dict(inputs.memory),
         made=inputs.made,
-        downloads=downloads(inputs.title, _frames(inputs), inputs.names, inputs.scaffold.georef),
+        downloads=downloads(inputs.title, _frames(inputs), inputs.names, inputs.scaffold.georef, inputs.cuts),
         scene=scene_content(inputs),
     )
 
@@ -161,6 +163,7 @@ def map_content(inputs: ReportInputs) -> MapContent:
         tuple((float(xy[0]), float(xy[1])) for xy in truth),
         prior_rings(inputs.prior),
         _place(inputs),
+        inputs.cuts,
     )
 
 

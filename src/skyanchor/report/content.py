@@ -108,6 +108,8 @@ class MapContent:
     prior: tuple[tuple[tuple[tuple[float, float], ...], ...], ...] = ()
     """Where the user said that the walk was: per area its rings of corners."""
     place: MapPlace = field(default_factory=MapPlace)
+    cuts: tuple[int, ...] = ()
+    """Frames that no line leads to."""
 
 
 @dataclass(frozen=True)

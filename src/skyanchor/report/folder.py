@@ -82,7 +82,8 @@ def outline(run: Run, truth: Path | None = None) -> ReportInputs:
         frames=run.trajectory_record.frames if posed else (),
         submaps=walk.submaps,
         left_out=walk.left_out,
-        warnings=(*walk.warnings, *(rolled_back(scene) if scene is not None else ())),
+        cuts=anchors.cuts,
+        warnings=(*_cut_before(anchors), *walk.warnings, *(rolled_back(scene) if scene is not None else ())),
         figures={**_figures(run), **walk.figures, **(scene_figures(scene) if scene is not None else {})},
         truth=_truth(anchors, truth),
         seconds=run.seconds,
@@ -91,6 +92,13 @@ def outline(run: Run, truth: Path | None = None) -> ReportInputs:
         prior=_prior(run),
         known=known(run),
     )
+
+
+def _cut_before(anchors: records.AnchorsRecord) -> tuple[str, ...]:
+    """Where the walk is cut, in a sentence."""
+    names = ", ".join(anchors.names[k] for k in anchors.cuts)
+    text = f"The walk is cut before {names}: nothing is known of the way there, each stretch has anchors of its own."
+    return (text,) if anchors.cuts else ()
 
 
 def _matches(run: Run) -> tuple[MatchPicture, ...]:

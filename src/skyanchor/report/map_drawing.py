@@ -183,8 +183,8 @@ def _walk_key() -> Markup:
 
 
 def _walk(content: MapContent, frame: Frame) -> list[Markup]:
-    posed = [f for f in content.frames if math.isfinite(f.x)]
-    lines = [_step(frame, a, b) for a, b in pairwise(posed) if b.index == a.index + 1]
+    posed, cuts = [f for f in content.frames if math.isfinite(f.x)], content.cuts
+    lines = [_step(frame, a, b) for a, b in pairwise(posed) if b.index == a.index + 1 and b.index not in cuts]
     dots = []
     for f in posed:
         dot = element("circle", r=3.5, fill=colour_of(f.sigma_m), stroke="#fff", stroke_width=0.7)

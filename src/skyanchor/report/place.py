@@ -85,15 +85,19 @@ def prior_rings(priors: Sequence[Prior]) -> tuple[Rings, ...]:
 
 
 def downloads(
-    title: str, frames: Sequence[PosedFrame], names: Sequence[str], georef: Georeference
+    title: str,
+    frames: Sequence[PosedFrame],
+    names: Sequence[str],
+    georef: Georeference,
+    cuts: tuple[int, ...] = (),
 ) -> tuple[Download, ...]:
     """The located frames as CSV, and as GeoJSON and KML where the model says where on Earth it lies."""
     if not any(frame.cam_from_world is not None for frame in frames):
         return ()
     texts = (
         ("csv", "text/csv", "CSV (coordinates of the aerial model)", frames_csv(frames, names, georef)),
-        ("geojson", "application/geo+json", "GeoJSON", frames_geojson(frames, names, georef)),
-        ("kml", "application/vnd.google-earth.kml+xml", "KML", frames_kml(frames, names, georef)),
+        ("geojson", "application/geo+json", "GeoJSON", frames_geojson(frames, names, georef, cuts)),
+        ("kml", "application/vnd.google-earth.kml+xml", "KML", frames_kml(frames, names, georef, cuts)),
     )
     return tuple(Download(f"{title}.{end}", kind, what, text) for end, kind, what, text in texts if text is not None)
 

@@ -33,6 +33,8 @@ class AnchorsRecord:
     georef: Georeference
     """Where the frame of the poses lies."""
     anchors: Anchors
+    cuts: tuple[int, ...] = ()
+    """Frames that begin a new stretch of the walk."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, silent
 from skyanchor.photos import find_mask, natural_key, photo_size
-from skyanchor.sequence import intrinsics, submaps, upright, video
+from skyanchor.sequence import intrinsics, segments, upright, video
 from skyanchor.sequence.intrinsics import Exif
+from skyanchor.sequence.segments import SegmentConfig
 from skyanchor.sequence.submaps import SubmapConfig
 from skyanchor.sequence.video import VideoConfig
 from skyanchor.types import Camera, Frame, Sequence
@@ -30,6 +31,8 @@ class SequenceConfig:
     """Submaps and anchor groups."""
     video: VideoConfig = field(default_factory=VideoConfig)
     """Which frames of a video are taken."""
+    segments: SegmentConfig = field(default_factory=SegmentConfig)
+    """Where the walk is cut."""
 
 
 @dataclass(frozen=True)
@@ -97,19 +100,21 @@ def build_sequence(
     one_camera(photos, exifs)
     known = choose_camera(config.camera, exifs[0], size)
     frames = tuple(Frame(k, p.name, p, _mask(root, folder, p, size)) for k, p in enumerate(photos))
-    cut = submaps.cut_submaps(len(frames), config.cut)
-    groups = submaps.anchor_groups(cut, config.cut)
     gps = tuple(exif.gps for exif in exifs)
-    return Sequence(
+    uncut = Sequence(
         root,
         frames,
         known.camera,
         known.focal_sigma > 0.0,
-        cut,
-        groups,
+        (),
+        (),
         gps if any(gps) else (),
         known.focal_sigma,
     )
+    walk = segments.cut_at(uncut, segments.said(frames, config.segments, root), config.cut)
+    if not walk.groups:
+        raise InputError(root, f"has no stretch of {least} frames between its cuts", "Cut it at fewer photos.")
+    return walk
 
 
 def find_photos(path: Path) -> tuple[Path, list[Path]]:

@@ -13,12 +13,12 @@ import numpy as np
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.geometry import cameras
-from skyanchor.photos import find_mask
-from skyanchor.sequence import intrinsics, loading, submaps, video
+from skyanchor.photos import find_mask, photo_size
+from skyanchor.sequence import intrinsics, loading, segments, submaps, video
 from skyanchor.sequence.intrinsics import Exif
 from skyanchor.sequence.loading import SequenceConfig
 from skyanchor.sequence.video import Survey, VideoConfig
-from skyanchor.types import Bools, Camera, Floats
+from skyanchor.types import Bools, Camera, Floats, Frame
 from skyanchor.types import Sequence as Walk
 
 BLURRED = 0.5
@@ -75,6 +75,8 @@ class WalkSummary:
     submaps: int
     groups: int
     """Anchor groups."""
+    cuts: tuple[str, ...]
+    """Photos that begin a new stretch; those of a video are found when a run has taken its frames."""
     warnings: tuple[str, ...]
 
 
@@ -101,7 +103,18 @@ def _of_photos(path: Path, config: SequenceConfig, listen: Listener) -> WalkSumm
         blurred,
         sum((find_mask(folder, p.name) or find_mask(path, p.name)) is not None for p in photos),
         (),
+        _cuts(path, photos, config, listen),
     )
+
+
+def _cuts(path: Path, photos: list[Path], config: SequenceConfig, listen: Listener) -> tuple[Frame, ...]:
+    """Photos that begin a new stretch, as the user says and as they are found."""
+    frames = tuple(Frame(k, photo.name, photo) for k, photo in enumerate(photos))
+    cuts = set(segments.said(frames, config.segments, path))
+    if config.segments.find:
+        walk = Walk(path, frames, intrinsics.guessed_camera(*photo_size(photos[0])), True, (), ())
+        cuts |= set(segments.find_cuts(walk, config.segments, config.cut.group_size, listen))
+    return tuple(frames[k] for k in sorted(cuts))
 
 
 def _of_video(path: Path, config: SequenceConfig, listen: Listener) -> WalkSummary:
@@ -110,7 +123,7 @@ def _of_video(path: Path, config: SequenceConfig, listen: Listener) -> WalkSumma
     still = int(np.sum(survey.motion[1:] < STILL))
     count = len(survey.motion)
     jumps = int(np.sum(survey.motion > JUMP))
-    cut = [f"the video jumps {jumps} times: is it one walk without cuts? If not, give the parts one by one"]
+    cut = [f"the video jumps {jumps} times: a run cuts the walk where the picture does not go on"]
     return _summary(
         path,
         config,
@@ -132,11 +145,14 @@ def _summary(
     blurred: Bools,
     masks: int,
     warnings: tuple[str, ...],
+    cuts: tuple[Frame, ...] = (),
 ) -> WalkSummary:
     known = loading.choose_camera(config.camera, exifs[0], size)
-    cut = submaps.cut_submaps(taken[0], config.cut)
+    begins, names = tuple(frame.index for frame in cuts), tuple(frame.name for frame in cuts)
+    cut = submaps.cut_submaps(taken[0], config.cut, begins)
     times = sorted(exif.taken for exif in exifs if exif.taken)
     share = float(np.mean(blurred)) if len(blurred) else 0.0
+    looks = (*camera_warnings(known.camera, known.focal_sigma), *_blurry(share), *warnings)
     return WalkSummary(
         str(path),
         *taken,
@@ -149,8 +165,9 @@ def _summary(
         tuple(exif.gps for exif in exifs if exif.gps is not None),
         (times[0], times[-1]) if times else None,
         len(cut),
-        len(submaps.anchor_groups(cut, config.cut)),
-        (*_few(taken[0], config), *camera_warnings(known.camera, known.focal_sigma), *_blurry(share), *warnings),
+        len(submaps.anchor_groups(cut, config.cut, begins)),
+        names,
+        (*_few(taken[0], config), *looks, *cuts_said(names)),
     )
 
 
@@ -188,7 +205,17 @@ def told(walk: Walk, listen: Listener = silent) -> tuple[str, ...]:
         f"submaps: {len(walk.submaps)}; focal length {cameras.focal_px(camera):.0f} px ({focal_from(sigma)}); GPS of "
         f"{positions or 'no'} frames; {100 * blurred:.0f} % blurred"
     )
-    return (line, *camera_warnings(camera, sigma), *_blurry(blurred))
+    cut = cuts_said([walk.frames[k].name for k in walk.cuts])
+    return (line, *camera_warnings(camera, sigma), *_blurry(blurred), *cut)
+
+
+def cuts_said(names: Sequence[str]) -> tuple[str, ...]:
+    """Where a walk is cut, and how to say otherwise; nothing for a walk without cuts."""
+    if not names:
+        return ()
+    some = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    advice = "--sequence.segments.no-find takes it as one walk, --sequence.segments.begin NAMES cuts it elsewhere"
+    return (f"the walk is cut before {some}: each stretch needs anchors of its own; {advice}",)
 
 
 # --- sharpness --------------------------------------------------------------------------------------------------

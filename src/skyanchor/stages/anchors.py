@@ -55,6 +55,8 @@ def run(work: Work, config: AnchorConfig, surface: Made) -> Made:
     settings: dict[str, object] = {"anchors": config, "camera": sequence.camera, "groups": sequence.groups}
     if sequence.gps or any(isinstance(prior, Area) for prior in config.prior.near):  # they are laid on the model by it
         settings["georef"] = scaffold.georef
+    if sequence.cuts:
+        settings["cuts"] = sequence.cuts
     what = f"places of {len(sequence.groups)} anchor groups"
     inputs = {**ground_digests(work.run, sequence), **free_digests(work.run, config.shape)}
     above: tuple[Made, ...] = (surface,)
@@ -63,7 +65,7 @@ def run(work: Work, config: AnchorConfig, surface: Made) -> Made:
     stage = work.run.stage(ANCHORS, what, settings, inputs, above)
     if not stage.done:
         anchors = _localised(stage, work, above, config)
-        stage.save(records.ANCHORS_FILE, AnchorsRecord(work.names, scaffold.georef, anchors))
+        stage.save(records.ANCHORS_FILE, AnchorsRecord(work.names, scaffold.georef, anchors, sequence.cuts))
         georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)
         accepted = sum(group.accepted for group in anchors.groups)
         stage.finish({"groups": len(anchors.groups), "accepted": accepted})

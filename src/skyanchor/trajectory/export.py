@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable
 from collections.abc import Sequence as Names
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -18,6 +19,9 @@ from skyanchor.types import Georeference, PosedFrame, Scaffold, Sequence, Tracks
 
 TUM_FILE = "trajectory.tum"
 GEOJSON_FILE = "trajectory.geojson"
+
+Placed: TypeAlias = tuple[PosedFrame, list[float]]
+"""A frame with its longitude, latitude (deg) and height (m)."""
 
 
 def tum_text(trajectory: Trajectory, georef: Georeference) -> str:
@@ -36,17 +40,19 @@ def tum_text(trajectory: Trajectory, georef: Georeference) -> str:
 
 def geojson_text(trajectory: Trajectory, sequence: Sequence, georef: Georeference) -> str | None:
     """The path and every posed frame in longitude, latitude, height (RFC 7946); None when the place is not known."""
-    return frames_geojson(trajectory.frames, [frame.name for frame in sequence.frames], georef)
+    return frames_geojson(trajectory.frames, [frame.name for frame in sequence.frames], georef, sequence.cuts)
 
 
-def frames_geojson(frames: Iterable[PosedFrame], names: Names[str], georef: Georeference) -> str | None:
-    """As `geojson_text`, of frames and the names of all frames of their sequence."""
+def frames_geojson(
+    frames: Iterable[PosedFrame], names: Names[str], georef: Georeference, cuts: tuple[int, ...] = ()
+) -> str | None:
+    """As `geojson_text`, of frames and the names of all frames of their sequence; a path per stretch between cuts."""
     placed = _placed(frames, georef)
     if placed is None:
         return None
     features: list[dict[str, Any]] = []
-    if len(placed) > 1:
-        features.append(_feature("LineString", [place for _, place in placed], {"frames": len(placed)}))
+    for stretch in _stretches(placed, cuts):
+        features.append(_feature("LineString", [place for _, place in stretch], {"frames": len(stretch)}))
     for frame, place in placed:
         told = {"name": names[frame.frame], "frame": frame.frame, "support": frame.support.value}
         sure = {"sigma_m": round(frame.sigma_m, 4), "radius_95_m": round(RADIUS_95 * frame.sigma_m, 4)}
@@ -55,28 +61,45 @@ def frames_geojson(frames: Iterable[PosedFrame], names: Names[str], georef: Geor
     return json.dumps(document, indent=1) + "\n"
 
 
-def frames_kml(frames: Iterable[PosedFrame], names: Names[str], georef: Georeference) -> str | None:
+def frames_kml(
+    frames: Iterable[PosedFrame], names: Names[str], georef: Georeference, cuts: tuple[int, ...] = ()
+) -> str | None:
     """The same as KML, for Google Earth; heights are left out, so that the path lies on the ground."""
     placed = _placed(frames, georef)
     if placed is None:
         return None
-    spots = [f"{place[0]},{place[1]}" for _, place in placed]
-    marks = [f"<Placemark><name>walk</name><LineString><tessellate>1</tessellate><coordinates>{' '.join(spots)}"
-             "</coordinates></LineString></Placemark>"]  # fmt: skip
-    for (frame, _), spot in zip(placed, spots, strict=True):
+    marks = []
+    for stretch in _stretches(placed, cuts):
+        path = " ".join(_spot(place) for _, place in stretch)
+        line = f"<LineString><tessellate>1</tessellate><coordinates>{path}</coordinates></LineString>"
+        marks.append(f"<Placemark><name>walk</name>{line}</Placemark>")
+    for frame, place in placed:
         told = f"95 % within {RADIUS_95 * frame.sigma_m:.3f} m, sigma {frame.sigma_m:.3f} m"
         marks.append(
             f"<Placemark><name>{escape(names[frame.frame])}</name><description>{told}</description>"
-            f"<Point><coordinates>{spot}</coordinates></Point></Placemark>"
+            f"<Point><coordinates>{_spot(place)}</coordinates></Point></Placemark>"
         )
     inside = "\n".join(marks)
     return f'{_XML}\n<kml xmlns="http://www.opengis.net/kml/2.2"><Document>\n{inside}\n</Document></kml>\n'
 
 
+def _spot(place: list[float]) -> str:
+    """Longitude and latitude as KML writes them."""
+    return f"{place[0]},{place[1]}"
+
+
+def _stretches(placed: list[Placed], cuts: tuple[int, ...]) -> list[list[Placed]]:
+    """The placed frames between cuts, where two of them or more make a path."""
+    parts: dict[int, list[Placed]] = {}
+    for one in placed:
+        parts.setdefault(bisect_right(cuts, one[0].frame), []).append(one)
+    return [part for part in parts.values() if len(part) > 1]
+
+
 _XML = '<?xml version="1.0" encoding="UTF-8"?>'
 
 
-def _placed(frames: Iterable[PosedFrame], georef: Georeference) -> list[tuple[PosedFrame, list[float]]] | None:
+def _placed(frames: Iterable[PosedFrame], georef: Georeference) -> list[Placed] | None:
     """The posed frames with longitude, latitude, height; None when the place is not known."""
     posed = [f for f in frames if f.cam_from_world is not None]
     centres = rigid.centres_in_world([f.cam_from_world for f in posed if f.cam_from_world is not None])

@@ -144,7 +144,7 @@ def lay_all(
     refused: dict[int, Refusal] = {}
     for free in submaps:
         poses = {one.frame: one.cam_from_free for one in free.frames}
-        for submap in joined_submaps(sequence.submaps, held, config.trajectory.merge_refused):
+        for submap in joined_submaps(sequence, held, config.trajectory.merge_refused):
             inside = {frame: poses[frame] for frame in submap.frames if frame in poses}
             if inside:
                 chosen = {a.frame: a.cam_from_world for a in submap_anchors(submap, held, config.trajectory)}

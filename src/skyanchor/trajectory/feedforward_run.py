@@ -59,7 +59,7 @@ def reconstruct(
     held = accepted_anchors(anchors)
     planned = [
         part
-        for submap in joined_submaps(sequence.submaps, held, config.merge_refused)
+        for submap in joined_submaps(sequence, held, config.merge_refused)
         for part in passes(submap.frames, tuple(f for f in submap.frames if f in held), choice.most_frames)
     ]
     found = []

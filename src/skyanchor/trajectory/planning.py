@@ -34,19 +34,20 @@ def plan_jobs(
 ) -> tuple[SubmapJob, ...]:
     """One job per submap, or per run of submaps whose common boundaries have no anchors; none without anchors."""
     jobs = []
-    for submap in joined_submaps(sequence.submaps, anchors, config.merge_refused):
+    for submap in joined_submaps(sequence, anchors, config.merge_refused):
         held = submap_anchors(submap, anchors, config)
         if held:
             jobs.append(SubmapJob(submap, held, anchors_camera.camera, sequence.camera_is_guess, config))
     return tuple(jobs)
 
 
-def joined_submaps(
-    submaps: tuple[Submap, ...], anchors: Mapping[int, AnchorPose], merge_refused: bool
-) -> tuple[Submap, ...]:
-    """Submaps in order; neighbours become one when there is no anchor on either side of their boundary."""
+def joined_submaps(sequence: Sequence, anchors: Mapping[int, AnchorPose], merge_refused: bool) -> tuple[Submap, ...]:
+    """Submaps in order; neighbours become one when there is no anchor on either side of their boundary, and no cut."""
     joined: list[Submap] = []
-    for submap in submaps:
+    for submap in sequence.submaps:
+        if joined and sequence.stretch_of(joined[-1].frames[-1]) != sequence.stretch_of(submap.frames[0]):
+            joined.append(submap)
+            continue
         bare = not any(f in anchors for f in submap.frames)
         gone = joined and not (_rear_half(joined[-1], anchors) or _front_half(submap, anchors))
         lonely = joined and (bare or not any(f in anchors for f in joined[-1].frames))

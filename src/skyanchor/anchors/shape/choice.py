@@ -108,6 +108,7 @@ def _depth(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig)
 
 
 def _widened(sequence: Sequence, indices: tuple[int, ...], by: int) -> tuple[int, ...]:
-    """The frames with up to `by` more on either side, inside the sequence."""
+    """The frames with up to `by` more on either side, inside their stretch of the sequence."""
     first, last = max(0, indices[0] - by), min(len(sequence.frames) - 1, indices[-1] + by)
-    return tuple(range(first, last + 1))
+    stretch = sequence.stretch_of(indices[0])
+    return tuple(frame for frame in range(first, last + 1) if sequence.stretch_of(frame) == stretch)

@@ -1,0 +1,129 @@
+"""Where a walk is cut: said by the user, or found where photos do not go on from those before them.
+
+A lift, a paused video, two walks in one folder: what lies between is unknown, so neither dead reckoning nor submaps nor
+the verdicts of groups on each other reach across.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import poselib
+
+from skyanchor.bounds import Few
+from skyanchor.errors import InputError
+from skyanchor.events import Listener, Progress, silent
+from skyanchor.matching import AnySparse, Features, Sift, SparseMatcher
+from skyanchor.photos import read_frame
+from skyanchor.sequence import submaps
+from skyanchor.sequence.submaps import SubmapConfig
+from skyanchor.types import Frame, Sequence
+
+GOES_ON = 30
+"""Matches that agree with one motion of the camera, at least, where a photo goes on from another."""
+GOES_ON_RATIO = 0.3
+"""The same over all matches of the two, 0..1."""
+THRESHOLD = 2.0
+"""Distance of a match from its epipolar line, in the matcher's sigma, at most."""
+
+
+@dataclass(frozen=True)
+class SegmentConfig:
+    """Where the walk is cut."""
+
+    begin: tuple[str, ...] = ()
+    """Photos that begin a new stretch, by name or by number from 0."""
+    find: bool = True
+    """Whether cuts are also looked for where photos do not match those before them."""
+    glance: AnySparse = field(default_factory=lambda: Sift(keypoints=800, longest=480))
+    """Each photo with the next, small; most of them go on."""
+    look: AnySparse = field(default_factory=lambda: Sift(keypoints=3000, longest=1280))
+    """Photos that seem not to."""
+    reach: Few = 3
+    """Photos on either side that are tried before a cut is believed: one alone may be blurred or hidden."""
+
+
+# --- what the user says ---------------------------------------------------------------------------------------------
+
+
+def said(frames: tuple[Frame, ...], config: SegmentConfig, root: Path) -> tuple[int, ...]:
+    """The frames that begin a stretch as the user says; InputError for one that is not there."""
+    names = {name: frame.index for frame in frames for name in (Path(frame.name).stem, frame.name)}
+    names |= {str(k): k for k in range(len(frames)) if str(k) not in names}
+    unknown = [name for name in config.begin if name not in names]
+    if unknown:
+        raise InputError(root, f"has no photo {unknown[0]}", "Name the photo that begins a stretch, or its number.")
+    return tuple(sorted({names[name] for name in config.begin} - {0}))
+
+
+def cut_at(sequence: Sequence, cuts: Iterable[int], config: SubmapConfig) -> Sequence:
+    """The sequence with submaps and groups that lie in one stretch each."""
+    cuts = tuple(sorted(set(cuts)))
+    parts = submaps.cut_submaps(len(sequence.frames), config, cuts)
+    groups = submaps.anchor_groups(parts, config, cuts)
+    return replace(sequence, submaps=parts, groups=groups, cuts=cuts)
+
+
+# --- what the photos say --------------------------------------------------------------------------------------------
+
+
+def find_cuts(sequence: Sequence, config: SegmentConfig, least: int, listen: Listener = silent) -> tuple[int, ...]:
+    """The frames that begin a stretch: no photo before goes on to them or to those after.
+
+    Most of the walk must lie in stretches of `least` photos or more: else the photos are hard to match, not cut.
+    """
+    count = len(sequence.frames)
+    glances, looks = _Photos(sequence, config.glance), _Photos(sequence, config.look)
+    cuts = []
+    for k in range(1, count):
+        if not glances.go_on(k - 1, k) and not _bridged(k, count, config.reach, looks.go_on):
+            cuts.append(k)
+        listen(Progress("walk", "photos that go on", k, count - 1))
+    return believed(tuple(cuts), count, least)
+
+
+def believed(cuts: tuple[int, ...], count: int, least: int) -> tuple[int, ...]:
+    """The cuts of `count` frames, or none when less than half of them lie in stretches of `least` or more."""
+    lengths = np.diff([0, *cuts, count])
+    return cuts if lengths[lengths >= least].sum() > 0.5 * count else ()
+
+
+def _bridged(k: int, count: int, reach: int, go_on: Callable[[int, int], bool]) -> bool:
+    """Whether any photo before k goes on to one from k, the nearest first."""
+    pairs = [(a, b) for a in range(max(0, k - reach), k) for b in range(k, min(count, k + reach))]
+    return any(go_on(a, b) for a, b in sorted(pairs, key=lambda pair: pair[1] - pair[0]))
+
+
+class _Photos:
+    """The photos of a walk through one matcher; a few are kept."""
+
+    def __init__(self, sequence: Sequence, choice: AnySparse) -> None:
+        self.sequence, self.choice = sequence, choice
+        self.features = lru_cache(maxsize=8)(self._features)
+
+    def _features(self, frame: int) -> Features:
+        return _loaded(self.choice).extract(read_frame(self.sequence, frame))
+
+    def go_on(self, a: int, b: int) -> bool:
+        """Whether one motion of the camera explains enough of what two photos have in common.
+
+        The focal length may be a guess, so any fundamental matrix will do.
+        """
+        here, there = self.features(a), self.features(b)
+        pairs = _loaded(self.choice).pairs(here, there)
+        if len(pairs) < GOES_ON:
+            return False
+        error = THRESHOLD * max(here.sigma_px, there.sigma_px)
+        options = {"max_epipolar_error": error, "max_iterations": 2000, "seed": 0}
+        _, info = poselib.estimate_fundamental(here.xy[pairs[:, 0]], there.xy[pairs[:, 1]], options, {})
+        inliers = np.array(info["inliers"], dtype=bool)
+        return bool(inliers.sum() >= GOES_ON and inliers.mean() >= GOES_ON_RATIO)
+
+
+@lru_cache(maxsize=2)
+def _loaded(choice: AnySparse) -> SparseMatcher:
+    return choice.load()
