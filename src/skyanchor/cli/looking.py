@@ -127,17 +127,21 @@ def ablate(
     print(f"{NOTE}\nwritten to {path}")
 
 
-def report(run: RunPath, /, truth: Path | None = None) -> None:
-    """Write RUN/report.html, one page with everything there is to see of a run, and plots/*.png for papers.
+def report(run: RunPath, /, truth: Path | None = None, json: bool = False) -> None:
+    """Write RUN/report.html, one page with everything there is to see of a run, plots/*.png and runtime.json.
 
     Args:
         run: Run folder.
         truth: COLMAP model with the true poses, only to be drawn on the map.
+        json: Print seconds per step and the most memory as JSON, which is also in runtime.json; write nothing.
     """
     from skyanchor.report.folder import write_report
     from skyanchor.run.results import open_run
+    from skyanchor.run.runtime import runtime
+    from skyanchor.storage import codec
 
-    print(f"written to {write_report(open_run(run), truth)}")
+    found = open_run(run)
+    print(codec.dumps(runtime(found)) if json else f"written to {write_report(found, truth)}\n", end="")
 
 
 def view(run: RunPath, /, port: Annotated[int, Range(0, 65535)] = 8080, host: str = "127.0.0.1") -> None:

@@ -35,6 +35,7 @@ from skyanchor.report.outcome import none_placed, placed
 from skyanchor.report.place import downloads, map_place, prior_rings
 from skyanchor.report.scene_folder import SceneSplats
 from skyanchor.report.still import from_the_air
+from skyanchor.run.runtime import StageTime
 from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.types import Anchors, Bytes, Floats, Ints, LocalisedGroup, Pose, PosedFrame, Scaffold, Support, View
 
@@ -74,6 +75,7 @@ class ReportInputs:
     seconds: Mapping[str, float] = field(default_factory=dict)
     memory: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Most memory at a time per stage, bytes: of the machine, of the GPU."""
+    steps: tuple[StageTime, ...] = ()
     made: Provenance = field(default_factory=Provenance)
     prior: tuple[Prior, ...] = ()
     """Where the user said that the walk was, in the scaffold's coordinates."""
@@ -102,6 +104,7 @@ def build_report(inputs: ReportInputs) -> Report:
         curves=inputs.curves,
         seconds=dict(inputs.seconds),
         memory=dict(inputs.memory),
+        steps=inputs.steps,
         made=inputs.made,
         downloads=downloads(inputs.title, _frames(inputs), inputs.names, inputs.scaffold.georef, inputs.cuts),
         scene=scene_content(inputs),

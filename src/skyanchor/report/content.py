@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import nan
 
+from skyanchor.run.runtime import StageTime
 from skyanchor.types import Bytes
 
 STREET_TABLE, AIR_TABLE = "render from the street", "render from the air"
@@ -250,6 +251,8 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     memory: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Most memory at a time per stage, bytes: of the machine, of the GPU; 0 where it was not measured."""
+    steps: tuple[StageTime, ...] = ()
+    """Where the time of the anchors and of the trajectory went."""
     made: Provenance = field(default_factory=Provenance)
     downloads: tuple[Download, ...] = ()
     scene: Scene3d | None = None

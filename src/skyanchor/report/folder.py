@@ -22,6 +22,7 @@ from skyanchor.report.top_points import map_points
 from skyanchor.run import records
 from skyanchor.run.records import AnchorsRecord
 from skyanchor.run.results import Run
+from skyanchor.run.runtime import RUNTIME_FILE, runtime
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.storage import codec, files
 from skyanchor.trajectory import TrajectoryReport
@@ -34,12 +35,13 @@ PLOTS = "plots"
 
 
 def write_report(run: Run, truth: Path | None = None) -> Path:
-    """report.html in the run folder, and plots/*.png beside it."""
+    """report.html in the run folder, and beside it plots/*.png and runtime.json."""
     if not run.has(ANCHORS):
         raise InputError(run.root, "has no anchors yet", "Run `skyanchor anchors` or `skyanchor trajectory` first.")
     report = build_report(report_inputs(run, truth))
     files.write_bytes(run.root / PAGE, render_page(report).encode())
     write_plots(run.root / PLOTS, report)
+    files.save(run.root / RUNTIME_FILE, runtime(run))
     return run.root / PAGE
 
 
@@ -88,6 +90,7 @@ def outline(run: Run, truth: Path | None = None) -> ReportInputs:
         truth=_truth(anchors, truth),
         seconds=run.seconds,
         memory={stage: (peak.bytes, peak.gpu_bytes) for stage, peak in run.memory.items()},
+        steps=runtime(run).stages,
         made=provenance(run),
         prior=_prior(run),
         known=known(run),

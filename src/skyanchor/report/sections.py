@@ -23,6 +23,7 @@ from skyanchor.report.content import (
 from skyanchor.report.map_drawing import group_text, map_figure, outcome_of, why
 from skyanchor.report.markup import Markup, element, joined
 from skyanchor.report.words import GLOSSARY, TABLES, counted, duration, label, length, number, plain, ranges, span
+from skyanchor.run.runtime import StageTime
 from skyanchor.sfm.uncertainty import RADIUS_95, position_sigma_m, radius_95_m
 
 TAGS = {"placed": "ok", "left out": "part", "refused": "no"}
@@ -252,7 +253,27 @@ def times_section(report: Report) -> Markup | None:
         for stage, seconds in report.seconds.items()
     ]
     columns = ["stage", "time", *(("most memory", "on the GPU")[k] for k in kinds), ""]
-    return section("times", "Time and memory" if kinds else "Time", "", table(columns, rows))
+    steps = [(element("h3", f"{one.stage}, step by step"), _steps(one)) for one in report.steps]
+    return section("times", "Time and memory" if kinds else "Time", "", table(columns, rows), steps)
+
+
+def _steps(stage: StageTime) -> Markup:
+    """The work of a stage, all processes together."""
+    rows = [
+        (
+            step.name,
+            step.in_the_paper or "–",
+            *(element("span", text, class_="whole") for text in (
+                f"{step.seconds:.1f} s", f"{100 * step.share:.0f} %", f"{step.each_s:.3f} s"
+            )),
+            _bar(step.share / stage.steps[0].share if stage.steps[0].share else 0.0),
+        )
+        for step in stage.steps
+    ]  # fmt: skip
+    rest = f", {100 * stage.solver_share:.1f} % of it in the solver" if stage.solver_share is not None else ""
+    told = f"{stage.work_s:.1f} s of work, all processes together, for {counted(stage.count, stage.unit)}{rest}."
+    columns = ["step", "in the paper", "work", "share", f"per {stage.unit}", ""]
+    return joined(element("p", told, class_="note"), table(columns, rows))
 
 
 def _gigabytes(size: int) -> Markup:

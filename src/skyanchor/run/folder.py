@@ -2,7 +2,7 @@
 
     RUN/1-scaffold/  2-anchors/  3-trajectory/  4-scene/      results, recipe.json in each, written last
     RUN/<stage>/progress/                                     what an unfinished stage has so far
-    RUN/timings.json  memory.json  anchor_seconds.json        seconds and memory, never compared
+    RUN/timings.json  memory.json  *_seconds.json            seconds and memory, never compared
     RUN/log.txt  .state/                                      log, lock and digests, nor these
     RUN/.state/shared/                                        where it exists: what variants of a run make only once
 

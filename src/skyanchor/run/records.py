@@ -13,7 +13,7 @@ from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Pose, 
 SEQUENCE_FILE = "sequence.json"
 """In .state/: the street frames as they were read."""
 ANCHORS_FILE = "anchors.json"
-ANCHOR_SECONDS_FILE = "anchor_seconds.json"
+ANCHOR_SECONDS_FILE, TRAJECTORY_SECONDS_FILE = "anchor_seconds.json", "trajectory_seconds.json"
 TRAJECTORY_FILE = "trajectory.json"
 POINTS_FILE = "points.npz"
 REPORT_FILE = "report.json"
@@ -51,6 +51,24 @@ class AnchorSeconds:
     """anchor_seconds.json: apart from the results, which do not depend on the machine."""
 
     looks: tuple[GroupSeconds, ...]
+
+
+@dataclass(frozen=True)
+class SubmapSeconds:
+    """The work on one submap."""
+
+    submap: int
+    seconds: dict[str, float]
+    """Per step, e.g. `matching`, `pnp`, `solver`, and as `total` their sum."""
+
+
+@dataclass(frozen=True)
+class TrajectorySeconds:
+    """trajectory_seconds.json: apart from the results, which do not depend on the machine."""
+
+    submaps: tuple[SubmapSeconds, ...]
+    whole: dict[str, float]
+    """Per step of the stage, the submaps being one of them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from skyanchor.run.inputs import INPUTS_FILE, Inputs
 from skyanchor.run.memory import Peak, peaks
 from skyanchor.run.metrics import METRICS_FILE, Metrics
 from skyanchor.run.prepared import Prepared, find_prepared
-from skyanchor.run.records import AnchorsRecord, SceneRecord, TrajectoryRecord
+from skyanchor.run.records import AnchorSeconds, AnchorsRecord, SceneRecord, TrajectoryRecord, TrajectorySeconds
 from skyanchor.run.timing import timings
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold.frame_check import given_splats
@@ -243,6 +243,18 @@ class Run:
         own = self.prepared.root == self.root / SCAFFOLD
         scaffold = {f"{SCAFFOLD}/{part}": seconds for part, seconds in timings(self.prepared.root).items()}
         return {**(scaffold if own else {}), **timings(self.root)}
+
+    @property
+    def anchor_seconds(self) -> AnchorSeconds | None:
+        """Seconds per step of every look at a group; None where they were not measured."""
+        path = self.root / records.ANCHOR_SECONDS_FILE
+        return files.load(path, AnchorSeconds) if path.is_file() else None
+
+    @property
+    def trajectory_seconds(self) -> TrajectorySeconds | None:
+        """Seconds per step of every submap, and of what follows them; None where they were not measured."""
+        path = self.root / records.TRAJECTORY_SECONDS_FILE
+        return files.load(path, TrajectorySeconds) if path.is_file() else None
 
     @property
     def memory(self) -> dict[str, Peak]:

@@ -11,7 +11,7 @@ from skyanchor.feedforward import FreeFrames, Incremental
 from skyanchor.run import records
 from skyanchor.run.executor import Job
 from skyanchor.run.folder import PROGRESS, STATE, Made, Stage
-from skyanchor.run.records import AnchorsRecord
+from skyanchor.run.records import AnchorsRecord, SubmapSeconds, TrajectorySeconds
 from skyanchor.scaffold import georeference
 from skyanchor.stages.anchors import load_sequence_file
 from skyanchor.stages.survey import Work, free_digests, value_digest
@@ -79,6 +79,8 @@ def _write_trajectory(stage: Stage, work: Work, trajectory: Trajectory, report: 
     stage.save(records.TRAJECTORY_FILE, poses)
     stage.save(records.POINTS_FILE, points)
     stage.save(records.REPORT_FILE, _timeless(report))
+    spent = tuple(SubmapSeconds(submap.index, submap.seconds) for submap in report.submaps)
+    files.save(work.run.root / records.TRAJECTORY_SECONDS_FILE, TrajectorySeconds(spent, report.seconds))
     stage.path(export.TUM_FILE).write_text(export.tum_text(trajectory, work.scaffold.georef))
     track = export.geojson_text(trajectory, work.sequence, work.scaffold.georef)
     if track is not None:

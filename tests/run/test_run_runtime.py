@@ -1,0 +1,68 @@
+"""Time and memory of a run, step by step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import paper_street
+import pytest
+import report_run
+
+from skyanchor.cli.main import main
+from skyanchor.events import ANCHORS, TRAJECTORY
+from skyanchor.report.folder import write_report
+from skyanchor.run import records
+from skyanchor.run.memory import MEMORY, Peak
+from skyanchor.run.records import AnchorSeconds, GroupSeconds, SubmapSeconds, TrajectorySeconds
+from skyanchor.run.results import Run
+from skyanchor.run.runtime import RUNTIME_FILE, Runtime, runtime
+from skyanchor.run.timing import TIMINGS
+from skyanchor.storage import codec, files
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Two groups, the first looked at twice, and one submap."""
+    paper_street.write_scene(tmp_path, report_run.FRAMES)
+    root = tmp_path / "run"
+    report_run.begin(tmp_path, root)
+    report_run.add_anchors(tmp_path, root, (True, True))
+    report_run.add_trajectory(root)
+    looks = (
+        GroupSeconds(0, {"places": 1.0, "adjustment": 0.5}),
+        GroupSeconds(1, {"places": 2.0, "adjustment": 0.5}),
+        GroupSeconds(0, {"bridge views": 1.0}),
+    )
+    files.save(root / records.ANCHOR_SECONDS_FILE, AnchorSeconds(looks))
+    submap = SubmapSeconds(0, {"matching": 6.0, "solver": 1.0, "total": 7.0})
+    whole = {"submaps": 7.1, "tracks": 2.0, "solver": 1.0, "total": 10.1}
+    files.save(root / records.TRAJECTORY_SECONDS_FILE, TrajectorySeconds((submap,), whole))
+    files.write_bytes(root / TIMINGS, codec.dumps({ANCHORS: 4.0, TRAJECTORY: 9.0}).encode())
+    files.write_bytes(root / MEMORY, codec.dumps({TRAJECTORY: Peak(3 * 10**9, 10**9)}).encode())
+    return Run(root)
+
+
+def test_steps_are_summed_and_the_solver_has_its_share(run: Run) -> None:
+    anchors, walk = runtime(run).stages
+    assert [(s.name, s.seconds) for s in anchors.steps] == [("places", 3.0), ("adjustment", 1.0), ("bridge views", 1.0)]
+    assert (anchors.work_s, anchors.wall_s, anchors.count, anchors.solver_share) == (5.0, 4.0, 2, None)
+    assert anchors.steps[0].share == pytest.approx(0.6) and anchors.steps[0].each_s == pytest.approx(1.5)
+    assert [(s.name, s.seconds) for s in walk.steps] == [("matching", 6.0), ("solver", 2.0), ("tracks", 2.0)]
+    assert walk.solver_share == pytest.approx(0.2) and walk.count == report_run.FRAMES
+    assert runtime(run).memory[TRAJECTORY].gpu_bytes == 10**9
+
+
+def test_the_page_and_the_file_have_them(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    page = write_report(run).read_text()
+    for said in ("2-anchors, step by step", "candidate retrieval", "20.0 % of it in the solver", "1.0 GB"):
+        assert said in page
+    assert files.load(run.root / RUNTIME_FILE, Runtime) == runtime(run)
+    assert main(["report", str(run.root), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["stages"][1]["solver_share"] == pytest.approx(0.2)
+
+
+def test_a_run_without_measured_steps_has_none(run: Run) -> None:
+    for name in (records.ANCHOR_SECONDS_FILE, records.TRAJECTORY_SECONDS_FILE):
+        (run.root / name).unlink()
+    assert runtime(run).stages == () and "step by step" not in write_report(run).read_text()
