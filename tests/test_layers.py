@@ -18,7 +18,7 @@ LAYERS = (
     ("backends",),
     ("photos",),
     ("matching", "stereo", "gaussians"),
-    ("sfm", "bridges"),
+    ("sfm", "bridges", "meshing"),
     ("scaffold", "sequence"),
     ("feedforward",),
     ("anchors",),
