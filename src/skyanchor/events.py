@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 SCAFFOLD, ANCHORS, TRAJECTORY, SCENE = "1-scaffold", "2-anchors", "3-trajectory", "4-scene"
 """The stages, as every event, folder and text calls them."""
+MESH = "5-mesh"
+"""What `skyanchor mesh` adds to a run."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,7 @@ def evaluate(
     ground_prefix: str = "",
     fps: Positive | None = None,
     moved_m: NotNegative = 0.1,
+    truth_surface: Annotated[Path | None, tyro.conf.arg(metavar="DEPTH")] = None,
     json: bool = False,
 ) -> None:
     """Compare a run, or with --model what another program made, with true camera poses.
@@ -44,23 +46,28 @@ def evaluate(
         ground_prefix: What it puts before the names of street photos, e.g. ground/.
         fps: Frames per second of a TUM trajectory whose first column holds seconds: 30 for MASt3R-SLAM on photos.
         moved_m: Most that aerial cameras may be off their places after the similarity, metres.
+        truth_surface: Folder of true depth maps that the mesh is measured against: 16-bit PNG in units of 2 mm, named
+            like the street or aerial photos they belong to.
         json: Print JSON instead of tables.
     """
     if model is not None:
         _evaluate_foreign(run, model, scaffold, truth, (moved_m, aerial_prefix, ground_prefix, fps), json)
     elif run is not None:
-        _evaluate_run(run, truth, align, json)
+        _evaluate_run(run, truth, align, truth_surface, json)
     else:
         raise SkyAnchorError("evaluate what? Name a run folder, or give --model and --scaffold.")
 
 
-def _evaluate_run(run: Path, truth: Path, align: bool, json: bool) -> None:
+def _evaluate_run(run: Path, truth: Path, align: bool, surface: Path | None, json: bool) -> None:
     from skyanchor.evaluation.metrics import evaluate_run, write_metrics
     from skyanchor.evaluation.perceptual import advice, find_weights
+    from skyanchor.evaluation.surface import run_surface
     from skyanchor.run.results import open_run
 
     weights, found = find_weights(), open_run(run)
     metrics = evaluate_run(found, truth, align, weights.load() if weights is not None else None)
+    if surface is not None:
+        metrics = replace(metrics, surface=run_surface(found, truth, surface))
     path = write_metrics(found, metrics)
     if json:
         print(path.read_text(), end="")

@@ -17,7 +17,7 @@ import tyro
 
 import skyanchor
 from skyanchor.bounds import checked
-from skyanchor.cli import dataset, looking, machine, patch, scaffold, stopping, walk
+from skyanchor.cli import dataset, looking, machine, mesh, patch, scaffold, stopping, walk
 from skyanchor.cli.help import asked_help
 from skyanchor.cli.options import STAGES
 from skyanchor.errors import SkyAnchorError
@@ -42,6 +42,7 @@ OTHERS: Verbs = {
     "report": looking.report,
     "evaluate": looking.evaluate,
     "ablate": looking.ablate,
+    "mesh": mesh.mesh,
     "masks": machine.masks,
     "town": machine.town,
     "doctor": machine.doctor,

@@ -90,6 +90,12 @@ def print_metrics(metrics: Metrics) -> None:
     if metrics.render.aerial.psnr is not None or metrics.render.ground.psnr is not None:
         views = [_image_row("aerial", metrics.render.aerial), _image_row("ground", metrics.render.ground)]
         print_table("held-out views", ["", "PSNR dB", "SSIM (11x11, zero padded)", "LPIPS"], views)
+    if metrics.surface is not None:
+        held = metrics.surface
+        shares = [_percent(held.accuracy), _percent(held.completeness)]
+        rows = [[*shares, _figure(held.mean_m, 3), _figure(held.median_m, 3)]]
+        title = f"mesh against the true surface, within {held.tolerance_m:g} m"
+        print_table(title, ["accuracy", "completeness", "mean m", "median m"], rows)
     if metrics.seconds:
         spent = [[stage, f"{value:.0f}", *_memory(metrics, stage)] for stage, value in metrics.seconds.items()]
         print_table("time and most memory at a time", ["stage", "seconds", "GB", "GB on the GPU"], spent)
@@ -147,6 +153,10 @@ def _pose_row(name: str, metrics: PoseMetrics) -> list[str]:
 
 def _image_row(name: str, metrics: ImageMetrics) -> list[str]:
     return [name, _figure(metrics.psnr, 2), _figure(metrics.ssim, 4), _figure(metrics.lpips, 4)]
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
 
 
 def _figure(value: float | None, digits: int) -> str:

@@ -77,10 +77,10 @@ def true_poses(run: Run, truth: Path) -> dict[str, Pose]:
 
 
 def write_metrics(run: Run, metrics: Metrics) -> Path:
-    """metrics.json in the run folder; the aligned figures only where they were asked for."""
+    """metrics.json in the run folder; figures that are asked for only where they were."""
     document = codec.to_json(metrics)
     assert isinstance(document, dict)
-    shown = {key: value for key, value in document.items() if key != "aligned" or value is not None}
+    shown = {key: value for key, value in document.items() if key not in ("aligned", "surface") or value is not None}
     files.write_bytes(run.root / METRICS_FILE, codec.dumps(shown).encode())
     return run.root / METRICS_FILE
 

@@ -9,8 +9,8 @@ import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
-from skyanchor.geometry.colmap import from_rigid3d
-from skyanchor.types import Floats, Pose
+from skyanchor.geometry.colmap import from_camera, from_rigid3d
+from skyanchor.types import Camera, Floats, Pose
 
 PLACES = (".", "sparse", "sparse/0", "0")
 """Where a model may lie below the given folder."""
@@ -35,6 +35,15 @@ def _read(folder: Path, offset: Floats) -> dict[str, Pose]:
     except Exception as error:  # pycolmap raises whatever its parser met
         raise InputError(folder, f"cannot be read ({error})", "Export the model again.") from error
     return {image.name: _local(image.cam_from_world(), offset) for image in model.images.values() if image.has_pose}
+
+
+def read_cameras(path: Path, offset: Floats) -> dict[str, tuple[Camera, Pose]]:
+    """Camera and cam_from_world by image name, in the local frame."""
+    poses = read_truth(path, offset)
+    folder = next(path / place for place in PLACES if _holds_model(path / place))
+    model = pycolmap.Reconstruction(str(folder))
+    held = {image.name: from_camera(model.cameras[image.camera_id]) for image in model.images.values()}
+    return {name: (held[name], pose) for name, pose in poses.items()}
 
 
 def _holds_model(folder: Path) -> bool:

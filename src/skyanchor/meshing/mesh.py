@@ -30,6 +30,17 @@ class Mesh:
         return len(self.faces)
 
 
+def corners(mesh: Mesh) -> Floats:
+    """(F, 3, 3), the corners of every triangle, metres."""
+    return mesh.vertices[mesh.faces]
+
+
+def area_m2(mesh: Mesh) -> float:
+    """Of all triangles."""
+    a, b, c = corners(mesh).transpose(1, 0, 2)
+    return float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2.0)
+
+
 def without_crumbs(mesh: Mesh, least_faces: int) -> Mesh:
     """The pieces that have at least so many triangles."""
     from scipy.sparse import coo_matrix

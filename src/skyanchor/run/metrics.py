@@ -54,6 +54,26 @@ class AlignedMetrics:
 
 
 @dataclass(frozen=True)
+class SurfaceMetrics:
+    """The mesh against the true surface, where enough true cameras look; None where there is nothing to measure."""
+
+    tolerance_m: float
+    """Metres."""
+    accuracy: float | None
+    """Share of the mesh within the tolerance of the truth, 0..1."""
+    completeness: float | None
+    """Share of the truth within the tolerance of the mesh, 0..1."""
+    mean_m: float | None
+    """Mean distance of the mesh from the truth, metres."""
+    median_m: float | None
+    """Its median, metres."""
+    mesh_points: int
+    """Points of the mesh that were judged."""
+    true_points: int
+    """Points of the truth that were looked for."""
+
+
+@dataclass(frozen=True)
 class Metrics:
     """metrics.json."""
 
@@ -65,3 +85,5 @@ class Metrics:
     aligned: AlignedMetrics | None = None
     memory: dict[str, Peak] = field(default_factory=dict)
     """Most memory at a time per stage."""
+    surface: SurfaceMetrics | None = None
+    """The mesh, where there is one and its truth was given."""

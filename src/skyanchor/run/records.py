@@ -22,6 +22,7 @@ MERGED_FOLDER = "merged"
 UPDATED_PLY, UPDATED_SPLAT = "updated.ply", "updated.splat"
 PATCH_FILE, SCENE_FILE, TEST_FOLDER = "patch.npz", "scene.json", "test"
 """TEST_FOLDER/{aerial,ground}/{photo,before,render}/*.png: the test views, real and drawn."""
+MESH_FILE, MESH_GLB, MESH_RECORD = "mesh.ply", "mesh.glb", "mesh.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,3 +152,18 @@ def joined(record: TrajectoryRecord, points: PointsRecord) -> Trajectory:
 def read_trajectory(stage: Made) -> Trajectory:
     """The trajectory that a finished stage 3 holds, with its points."""
     return joined(stage.load(TRAJECTORY_FILE, TrajectoryRecord), stage.load(POINTS_FILE, PointsRecord))
+
+
+@dataclass(frozen=True)
+class MeshRecord:
+    """mesh.json: the street as a mesh."""
+
+    vertices: int
+    faces: int
+    coarser: tuple[int, ...]
+    """Triangles of mesh-1.ply, mesh-2.ply, ..."""
+    area_m2: float
+    voxel_m: float
+    """Distance of two lattice points, metres."""
+    farthest_m: float
+    """Depth beyond which street views took no part, metres."""

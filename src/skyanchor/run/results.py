@@ -9,14 +9,15 @@ What needs more than the files (errors, renders, a page in a notebook) is in `sk
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from skyanchor.errors import InputError
-from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY
+from skyanchor.events import ANCHORS, MESH, SCAFFOLD, SCENE, TRAJECTORY
 from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.gaussians.splats import Splats
+from skyanchor.meshing.mesh import Mesh, read_ply
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.folder import STATE, Finished, is_finished, read_finished
@@ -24,10 +25,18 @@ from skyanchor.run.inputs import INPUTS_FILE, Inputs
 from skyanchor.run.memory import Peak, peaks
 from skyanchor.run.metrics import METRICS_FILE, Metrics
 from skyanchor.run.prepared import Prepared, find_prepared
-from skyanchor.run.records import AnchorSeconds, AnchorsRecord, SceneRecord, TrajectoryRecord, TrajectorySeconds
+from skyanchor.run.records import (
+    AnchorSeconds,
+    AnchorsRecord,
+    MeshRecord,
+    SceneRecord,
+    TrajectoryRecord,
+    TrajectorySeconds,
+)
 from skyanchor.run.timing import timings
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold.frame_check import given_splats
+from skyanchor.scaffold.georeference import moved_by
 from skyanchor.scene.patch import Patch, load_patch, visible
 from skyanchor.sequence.loading import find_photos
 from skyanchor.sfm.uncertainty import centre_sigma_m, position_sigma_m, radius_95_m
@@ -230,6 +239,17 @@ class Run:
     def held_out(self) -> Path | None:
         """Folder of the test views' pictures, {aerial,ground}/{photo,before,render}; None before stage 4."""
         return self.stage(SCENE).path(records.TEST_FOLDER) if self.has(SCENE) else None
+
+    @property
+    def mesh(self) -> Mesh:
+        """The street as a mesh, in the local frame; `skyanchor mesh` makes it."""
+        held = read_ply(self.stage(MESH).path(records.MESH_FILE))
+        return replace(held, vertices=held.vertices - moved_by(self.scaffold.georef))
+
+    @property
+    def mesh_record(self) -> MeshRecord:
+        """mesh.json."""
+        return self.stage(MESH).load(records.MESH_RECORD, MeshRecord)
 
     @property
     def metrics(self) -> Metrics | None:

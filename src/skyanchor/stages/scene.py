@@ -138,7 +138,8 @@ def check_given_splats(scaffold: Scaffold) -> None:
 def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config: SceneConfig, engine: Engine) -> None:
     settings = config.update or preset(engine.device)
     views = split(ground_views(work.sequence, trajectory))
-    maps = _street_depth(stage, StreetPlan(views.training, trajectory.points, config.points), work.executor)
+    plan = StreetPlan(views.training, trajectory.points, config.points)
+    maps = [load_depth(path) for path in street_depth(stage, plan, work.executor)]
     cloud = ground_cloud(maps, views.training, config.points)
     inputs = UpdateInputs(
         base.splats, split(work.scaffold.views), views, cloud,
@@ -174,8 +175,8 @@ def typical_depth(maps: Iterable[DepthMap]) -> float:
 # --- street depth -------------------------------------------------------------------------------------------------
 
 
-def _street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> list[DepthMap]:
-    """Confirmed depth of the chosen street views, each kept as soon as it is there."""
+def street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> list[Path]:
+    """Files with the confirmed depth of the chosen street views, each kept as soon as it is there."""
     shared = f"{PROGRESS}/{STREET}"
     stage.save(shared, plan)
     chosen = depth_views(plan.views, plan.config)
@@ -189,7 +190,7 @@ def _street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> list[De
         near = [measured[j] for j in range(max(0, i - NEIGHBOURS), min(len(chosen), i + NEIGHBOURS + 1)) if j != i]
         call = Job.of(agree_street_job, plan=stage.path(shared), measured=[measured[i], *near])
         work[f"{PROGRESS}/street/{names[k]}"] = call
-    return [load_depth(path) for path in stage.produce("street depth confirmed", work, executor, plan.config)]
+    return stage.produce("street depth confirmed", work, executor, plan.config)
 
 
 def measure_street_job(out: str, plan: str, view: int, listen: Listener) -> None:

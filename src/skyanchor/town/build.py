@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+TRUE_DEPTH = Path("truth/depth")
+"""Of the street frames, below a walk."""
 DEPTH_UNIT = 0.002
 """Metres per count of a depth PNG."""
 
@@ -151,6 +153,10 @@ def _write_walk(root: Path, town: Town, walk: _Walk, seed: int, listen: Listener
     _photograph(town, camera, walk.shots, walk.epoch, phone, root / "images", seed, listen)
     (root / "truth").mkdir()
     empty_model(camera, walk.shots).write_binary(root / "truth")
+    (root / TRUE_DEPTH).mkdir()
+    for done, shot in enumerate(walk.shots):
+        _write_depth(root / TRUE_DEPTH, town, half_camera(camera), shot, walk.epoch)
+        listen(Progress("town", f"{root.name} depth", done + 1, len(walk.shots)))
 
 
 # --- truth ------------------------------------------------------------------------------------------------------
@@ -163,19 +169,23 @@ def half_camera(camera: Camera) -> Camera:
 
 def _write_depths(folder: Path, scene: _Scene, camera: Camera, count: int, listen: Listener) -> None:
     """True depth of photos spread over the flight, 16-bit PNG in units of 2 mm; 0 = none or too far."""
-    from skyanchor.town.rendering import render_depth
     from skyanchor.town.town import Epoch
 
     folder.mkdir(parents=True)
     chosen = np.unique(np.linspace(0, len(scene.aerial) - 1, min(count, len(scene.aerial))).round().astype(int))
     for done, k in enumerate(chosen.tolist()):
-        shot = scene.aerial[k]
-        depth = render_depth(scene.town, half_camera(camera), shot.cam_from_world, Epoch.AERIAL)
-        counts = np.round(depth / DEPTH_UNIT)
-        counts = np.where(counts > 65535, 0, counts).astype(np.uint16)
-        # Pillow, because OpenCV's PNG writer aborts the process when pycolmap was imported before it
-        Image.fromarray(counts).save(folder / Path(shot.name).with_suffix(".png").name)
+        _write_depth(folder, scene.town, half_camera(camera), scene.aerial[k], Epoch.AERIAL)
         listen(Progress("town", "aerial depth", done + 1, len(chosen)))
+
+
+def _write_depth(folder: Path, town: Town, camera: Camera, shot: Shot, epoch: Epoch) -> None:
+    """True depth of one shot, 16-bit PNG."""
+    from skyanchor.town.rendering import render_depth
+
+    counts = np.round(render_depth(town, camera, shot.cam_from_world, epoch) / DEPTH_UNIT)
+    counts = np.where(counts > 65535, 0, counts).astype(np.uint16)
+    # Pillow, because OpenCV's PNG writer aborts the process when pycolmap was imported before it
+    Image.fromarray(counts).save(folder / Path(shot.name).with_suffix(".png").name)
 
 
 # --- words ------------------------------------------------------------------------------------------------------
@@ -243,7 +253,7 @@ def _readme(preset: TownPreset, scene: _Scene, figures: dict[str, float]) -> str
             f"- `{walk.name}/images`: {plan.frames} street-level frames, {plan.width}x{plan.height}, "
             f"{_way(plan, scene):.0f} m walk, camera {plan.eye_height} m above ground",
             f"- `{walk.name}/truth`: COLMAP model (bin) with the exact poses and intrinsics of those frames; "
-            "for scoring only",
+            "for scoring only; `truth/depth`: their exact depth, as that of the aerial photos",
         ]
     lines += [
         f"- `truth_aerial_depth`: exact depth of aerial photos for scoring: 16-bit PNG, {half.width}x{half.height} "

@@ -1,0 +1,140 @@
+"""The street as a mesh, on request: depth of the posed street views, fused in tiles, joined, written for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from skyanchor.errors import NothingPlacedError
+from skyanchor.events import MESH, TRAJECTORY, Listener, Note
+from skyanchor.meshing import Mesh, MeshConfig, blocks_near, coarser, depth_stack, joined, meshed, sampled
+from skyanchor.meshing.extraction import Piece
+from skyanchor.meshing.mesh import area_m2, without_crumbs, write_glb, write_ply
+from skyanchor.photos import PhotoCache
+from skyanchor.run.executor import Executor, Job
+from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage
+from skyanchor.run.records import MESH_FILE, MESH_GLB, MESH_RECORD, MeshRecord
+from skyanchor.run.results import Run
+from skyanchor.scaffold import georeference
+from skyanchor.scene.ground_points import GroundPointConfig
+from skyanchor.scene.views import ground_views
+from skyanchor.stages.scene import StreetPlan, street_depth
+from skyanchor.stereo import load_depth
+from skyanchor.storage import files
+from skyanchor.types import Ints, View
+
+WHAT = "a mesh of the street"
+TILE = 32
+"""Blocks along the edge of a tile, one job."""
+
+
+@dataclass(frozen=True)
+class StreetMeshConfig:
+    """Settings of the street's mesh."""
+
+    points: GroundPointConfig = field(default_factory=GroundPointConfig)
+    """How the street is measured."""
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+    """How depth becomes a mesh."""
+
+
+@dataclass(frozen=True, eq=False)
+class TilePlan:
+    """What the job of one tile needs."""
+
+    blocks: Ints
+    """(B, 3)."""
+    depth: tuple[str, ...]
+    """Files of the depth maps that say something here."""
+    views: tuple[View, ...]
+    """Their photos."""
+    config: MeshConfig
+
+
+def run(folder: RunFolder, held: Run, config: StreetMeshConfig, executor: Executor) -> Made:
+    """The mesh of a run whose trajectory is finished."""
+    above = held.stage(TRAJECTORY)
+    stage = folder.stage(MESH, WHAT, config, {}, (above,))
+    if not stage.done:
+        views = ground_views(held.sequence, held.trajectory)
+        if len(views) < 2:
+            raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to mesh")
+        plan = StreetPlan(views, held.trajectory.points, config.points)
+        _write(
+            stage, held, _fused(stage, plan, street_depth(stage, plan, executor), config.mesh, executor), config.mesh
+        )
+    return stage
+
+
+# --- fusion -------------------------------------------------------------------------------------------------------
+
+
+def _fused(stage: Stage, plan: StreetPlan, maps: Sequence[Path], config: MeshConfig, executor: Executor) -> Mesh:
+    """The joined mesh of all tiles."""
+    by_name = {view.name: view for view in plan.views}
+    near, views = [], []
+    for path in maps:
+        one = load_depth(path)
+        near.append(blocks_near(one, config))
+        views.append(by_name[one.name])
+    jobs = {}
+    for tile, (blocks, rows) in tiles(near, config.least_views).items():
+        shared = f"{PROGRESS}/tiles/{tile}.npz"
+        depth, seen = tuple(str(maps[row]) for row in rows), tuple(views[row] for row in rows)
+        files.save(stage.path(shared), TilePlan(blocks, depth, seen, config))
+        jobs[f"{PROGRESS}/pieces/{tile}.npz"] = Job.of(mesh_tile_job, plan=stage.path(shared))
+    pieces = [files.load(path, Piece) for path in stage.produce("tiles meshed", jobs, executor, config)]
+    return without_crumbs(joined(pieces, config.voxel_m), config.least_faces)
+
+
+def tiles(near: Sequence[Ints], least_views: int) -> dict[str, tuple[Ints, tuple[int, ...]]]:
+    """By name, the blocks of each tile that enough maps reach, and the rows of the maps that reach any of them."""
+    owner = np.repeat(np.arange(len(near)), [len(part) for part in near])
+    blocks, row, count = np.unique(np.concatenate(near), axis=0, return_inverse=True, return_counts=True)
+    row = row.ravel()
+    kept = count >= least_views
+    homes, home = np.unique(np.floor_divide(blocks, TILE), axis=0, return_inverse=True)
+    home = np.where(kept, home.ravel(), -1)
+    found = {}
+    for k, place in enumerate(homes):
+        mine = home == k
+        if mine.any():
+            name = "_".join(str(value) for value in place)
+            found[name] = blocks[mine], tuple(np.unique(owner[mine[row]]).tolist())
+    return found
+
+
+def mesh_tile_job(out: str, plan: str, listen: Listener) -> None:
+    """Write the piece of the mesh in one tile."""
+    held = files.load(Path(plan), TilePlan)
+    maps = [load_depth(Path(path)) for path in held.depth]
+    photos = PhotoCache(64 << 20)
+    pixels = [
+        photos.photo(view.name, view.path, view.camera, one.depth.shape[1], view.mask_path)[0].pixels
+        for view, one in zip(held.views, maps, strict=True)
+    ]
+    files.save(Path(out), meshed(sampled(depth_stack(maps, pixels, held.config), held.blocks, held.config)))
+
+
+# --- results ------------------------------------------------------------------------------------------------------
+
+
+def _write(stage: Stage, held: Run, mesh: Mesh, config: MeshConfig) -> None:
+    """mesh.ply and its coarser levels in the user's coordinates, mesh.glb in the local frame, mesh.json."""
+    georef = held.scaffold.georef
+    offset = georeference.moved_by(georef)
+    write_ply(stage.path(MESH_FILE), mesh, offset)
+    sizes = []
+    for k, share in enumerate(config.levels, 1):
+        level = coarser(mesh, share)
+        sizes.append(len(level))
+        write_ply(stage.path(MESH_FILE).with_stem(f"mesh-{k}"), level, offset)
+    write_glb(stage.path(MESH_GLB), mesh)
+    georeference.write_georef(stage.folder, georef, held.scaffold.up)
+    record = MeshRecord(len(mesh.vertices), len(mesh), tuple(sizes), area_m2(mesh), config.voxel_m, config.farthest_m)
+    stage.save(MESH_RECORD, record)
+    stage.listen(Note(MESH, f"{record.faces} triangles, {record.area_m2:.0f} m²"))
+    stage.finish({"triangles": record.faces, "area_m2": record.area_m2})
