@@ -9,18 +9,22 @@ import numpy as np
 import pytest
 
 from skyanchor.town.conditions import (
+    DRIFT,
     HARD,
     MIDDLE,
     MILD,
     Condition,
+    drifting_leaf_shade,
     drifting_shadows,
+    leaf_shade,
     shadows,
     traffic,
     under_condition,
 )
 from skyanchor.types import Bytes, Floats
 
-ALL = (shadows, drifting_shadows, traffic)
+LIGHT = (shadows, drifting_shadows, leaf_shade, drifting_leaf_shade)
+ALL = (*LIGHT, traffic)
 
 
 def grey(value: int = 120) -> Bytes:
@@ -44,12 +48,12 @@ def test_one_seed_gives_one_photo(condition: Condition) -> None:
     assert not np.array_equal(once, other)
 
 
-@pytest.mark.parametrize("condition", (shadows, drifting_shadows))
+@pytest.mark.parametrize("condition", LIGHT)
 def test_shadows_darken_and_patches_brighten_more_with_severity(condition: Condition) -> None:
     ranges = []
     for severity in (MILD, MIDDLE, HARD):
         seen = np.stack([factor(condition, severity, number) for number in range(0, 24, 3)])
-        ranges.append(np.percentile(seen, (5, 95)))
+        ranges.append(np.percentile(seen, (2, 98)))
     (dark1, light1), (dark2, light2), (dark3, light3) = ranges
     assert dark3 < dark2 < dark1 < 0.9
     assert light3 > light2 > light1 > 1.03
@@ -68,10 +72,11 @@ def test_shadows_are_blue_and_patches_warm() -> None:
 def test_drifting_shadows_move_on_and_others_begin_anew() -> None:
     def likeness(condition: Condition) -> float:
         pairs = [(factor(condition, MIDDLE, k), factor(condition, MIDDLE, k + 1)) for k in range(6)]
-        return float(np.mean([np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in pairs]))
+        way = round(DRIFT * 320)
+        return float(np.mean([np.corrcoef(a[:, :-way].ravel(), b[:, way:].ravel())[0, 1] for a, b in pairs]))
 
-    assert likeness(drifting_shadows) > 0.6
-    assert likeness(shadows) < 0.4
+    assert min(likeness(drifting_shadows), likeness(drifting_leaf_shade)) > 0.6
+    assert max(likeness(shadows), likeness(leaf_shade)) < 0.4
 
 
 @pytest.mark.parametrize(("severity", "wanted"), ((MILD, 0.1), (MIDDLE, 0.2), (HARD, 0.4)))

@@ -6,8 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.config import AnchorAblation, AnchorConfig
+from skyanchor.matching import AnyMatcher, XFeatStar, through_shade
 from skyanchor.types import AnchorGroup, Sequence
+
+SHADE_COSINE = 0.86
+"""Cosine between descriptors of a match that confirms a place through shade, at least."""
 
 
 @dataclass(frozen=True)
@@ -19,16 +23,19 @@ class Rung:
 
 
 def rungs(sequence: Sequence, group: AnchorGroup, config: AnchorConfig) -> tuple[Rung, ...]:
-    """What is tried in turn: as it is, a wider search, the group shifted into its submap, twelve frames."""
+    """What is tried in turn: as it is, through shade, a wider search, shifted into its submap, twelve frames."""
     shifted, larger = _moved(sequence, group, config)
-    wide = _wider(config)
-    tries = (Rung(group.frames, config), Rung(group.frames, wide), Rung(shifted, config), Rung(larger, config))
+    wide, shade = _wider(config), in_shade(config)
+    tries = (
+        Rung(group.frames, config),
+        Rung(group.frames, shade),
+        Rung(group.frames, wide),
+        Rung(shifted, config),
+        Rung(larger, config),
+    )
     kept: list[Rung] = []
-    seen: set[tuple[tuple[int, ...], bool]] = set()
     for rung in tries:
-        key = (rung.frames, rung.config is wide)
-        if _there(sequence, rung.frames) and key not in seen:
-            seen.add(key)
+        if _there(sequence, rung.frames) and rung not in kept:
             kept.append(rung)
     return tuple(kept)
 
@@ -38,6 +45,24 @@ def _there(sequence: Sequence, frames: tuple[int, ...]) -> bool:
     if not frames or frames[0] < 0 or frames[-1] >= len(sequence.frames):
         return False
     return sequence.stretch_of(frames[0]) == sequence.stretch_of(frames[-1])
+
+
+def in_shade(config: AnchorConfig) -> AnchorConfig:
+    """Features that see through shadows and sunlit patches, in the frames and in the views rendered for them."""
+    if not config.ladder.shade or config.route != "bridges" or config.ablation != AnchorAblation():
+        return config
+    return replace(
+        config,
+        places=replace(config.places, features=through_shade(config.places.features)),
+        refine=replace(config.refine, matcher=_choosy(through_shade(config.refine.matcher))),
+    )
+
+
+def _choosy(choice: AnyMatcher) -> AnyMatcher:
+    """Of semi-dense matches only the more alike: most edges of a shaded picture are those of its shadows."""
+    if not isinstance(choice, XFeatStar):
+        return choice
+    return replace(choice, least_cosine=max(choice.least_cosine, SHADE_COSINE))
 
 
 def _wider(config: AnchorConfig) -> AnchorConfig:

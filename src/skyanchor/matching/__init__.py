@@ -13,6 +13,7 @@ from skyanchor.matching.choices import (
     Vismatch,
     XFeat,
     XFeatStar,
+    through_shade,
 )
 from skyanchor.matching.features import FeatureCache, Features
 from skyanchor.matching.neighbours import match_features
@@ -39,5 +40,6 @@ __all__ = [
     "XFeat",
     "XFeatStar",
     "match_features",
+    "through_shade",
     "verify",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias, TypeVar
 
 from skyanchor.backends import weights
 from skyanchor.backends.choices import Need
@@ -63,6 +63,8 @@ class XFeat:
     """Keypoint probability from which a maximum counts, 0..1."""
     least_cosine: Cosine = 0.82
     """Cosine between matched descriptors, at least."""
+    through_shade: bool = False
+    """Whether the network is the one that was trained on to see through cast shadows and sunlit patches."""
 
     def check(self) -> None:
         """BackendError that says what is missing; it is loaded for that."""
@@ -86,6 +88,10 @@ class XFeatStar:
     """Longer side that images are shrunk to, pixels."""
     least_confidence: Share = 0.25
     """Confidence of the refinement inside a cell, at least, 0..1."""
+    least_cosine: Cosine = 0.0
+    """Cosine between the descriptors of matched cells, at least."""
+    through_shade: bool = False
+    """Whether the network is the one that was trained on to see through cast shadows and sunlit patches."""
 
     def check(self) -> None:
         """BackendError that says what is missing; it is loaded for that."""
@@ -160,6 +166,8 @@ class LighterGlue:
     """Keypoint probability from which a maximum counts, 0..1."""
     least_score: Share = 0.1
     """Assignment probability of a match, at least, 0..1."""
+    through_shade: bool = False
+    """Whether the network is the one that was trained on to see through cast shadows and sunlit patches."""
 
     def check(self) -> None:
         """BackendError that says what is missing; it is loaded for that."""
@@ -301,5 +309,14 @@ class Own:
         return load(self, resolved(device))
 
 
+Chosen = TypeVar("Chosen", bound="AnyMatcher")
+
 AnySparse: TypeAlias = Sift | XFeat | LightGlue | Disk | LighterGlue
 AnyMatcher: TypeAlias = Sift | XFeat | XFeatStar | LightGlue | Disk | LighterGlue | Mast3r | Roma | Vismatch | Own
+
+
+def through_shade(choice: Chosen) -> Chosen:
+    """The choice with the network that sees through shadows, where it has one."""
+    if not isinstance(choice, XFeat | XFeatStar | LighterGlue):
+        return choice
+    return replace(choice, through_shade=True)

