@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+LONGEST = 400
+"""Characters that are told of a problem; what a file holds may be of any length."""
+
+
+def _short(text: str) -> str:
+    """The text in one line of bearable length."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+
 
 class SkyAnchorError(Exception):
     """A known failure: one line that says what is wrong and what to do. The CLI prints it and exits with 2."""
@@ -13,7 +22,7 @@ class InputError(SkyAnchorError):
     """Something the user gave cannot be used."""
 
     def __init__(self, path: Path | str, problem: str, advice: str) -> None:
-        super().__init__(f"{path}: {problem}. {advice}")
+        super().__init__(f"{path}: {_short(problem)}. {advice}")
 
 
 class BackendError(SkyAnchorError):

@@ -5,22 +5,68 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import cameras
+from skyanchor.storage import codec
+from skyanchor.storage.foreign import memory
 from skyanchor.types import Bools, Bytes, Camera, Photo, Sequence
+
+BYTES_PER_PIXEL = 24
+"""Memory for a photo that is read and undistorted at its full size: measured 18, its file included."""
+PHOTO_SHARE = 0.5
+"""Of the machine's memory that one photo may take."""
+LONGEST_NAME = 200
+"""Bytes of a photo's name; systems take 255, and files that belong to it have longer names."""
+MOST_PER_BYTE = 1 << 14
+"""Pixels per byte of a file: an even grey PNG of one bit has half of it."""
+OPENCV_PIXELS = 1 << 30
+"""OpenCV reads no more."""
+
+_PILLOW = threading.Lock()
+"""Held while Pillow's own limit is set aside."""
+
+
+def largest_photo() -> int:
+    """Pixels of the largest photo that this machine can read."""
+    return min(OPENCV_PIXELS, int(PHOTO_SHARE * memory() / BYTES_PER_PIXEL))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Image.Image]:
+    """An image file, opened for its header whatever its size: memory decides what is too large, not Pillow."""
+    with _PILLOW:
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            image = Image.open(path)
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
+    with image:
+        yield image
+
+
+def decoded(path: Path, data: Bytes, flags: int) -> Any:
+    """What OpenCV makes of a file's bytes; None where that is no image."""
+    try:
+        return cv2.imdecode(data, flags)
+    except cv2.error as error:
+        advice = "Copy the file again, or use smaller ones."
+        raise InputError(path, f"cannot be decoded ({error.err})", advice) from error
 
 
 def read_pixels(path: Path) -> Bytes:
     """(H, W, 3) RGB of an image file."""
     data = np.fromfile(path, dtype=np.uint8) if path.is_file() else np.empty(0, np.uint8)
-    image = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION) if data.size else None
+    image = decoded(path, data, cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION) if data.size else None
     if image is None:
         raise InputError(
             path, "cannot be read as an image", "Check that the file exists and is a complete JPEG or PNG."
@@ -31,7 +77,8 @@ def read_pixels(path: Path) -> Bytes:
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key in which frame2 comes before frame10: runs of digits are numbers, letters have no case."""
     parts = re.split(r"(\d+)", name)
-    key = [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part]
+    numbers = {part: part.lstrip("0") for part in parts if part.isdecimal()}
+    key = [(0, len(numbers[p]), numbers[p]) if p in numbers else (1, 0, p.casefold()) for p in parts if p]
     return (*key, (-1, 0, name))
 
 
@@ -40,15 +87,27 @@ def photo_size(path: Path) -> tuple[int, int]:
     if not path.is_file():
         raise InputError(path, "does not exist", "Give the folder with the photos, complete.")
     try:
-        with Image.open(path) as image:
+        with opened(path) as image:
             size = image.size
+            refuse_too_large(path, size)
             if not _ends_well(path, image.format):
                 image.draft("L", (max(1, size[0] // 8), max(1, size[1] // 8)))  # a JPEG decodes 8x smaller, to its end
                 image.load()
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+    except codec.UNREADABLE as error:
         problem = "is cut off before its end" if "truncated" in str(error) else "cannot be read as an image"
         raise InputError(path, problem, "Copy the photo again, or take it out of the folder.") from error
     return size
+
+
+def refuse_too_large(path: Path, size: tuple[int, int]) -> None:
+    """InputError for a photo that does not fit into the memory of this machine, or cannot be as large as it says."""
+    most = largest_photo()
+    if size[0] * size[1] > most:
+        problem = f"has {size[0] * size[1] / 1e6:.0f} megapixels, and this machine can read {most / 1e6:.0f}"
+        raise InputError(path, problem, "Use a machine with more memory, or rescale photos and model.")
+    if size[0] * size[1] > MOST_PER_BYTE * path.stat().st_size:
+        problem = f"says that it is {size[0]}x{size[1]}, and has {path.stat().st_size} bytes"
+        raise InputError(path, problem, "Copy the photo again, or take it out of the folder.")
 
 
 def _ends_well(path: Path, kind: str | None) -> bool:
@@ -57,6 +116,14 @@ def _ends_well(path: Path, kind: str | None) -> bool:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))
         return ending is not None and file.read().rstrip(b"\0").endswith(ending)
+
+
+def refuse_long_name(where: Path, name: str) -> None:
+    """InputError for a photo whose name leaves no room for the names of files that belong to it."""
+    longest = max(len(part.encode(errors="replace")) for part in name.split("/"))
+    if longest > LONGEST_NAME:
+        problem = f"{name[:40]}... has a name of {longest} bytes"
+        raise InputError(where, problem, f"Rename the photo: {LONGEST_NAME} are the most that can be worked with.")
 
 
 def find_mask(images: Path, name: str) -> Path | None:

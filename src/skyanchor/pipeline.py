@@ -287,6 +287,7 @@ def prepare(
     bounds.check(config)
     check_all(config.geometry, config.anchors.places, config.scene.aerial)
     held = load_scaffold(aerial, images, given_splats, config.scaffold)
+    scene.check_given_splats(held)
     site = Site(held, Prepared(out), executor, listen, redo)
     with executor.held():
         surface = scaffold.run(site, config.geometry, config.scaffold)

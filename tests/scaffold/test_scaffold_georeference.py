@@ -81,7 +81,7 @@ def test_georef_file_round_trip(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[1]", '{"offset": [1, 2]}', '{"offset": [1, 2, "x"]}', '{"up": [0, 0, 0]}'])
 def test_bad_georef_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "georef.json").write_text(text)
-    with pytest.raises(InputError, match=r"georef\.json: cannot be understood"):
+    with pytest.raises(InputError, match=r"georef\.json: (cannot be understood|is no JSON)"):
         georeference.read_georef(tmp_path / "georef.json")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +12,12 @@ import numpy as np
 from skyanchor.anchors.priors import LON_LAT, Area
 from skyanchor.errors import InputError
 from skyanchor.geometry import polygons
+from skyanchor.storage import foreign
 from skyanchor.types import Floats
 
 ADVICE = "Give a GeoJSON file with a Polygon, or lines of x,y in the coordinates of the aerial model."
+FARTHEST_M = 1e9
+"""Coordinates are less than this, metres."""
 WIDEST_DEG = 2.0
 """Corners of GeoJSON that span more are no degrees but metres; so are those of text that span less no metres."""
 
@@ -26,10 +28,7 @@ def read_area(path: Path) -> tuple[Area, ...]:
     GeoJSON is in longitude and latitude, as its standard says, unless it names a system or its numbers are too large:
     then in the aerial model's own coordinates, as lines of x,y are.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path, "cannot be read" if path.exists() else "does not exist", ADVICE) from error
+    text = foreign.read_text(path, ADVICE)
     if text.lstrip().startswith(("{", "[")):
         return _from_geojson(path, text)
     ring = _simple(path, _corners_of_lines(path, text))
@@ -70,15 +69,15 @@ def _corners_of_lines(path: Path, text: str) -> Floats:
 
 
 def _from_geojson(path: Path, text: str) -> tuple[Area, ...]:
+    document = foreign.json_of(path, text, ADVICE)
     try:
-        document = json.loads(text)
         areas = [[np.array(ring, dtype=np.float64)[:, :2] for ring in rings] for rings in _polygons(document)]
         crs = _named_system(document)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
         raise InputError(path, f"is no GeoJSON ({error})", ADVICE) from error
-    if not areas:
+    if not any(areas):
         raise InputError(path, "holds no Polygon", "Draw an area, not a line or points.")
-    simple = [[_simple(path, ring) for ring in rings] for rings in areas]
+    simple = [[_simple(path, ring) for ring in rings] for rings in areas if rings]
     if crs is None and _looks_like_degrees(np.concatenate([ring for rings in simple for ring in rings])):
         crs = LON_LAT
     return tuple(Area(tuple(_frozen(ring) for ring in rings), crs) for rings in simple)
@@ -119,8 +118,8 @@ def _named_system(document: Any) -> str | None:
 
 def _simple(path: Path, ring: Floats) -> Floats:
     """The ring without repeated corners; InputError when it encloses nothing or crosses itself."""
-    if not np.isfinite(ring).all():
-        raise InputError(path, "has corners that are not numbers", ADVICE)
+    if not (np.abs(ring) <= FARTHEST_M).all():
+        raise InputError(path, "has corners that are not numbers of metres or degrees", ADVICE)
     kept = ring[(ring != np.roll(ring, 1, axis=0)).any(axis=1)] if len(ring) > 1 else ring
     crossing = polygons.first_crossing(kept)
     if crossing is not None:

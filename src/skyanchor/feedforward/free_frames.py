@@ -19,8 +19,12 @@ import numpy as np
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import rigid
-from skyanchor.sequence.depth_files import PNG_STEP, find_depth, read_depth
+from skyanchor.sequence.depth_files import PNG_STEP, find_depth, plane, read_depth
+from skyanchor.storage import foreign
 from skyanchor.types import Camera, Floats, Floats32, Photo, Pose, Sequence
+
+FARTHEST = 1e9
+"""Numbers of a folder are less than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +113,15 @@ def write_free_frames(folder: Path, free: FreeFrames) -> None:
 
 def read_tum(path: Path) -> list[tuple[float, Pose]]:
     """(time or number, cam_from_free) per line of a TUM file."""
-    if not path.is_file():
-        raise InputError(path, "does not exist", "Write one line per frame: number tx ty tz qx qy qz qw.")
-    lines = [line.split() for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    text = foreign.read_text(path, "Write one line per frame: number tx ty tz qx qy qz qw.")
+    lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    advice = "Each line needs 8 numbers: t tx ty tz qx qy qz qw."
     try:
         rows = np.array(lines, dtype=np.float64).reshape(-1, 8)
     except ValueError as error:
-        raise InputError(path, "is no TUM trajectory", "Each line needs 8 numbers: t tx ty tz qx qy qz qw.") from error
+        raise InputError(path, "is no TUM trajectory", advice) from error
+    if not (np.abs(rows) < FARTHEST).all() or (np.linalg.norm(rows[:, 4:], axis=1) < 1e-6).any():
+        raise InputError(path, "has a pose that is no pose", advice)
     poses = []
     for time, x, y, z, qx, qy, qz, qw in rows.tolist():
         free_from_cam = Pose(rigid.rotation_from_quaternion(np.array([qw, qx, qy, qz])), np.array([x, y, z]))
@@ -139,7 +145,8 @@ def frame_numbers(poses: list[tuple[float, Pose]], sequence: Sequence, folder: P
 def _confidence(folder: Path, depth_path: Path, shape: tuple[int, ...], held: Floats32 | None) -> Floats32:
     beside = folder / "confidence" / f"{depth_path.stem}.npy"
     if held is None and beside.is_file():
-        held = np.asarray(np.load(beside, allow_pickle=False), np.float32).squeeze()
+        arrays = foreign.read_arrays(beside, "It belongs to the depth map of that name.")
+        held = plane(beside, next(iter(arrays.values()), np.empty(0)))
     if held is None:
         return np.ones(shape, np.float32)
     if held.shape != shape:
@@ -148,15 +155,25 @@ def _confidence(folder: Path, depth_path: Path, shape: tuple[int, ...], held: Fl
 
 
 def _number(path: Path, default: float) -> float:
-    return float(path.read_text().split()[0]) if path.is_file() else default
+    """The one number above 0 that a file holds."""
+    return float(_numbers(path, 1, "Write one number above 0.", 1)[0]) if path.is_file() else default
+
+
+def _numbers(path: Path, count: int, advice: str, positive: int) -> Floats:
+    """So many numbers of a text, the first few of them above 0."""
+    try:
+        values = np.array(foreign.read_text(path, advice).split(), dtype=np.float64)
+    except ValueError as error:
+        raise InputError(path, f"holds something else than numbers ({error})", advice) from error
+    if len(values) != count or not (np.abs(values) < FARTHEST).all() or not (values[:positive] > 0.0).all():
+        raise InputError(path, f"has {len(values)} numbers that cannot be used", advice)
+    return values
 
 
 def _camera(path: Path, shape: tuple[int, ...], photo: Camera) -> Camera | None:
     if not path.is_file():
         return None
-    values = np.array(path.read_text().split(), dtype=np.float64)
-    if len(values) != 4:
-        raise InputError(path, f"has {len(values)} numbers", "Write fx fy cx cy in pixels of the depth maps.")
+    values = _numbers(path, 4, "Write fx fy cx cy in pixels of the depth maps.", 2)
     return photo_camera(values, shape, photo)
 
 

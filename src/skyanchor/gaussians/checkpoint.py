@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import Leaves, ParameterSet, splats_of
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.training import TrainState
-from skyanchor.storage import files
+from skyanchor.storage import codec, files
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +43,7 @@ def read_checkpoint(path: Path, fingerprint: str, device: str) -> TrainState | N
             if str(stored["fingerprint"]) != fingerprint:
                 return None
             return _state(stored, device)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except codec.UNREADABLE:
         return None
 
 
@@ -54,7 +53,7 @@ def checkpoint_splats(path: Path) -> tuple[Splats, ...]:
         with np.load(path, allow_pickle=False) as stored:
             count = sum(name.endswith(".owner") for name in stored)
             return tuple(splats_of(_set(stored, k, "cpu")) for k in range(count))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+    except codec.UNREADABLE:
         return ()
 
 

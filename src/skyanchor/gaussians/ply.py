@@ -13,7 +13,7 @@ import numpy.typing as npt
 from skyanchor.errors import InputError
 from skyanchor.gaussians.harmonics import SH_C0
 from skyanchor.gaussians.splats import Splats, select
-from skyanchor.storage import files
+from skyanchor.storage import codec, files
 from skyanchor.types import Bools, Bytes, Floats, Floats32
 
 log = logging.getLogger(__name__)
@@ -196,9 +196,12 @@ def read_header(path: Path) -> Header:
         raise InputError(path, "is not a .ply file (no header found)", TRAIN_ADVICE)
     lines = head[:end].decode("ascii", errors="replace").split("\n")
     try:
-        return _parse_header(lines, newline + 1)
+        header = _parse_header(lines, newline + 1)
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(path, f"has a .ply header that cannot be understood ({error})", TRAIN_ADVICE) from error
+    if header.count > path.stat().st_size:
+        raise InputError(path, f"is cut short: it announces {header.count} Gaussians", "Copy or export the file again.")
+    return header
 
 
 def check_header(path: Path) -> Header:
@@ -224,6 +227,9 @@ def _parse_header(lines: list[str], size: int) -> Header:
             properties.append((words[2], NUMPY_TYPES[words[1]]))
     if not byte_order or count < 0:
         raise ValueError("no format or no vertices")
+    twice = next((name for k, (name, _) in enumerate(properties) if name in dict(properties[:k])), None)
+    if twice is not None:
+        raise ValueError(f"it has the property {twice} twice")
     if ahead and PACKED not in dict(properties):
         raise ValueError(f"its first element is {ahead}, not vertex")
     return Header(byte_order, count, tuple(properties), size)
@@ -295,7 +301,7 @@ def _read_ascii(path: Path, header: Header) -> Table:
         file.seek(header.size)
         try:
             table = np.loadtxt(file, dtype=dtype, max_rows=header.count, ndmin=1)
-        except ValueError as error:
+        except (ValueError, OverflowError, TypeError) as error:
             raise InputError(path, f"has a line that is no Gaussian ({error})", "Export the file again.") from error
     if len(table) < header.count:
         raise InputError(path, f"is cut short: {len(table)} of {header.count} Gaussians are there", "Copy it again.")
@@ -327,14 +333,16 @@ def read_gsplat_checkpoint(path: Path, offset: Floats | None = None) -> Splats:
 
     try:
         stored = torch.load(path, map_location="cpu", weights_only=True)
-        parts = {name: np.asarray(value.detach().numpy()) for name, value in stored["splats"].items()}
+        parts = {name: np.atleast_1d(value.detach().numpy()) for name, value in stored["splats"].items()}
         means, quats, scales = parts["means"], parts["quats"], parts["scales"]
         sh = np.concatenate([parts["sh0"], parts["shN"]], axis=1)
         opacities = parts["opacities"]
-    except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError, AttributeError, EOFError, ValueError) as error:
-        unsafe = isinstance(error, pickle.UnpicklingError)  # torch's own text ends in the advice to trust the file
-        reason = "it holds more than tensors" if unsafe else str(error).split("\n")[0]
+    except pickle.UnpicklingError:  # torch's own text ends in the advice to trust the file
+        raise InputError(path, "is not a gsplat checkpoint (it holds more than tensors)", TRAIN_ADVICE) from None
+    except codec.UNREADABLE as error:
+        reason = str(error).split("\n")[0]
         raise InputError(path, f"is not a gsplat checkpoint ({reason})", TRAIN_ADVICE) from None
+    _refuse_other_shapes(path, {"means": means, "quats": quats, "scales": scales, "opacities": opacities, "sh": sh})
     if offset is not None:
         means = means.astype(np.float64) - offset
     return Splats(
@@ -345,6 +353,18 @@ def read_gsplat_checkpoint(path: Path, offset: Floats | None = None) -> Splats:
         sh.astype(np.float32),
         np.zeros(len(means), np.int32),
     )
+
+
+def _refuse_other_shapes(path: Path, parts: dict[str, npt.NDArray[Any]]) -> None:
+    """Raise unless the arrays are those of one set of Gaussians."""
+    count = len(parts["means"])
+    bands: set[tuple[int, ...]] = {(rest // 3 + 1, 3) for rest in REST_COUNTS}
+    wanted: dict[str, set[tuple[int, ...]]]
+    wanted = {"means": {(3,)}, "quats": {(4,)}, "scales": {(3,)}, "opacities": {(), (1,)}, "sh": bands}
+    for name, array in parts.items():
+        if array.dtype.kind != "f" or array.shape[1:] not in wanted[name] or len(array) != count:
+            problem = f"is no checkpoint of Gaussians ({name} is {array.dtype} of {array.shape})"
+            raise InputError(path, problem, TRAIN_ADVICE)
 
 
 # --- out --------------------------------------------------------------------------------------------------------

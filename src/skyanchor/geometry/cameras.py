@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -80,13 +81,37 @@ def undistorted(camera: Camera) -> Camera:
     return Camera("PINHOLE", camera.width, camera.height, (k[0, 0], k[1, 1], k[0, 2], k[1, 2]))
 
 
+FOCAL_RANGE = (0.1, 100.0)
+"""Focal lengths that a lens can have, over the longer side of the image: 157 to half a degree across."""
+LARGEST_PARAMETER = 1e7
+"""Beyond pixels and coefficients of any lens."""
+
+
+def plausible_focal(focal: float, width: int, height: int) -> bool:
+    """Whether a focal length is one that a lens can have, pixels."""
+    return FOCAL_RANGE[0] <= focal / max(width, height) <= FOCAL_RANGE[1]
+
+
+def plausible_params(params: Iterable[float]) -> bool:
+    """Whether the numbers of a camera are all of a size that means something; nan is not."""
+    return all(abs(value) <= LARGEST_PARAMETER for value in params)
+
+
+BAND = 64
+"""Rows of an undistortion map that are computed at a time."""
+
+
 @lru_cache(maxsize=8)
 def _undistortion_map(camera: Camera) -> tuple[Any, Any]:
+    """Where each pixel of the undistorted image comes from, x and y (H, W); made in bands, for large photos."""
     target = undistorted(camera)
-    x, y = np.meshgrid(np.arange(target.width) + 0.5, np.arange(target.height) + 0.5)
-    rays = unproject(target, np.stack([x.ravel(), y.ravel()], axis=1))
-    source = project(camera, rays).reshape(target.height, target.width, 2) - 0.5
-    return source[..., 0].astype(np.float32), source[..., 1].astype(np.float32)
+    source = np.empty((2, target.height, target.width), np.float32)
+    for top in range(0, target.height, BAND):
+        band = source[:, top : top + BAND]
+        x, y = np.meshgrid(np.arange(target.width) + 0.5, np.arange(top, top + band.shape[1]) + 0.5)
+        rays = unproject(target, np.stack([x.ravel(), y.ravel()], axis=1))
+        band[:] = (project(camera, rays) - 0.5).T.reshape(band.shape)
+    return source[0], source[1]
 
 
 def undistort(pixels: Bytes, camera: Camera) -> Bytes:

@@ -12,7 +12,7 @@ import numpy as np
 
 from skyanchor import photos
 from skyanchor.geometry.depth import under
-from skyanchor.storage import files
+from skyanchor.storage import codec, files
 from skyanchor.types import Bools, Bytes, Floats, Floats32, Ints, Photo
 
 if TYPE_CHECKING:
@@ -130,8 +130,12 @@ class FeatureCache:
         return found
 
     def _stored(self, key: str) -> Features | None:
+        """What the folder holds; None where that is nothing, or damaged."""
         path = None if self.folder is None else self.folder / f"{key}.npz"
-        return load_features(path) if path is not None and path.is_file() else None
+        try:
+            return load_features(path) if path is not None and path.is_file() else None
+        except codec.UNREADABLE:
+            return None
 
     def _extracted(self, key: str, photo: Photo) -> Features:
         found = rounded(self.matcher.extract(photo))

@@ -36,7 +36,7 @@ class Peak:
 def peaks(root: Path) -> dict[str, Peak]:
     """Most memory of every stage of a run or a prepared scaffold that was measured."""
     path = root / MEMORY
-    return codec.loads(dict[str, Peak], path.read_text()) if path.is_file() else {}
+    return files.recall(path, dict[str, Peak]) or {}
 
 
 @dataclass

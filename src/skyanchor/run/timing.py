@@ -50,4 +50,4 @@ class Stopwatch:
 def timings(root: Path) -> dict[str, float]:
     """Seconds of work per stage of a run or a prepared scaffold."""
     path = root / TIMINGS
-    return codec.loads(dict[str, float], path.read_text()) if path.is_file() else {}
+    return files.recall(path, dict[str, float]) or {}

@@ -14,6 +14,7 @@ import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
+from skyanchor.geometry.cameras import plausible_focal, plausible_params
 from skyanchor.scaffold.checked_file import COPY_ADVICE, CheckedBytes, bad_line, contents, numbered_lines, truncated
 from skyanchor.scaffold.colmap_rigs import Rigs, read_rigs, rig_files
 from skyanchor.storage.files import write_bytes
@@ -21,6 +22,8 @@ from skyanchor.types import Bytes, Camera, Floats, Ints
 
 NO_POINT = -1
 """Point id of a keypoint without a 3D point."""
+LONGEST_SIDE = 1 << 20
+"""Of a photo, pixels; no reader takes more."""
 FILES = ("cameras", "images", "points3D")
 OPTIONAL_FILES = ("rigs", "frames")
 
@@ -167,13 +170,27 @@ def camera_of(path: Path, camera_id: int, model: int | str, width: int, height: 
             f"camera {camera_id} has the unknown camera model {name}",
             "Undistort the model to PINHOLE first (colmap image_undistorter).",
         )
-    if len(params) != expected or width <= 0 or height <= 0 or not np.all(np.isfinite(params)):
+    numbers = tuple(float(p) for p in params)
+    if not _possible(name, width, height, numbers):
         raise InputError(
             path,
-            f"camera {camera_id} ({name}, {width}x{height}) has parameters that cannot be: {list(map(float, params))}",
-            f"{name} needs {expected} finite numbers and a size above zero.",
+            f"camera {camera_id} ({name}, {width}x{height}) has parameters that cannot be: {list(numbers)}",
+            f"{name} needs {expected} finite numbers, a focal length that a lens can have and a size above zero.",
         )
-    return Camera(name, width, height, tuple(float(p) for p in params))
+    return Camera(name, width, height, numbers)
+
+
+def _possible(model: str, width: int, height: int, params: tuple[float, ...]) -> bool:
+    """Whether a camera is one that can have been: size, number of parameters, their size, focal lengths."""
+    if not (0 < width <= LONGEST_SIDE and 0 < height <= LONGEST_SIDE and len(params) == parameter_count(model)):
+        return False
+    focal = pycolmap.Camera.create_from_model_name(1, model, 1.0, 1, 1).focal_length_idxs()
+    return plausible_params(params) and all(plausible_focal(params[k], width, height) for k in focal)
+
+
+def _refuse_twice(path: Path, camera_id: int, cameras: dict[int, Camera]) -> None:
+    if camera_id in cameras:
+        raise InputError(path, f"has camera {camera_id} twice", COPY_ADVICE)
 
 
 def parameter_count(model: str) -> int | None:
@@ -194,6 +211,7 @@ def read_cameras_bin(path: Path) -> dict[int, Camera]:
         name = next((n for n, v in pycolmap.CameraModelId.__members__.items() if int(v) == model), "")
         count = parameter_count(name)
         params = file.take("<f8", count) if count is not None else np.zeros(0)
+        _refuse_twice(path, camera_id, cameras)
         cameras[camera_id] = camera_of(path, camera_id, model, width, height, params)
     file.finish()
     return cameras
@@ -258,10 +276,10 @@ def _point_offsets(path: Path, data: bytes, count: int) -> Ints:
         raise truncated(path, f"its {count} points")
     at, size, offsets = 8, len(data), np.empty(count, np.int64)
     for k in range(count):
-        offsets[k] = at
         end = at + POINT_BYTES
         if end > size:
             raise truncated(path, f"point {k + 1} of {count}")
+        offsets[k] = at
         at = end + 8 * int.from_bytes(data[end - 8 : end], "little")
     if at > size:
         raise truncated(path, f"point {count} of {count}")
@@ -279,10 +297,11 @@ def read_cameras_txt(path: Path) -> dict[int, Camera]:
     for number, line in numbered_lines(path):
         words = line.split()
         try:
-            camera_id, width, height = int(words[0]), int(words[2]), int(words[3])
+            camera_id, width, height = _id(words[0]), int(words[2]), int(words[3])
             params = np.array(words[4:], dtype=np.float64)
         except (ValueError, IndexError) as error:
             raise bad_line(path, number, "camera", error) from error
+        _refuse_twice(path, camera_id, cameras)
         cameras[camera_id] = camera_of(path, camera_id, words[1], width, height, params)
     return cameras
 
@@ -299,7 +318,7 @@ def read_images_txt(path: Path) -> tuple[ColmapImage, ...]:
         tail = lines[k + 1][1] if k + 1 < len(lines) else ""
         try:
             images.append(_image_of_lines(head, tail))
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, OverflowError) as error:
             raise bad_line(path, number, "image with keypoints below it", error) from error
         k += 2
     if any(text for _, text in lines[k:]):
@@ -319,7 +338,15 @@ def _image_of_lines(head: str, tail: str) -> ColmapImage:
     y = np.array(values[1::3], dtype=np.float64)
     ids = np.array(values[2::3], dtype=np.int64)
     xy = np.stack([x, y], axis=1).reshape(-1, 2)
-    return ColmapImage(int(words[0]), int(words[8]), words[9], pose[:4], pose[4:], xy, ids)
+    return ColmapImage(_id(words[0]), _id(words[8]), words[9], pose[:4], pose[4:], xy, ids)
+
+
+def _id(word: str, most: int = 2**32 - 1) -> int:
+    """A number that names something; ValueError for one that no binary model could hold."""
+    number = int(word)
+    if not 0 <= number <= most:
+        raise ValueError(f"{number} is no id")
+    return number
 
 
 def read_points_txt(path: Path) -> ColmapPoints:
@@ -328,12 +355,12 @@ def read_points_txt(path: Path) -> ColmapPoints:
     for number, line in numbered_lines(path):
         words = line.split()
         try:
-            ids.append(int(words[0]))
-            xyz.append([float(w) for w in words[1:4]])
-            rgb.append([int(w) for w in words[4:7]])
+            ids.append(_id(words[0], 2**63 - 1))
+            xyz.append([float(words[k]) for k in (1, 2, 3)])
+            rgb.append([min(255, max(0, int(words[k]))) for k in (4, 5, 6)])
             error.append(float(words[7]))
             track = np.array(words[8:], dtype=np.int64).reshape(-1, 2)
-        except (ValueError, IndexError) as problem:
+        except (ValueError, IndexError, OverflowError) as problem:
             raise bad_line(path, number, "point", problem) from problem
         length.append(len(track))
         elements.append(track)
@@ -341,7 +368,7 @@ def read_points_txt(path: Path) -> ColmapPoints:
         return no_points()
     flat = np.concatenate(elements).reshape(-1, 2)
     start = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
-    colors = np.array(rgb, dtype=np.int64).clip(0, 255).astype(np.uint8)
+    colors = np.array(rgb, dtype=np.uint8)
     return ColmapPoints(
         np.array(ids, np.int64), np.array(xyz), colors, np.array(error), start, flat[:, 0].copy(), flat[:, 1].copy()
     )

@@ -6,7 +6,6 @@ A trainer's own files are asked first. Else the coloured sparse points are laid 
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from itertools import product
@@ -16,10 +15,12 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from skyanchor.errors import InputError
 from skyanchor.gaussians.harmonics import SH_C0
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import planes, rigid, similarity
 from skyanchor.scaffold import georeference
+from skyanchor.storage import foreign
 from skyanchor.types import Floats, Ints, Scaffold, Similarity, View
 
 log = logging.getLogger(__name__)
@@ -71,9 +72,9 @@ def guesses_from_files(splats_path: Path, scaffold: Scaffold) -> list[Guess]:
             if not (folder / name).is_file():
                 continue
             try:
-                content = json.loads((folder / name).read_text())
+                content = foreign.read_json(folder / name, "It plays no part.")
                 transforms = read(content, scaffold)
-            except (ValueError, KeyError, TypeError, IndexError) as error:
+            except (InputError, ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
                 log.warning("%s: not understood (%s)", folder / name, error)
                 continue
             found += [Guess(one @ offset, name, 0.0) for one in transforms]
@@ -85,6 +86,8 @@ def _from_dataparser(content: Any, scaffold: Scaffold) -> list[Similarity]:
     matrix, scale = np.asarray(content["transform"], np.float64), float(content["scale"])
     if matrix.shape[0] < 3 or matrix.shape[1] != 4:
         raise ValueError("transform is not 3 x 4")
+    if not (np.isfinite(matrix).all() and np.isfinite(scale) and scale > 0.0):
+        raise ValueError("transform and scale are no numbers that can be used")
     plain = Similarity(scale, matrix[:3, :3], scale * matrix[:3, 3])
     swap = Similarity(1.0, np.array([[1.0, 0, 0], [0, 0, 1], [0, -1, 0]]), np.zeros(3))
     return [plain, plain @ swap]

@@ -13,10 +13,16 @@ import pycolmap
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import crs, rigid
+from skyanchor.storage import foreign
 from skyanchor.storage.files import write_bytes
 from skyanchor.types import Floats, Georeference, Pose, Scaffold
 
 FILE_NAME = "georef.json"
+EXPECTED = 'Expected {"offset": [x, y, z], "crs": "EPSG:32633"}.'
+FARTHEST_M = 1e9
+"""Coordinates are less than this, metres."""
+HIGHEST_M = 1e5
+"""Heights on Earth are less than this, metres."""
 ROUNDING_M = 100.0
 """Offsets are multiples of this, so that people can add them in their head."""
 
@@ -182,16 +188,14 @@ def write_georef(folder: Path, georef: Georeference, up: Floats | None = None) -
 def read_georef(path: Path) -> GeoreferenceFile:
     """What a georef.json says: `offset`, `crs`, `enu_origin` {lat, lon, height} and `up` are all optional."""
     try:
-        document = json.loads(path.read_text())
+        document = foreign.read_json(path, EXPECTED)
         if not isinstance(document, dict):
             raise ValueError("it is not a JSON object")
         offset = _vector(document.get("offset"), "offset")
         up = _vector(document.get("up"), "up")
         origin = _origin(document.get("enu_origin"))
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise InputError(
-            path, f"cannot be understood ({error})", 'Expected {"offset": [x, y, z], "crs": "EPSG:32633"}.'
-        ) from error
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise InputError(path, f"cannot be understood ({error})", EXPECTED) from error
     if up is not None:
         up = up / np.linalg.norm(up)
     georef = Georeference(np.zeros(3) if offset is None else offset, _known_system(path, document.get("crs")), origin)
@@ -217,7 +221,8 @@ def _vector(value: Any, name: str) -> Floats | None:
     if value is None:
         return None
     vector = np.array(value, dtype=np.float64)
-    if vector.shape != (3,) or not np.all(np.isfinite(vector)) or (name == "up" and not np.any(vector)):
+    nowhere = name == "up" and np.linalg.norm(vector) < 1e-9
+    if vector.shape != (3,) or not np.all(np.abs(vector) <= FARTHEST_M) or nowhere:
         raise ValueError(f"{name} is not three numbers")
     return vector
 
@@ -225,7 +230,7 @@ def _vector(value: Any, name: str) -> Floats | None:
 def _origin(value: Any) -> tuple[float, float, float] | None:
     if value is None:
         return None
-    if isinstance(value, dict):
-        return float(value["lat"]), float(value["lon"]), float(value["height"])
-    lat, lon, height = value
-    return float(lat), float(lon), float(height)
+    lat, lon, height = map(float, (value["lat"], value["lon"], value["height"]) if isinstance(value, dict) else value)
+    if not (abs(lat) <= 90.0 and abs(lon) <= 180.0 and abs(height) <= HIGHEST_M):
+        raise ValueError("enu_origin is no latitude, longitude in degrees and height in metres")
+    return lat, lon, height

@@ -12,13 +12,16 @@ from skyanchor.bounds import Positive
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.geometry import rigid
-from skyanchor.photos import find_mask, natural_key
+from skyanchor.photos import find_mask, natural_key, refuse_long_name
 from skyanchor.scaffold import colmap_files, georeference, orientation, photo_files
 from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
 from skyanchor.scaffold.orientation import OrientationConfig
 from skyanchor.types import Floats, Georeference, Ints, Pose, Scaffold, Tracks, View
 
 log = logging.getLogger(__name__)
+
+FARTHEST = 1e9
+"""Coordinates are less than this, metres."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,9 @@ def _scaffold(
     config: ScaffoldConfig,
 ) -> Scaffold:
     """The value, from checked parts."""
-    finite = np.all(np.isfinite(model.points.xyz), axis=1)
+    finite = np.all(np.abs(model.points.xyz) <= FARTHEST, axis=1)
     if not finite.all():
-        log.warning("%s: %d points that are not finite were left out", folder, int((~finite).sum()))
+        log.warning("%s: %d points that lie nowhere were left out", folder, int((~finite).sum()))
     points = model.points.xyz[finite] - georeference.moved_by(georef)
     ids = model.points.ids[finite]
     poses = [view.cam_from_world for view in views]
@@ -94,7 +97,7 @@ def _scaffold(
 
 
 def check_model(folder: Path, model: ColmapModel) -> None:
-    """InputError for an empty model, poses that are no numbers, images without a camera, bad names, one name twice."""
+    """InputError for an empty model, poses that are none, images without a camera, bad names, names or ids twice."""
     suffix = colmap_files.suffix_of_model(folder) or ""
     path = folder / f"images{suffix}"
     if not model.images:
@@ -107,11 +110,10 @@ def check_model(folder: Path, model: ColmapModel) -> None:
                 f"image {image.name!r} has a name that leads out of the image folder",
                 "Rename it in the model: names are relative to the image folder and have no '..'.",
             )
+        refuse_long_name(path, image.name)
         pose = np.concatenate([image.quaternion, image.translation])
-        if not np.all(np.isfinite(pose)) or np.linalg.norm(image.quaternion) < 1e-6:
-            raise InputError(
-                path, f"image {image.name} has a pose that is not a number", "Remove it or export it anew."
-            )
+        if not np.all(np.abs(pose) <= FARTHEST) or np.linalg.norm(image.quaternion) < 1e-6:
+            raise InputError(path, f"image {image.name} has a pose that is not a number", "Remove or export it anew.")
         if image.camera_id not in model.cameras:
             raise InputError(
                 path, f"image {image.name} has camera {image.camera_id}, which is missing", colmap_files.COPY_ADVICE
@@ -119,6 +121,10 @@ def check_model(folder: Path, model: ColmapModel) -> None:
         if image.name in names:
             raise InputError(path, f"image {image.name} is there twice", colmap_files.COPY_ADVICE)
         names.add(image.name)
+    if len({image.image_id for image in model.images}) < len(model.images):
+        raise InputError(path, "has an image id twice", colmap_files.COPY_ADVICE)
+    if len(np.unique(model.points.ids)) < len(model.points.ids):
+        raise InputError(folder / f"points3D{suffix}", "has a point id twice", colmap_files.COPY_ADVICE)
 
 
 def leads_outside(name: str) -> bool:
@@ -193,6 +199,7 @@ def tracks_of(model: ColmapModel, views: tuple[View, ...], point_ids: Ints) -> T
         source = by_id[view.image_id]
         at = np.minimum(np.searchsorted(ordered, source.point_ids), max(0, len(ordered) - 1))
         known = (source.point_ids >= 0) & (ordered[at] == source.point_ids) if len(ordered) else source.point_ids < -1
+        known &= np.isfinite(source.xy).all(axis=1)
         point.append(order[at[known]])
         image.append(np.full(int(known.sum()), index))
         xy.append(source.xy[known])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
+import numpy.typing as npt
 
 from skyanchor.errors import InputError
+from skyanchor.photos import decoded, photo_size
+from skyanchor.storage import foreign
 from skyanchor.types import Floats32
 
+ADVICE = "A depth map is (height, width), numbers above 0."
 DEPTH_ENDINGS = (".npz", ".npy", ".png")
 PNG_STEP = 0.001
 """Units of depth per step of a 16-bit image."""
@@ -24,19 +29,26 @@ def find_depth(folder: Path, number: int, name: str) -> Path | None:
 
 def read_depth(path: Path, png_step: float = PNG_STEP) -> tuple[Floats32, Floats32 | None]:
     """((h, w) depth, 0 = none; (h, w) confidence where the file holds one)."""
-    confidence = None
-    if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as held:
-            depth = held["depth" if "depth" in held else held.files[0]]
-            confidence = np.asarray(held["confidence"], np.float32).squeeze() if "confidence" in held else None
-    elif path.suffix == ".npy":
-        depth = np.load(path, allow_pickle=False)
+    if path.suffix in (".npz", ".npy"):
+        held = foreign.read_arrays(path, ADVICE)
+        depth = held.get("depth", next(iter(held.values()), np.empty(0)))
+        confidence = plane(path, held["confidence"]) if "confidence" in held else None
     else:
-        image = cv2.imdecode(np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
-        if image is None or image.ndim != 2:
-            raise InputError(path, "is no depth map", "A .png needs one channel of 16 bits.")
-        depth = image.astype(np.float32) * png_step
-    depth = np.asarray(depth, np.float32).squeeze()
-    if depth.ndim != 2:
-        raise InputError(path, f"has shape {depth.shape}", "A depth map is (height, width).")
+        depth, confidence = _from_png(path) * np.float32(png_step), None
+    depth = plane(path, depth)
     return np.where(np.isfinite(depth) & (depth > 0), depth, np.float32(0.0)), confidence
+
+
+def plane(path: Path, values: npt.NDArray[Any]) -> Floats32:
+    """(h, w) of an array of numbers with perhaps more axes of one; InputError for any other."""
+    if values.dtype.kind not in "fiub" or values.squeeze().ndim != 2:
+        raise InputError(path, f"has shape {values.shape} of {values.dtype}", ADVICE)
+    return np.asarray(values, np.float32).squeeze()
+
+
+def _from_png(path: Path) -> npt.NDArray[Any]:
+    photo_size(path)
+    image = decoded(path, np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+    if image is None or image.ndim != 2:
+        raise InputError(path, "is no depth map", "A .png needs one channel of 16 bits.")
+    return image.astype(np.float32)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import pycolmap
-from PIL import ExifTags, Image
+from PIL import ExifTags
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import colmap
+from skyanchor.geometry.cameras import plausible_focal, plausible_params
+from skyanchor.photos import opened
+from skyanchor.storage import codec
 from skyanchor.types import Camera
 
 GUESSED_FOCAL = 0.78
 """Focal length of a guess over the longer image side: 28 mm equivalent, what phones film with; 65 degrees across."""
 FILM_DIAGONAL_MM = math.hypot(36.0, 24.0)
+MOST_DIGITS = 6
+"""Of the side of a photo, pixels."""
+LONGEST_NAME = 80
+"""Characters of a camera's name that are kept."""
 EXIF_TIME = "%Y:%m:%d %H:%M:%S"
 EXAMPLE = "Expected e.g. PINHOLE,fx,fy,cx,cy or OPENCV,fx,fy,cx,cy,k1,k2,p1,p2 or f=900 (pixels)."
 
@@ -63,7 +71,7 @@ def parse_camera(text: str, width: int, height: int) -> Camera:
 
 
 def _refused(text: str, problem: str) -> InputError:
-    return InputError(f"camera '{text}'", problem, EXAMPLE)
+    return InputError(f"camera '{text[:LONGEST_NAME]}'", problem, EXAMPLE)
 
 
 def _short_form(text: str, words: list[str], width: int, height: int) -> Camera:
@@ -96,8 +104,9 @@ def _numbers(text: str, words: list[str]) -> tuple[float, ...]:
 
 def _size(text: str, word: str) -> tuple[int, int]:
     width, _, height = word.lower().partition("x")
-    if not (width.isdecimal() and height.isdecimal() and int(width) > 0 and int(height) > 0):
-        raise _refused(text, f"'{word}' is no size like 1920x1080")
+    sides = (width, height)
+    if not all(side.isdecimal() and len(side) <= MOST_DIGITS and int(side) > 0 for side in sides):
+        raise _refused(text, f"'{word[:LONGEST_NAME]}' is no size like 1920x1080")
     return int(width), int(height)
 
 
@@ -108,8 +117,10 @@ def _checked(text: str, model: str, size: tuple[int, int], params: tuple[float, 
     if len(params) != len(template.params):
         wanted = f"{model} has {len(template.params)} parameters ({template.params_info})"
         raise _refused(text, f"{wanted}, not {len(params)}")
-    if any(params[k] <= 0 for k in template.focal_length_idxs()):
-        raise _refused(text, "the focal length must be above zero, in pixels")
+    if not all(plausible_focal(params[k], *size) for k in template.focal_length_idxs()):
+        raise _refused(text, "the focal length must be above zero, in pixels, and one that a lens can have")
+    if not plausible_params(params):
+        raise _refused(text, "a parameter is beyond what a lens can have")
     return Camera(model, size[0], size[1], params)
 
 
@@ -130,29 +141,43 @@ def _resized(text: str, camera: Camera, width: int, height: int) -> Camera:
 def read_exif(path: Path) -> Exif:
     """What the photo's EXIF says; missing tags are None, a photo without EXIF has none at all."""
     try:
-        with Image.open(path) as image:
+        with opened(path) as image:
             tags, size = image.getexif(), image.size
             detail, place = tags.get_ifd(ExifTags.IFD.Exif), tags.get_ifd(ExifTags.IFD.GPSInfo)
-    except (OSError, ValueError, SyntaxError):
+            return _understood(tags, detail, place, size)
+    except codec.UNREADABLE:
         return NO_EXIF
-    name = f"{tags.get(ExifTags.Base.Make, '')} {tags.get(ExifTags.Base.Model, '')}".replace("\0", "").strip()
-    orientation = tags.get(ExifTags.Base.Orientation, 1)
+
+
+def _understood(
+    tags: Mapping[int, object], detail: Mapping[int, object], place: Mapping[int, object], size: tuple[int, int]
+) -> Exif:
+    """The tags that say something; cameras write all sorts of things into the others."""
+    names = (tags.get(ExifTags.Base.Make, ""), tags.get(ExifTags.Base.Model, ""))
+    name = " ".join("".join(c for c in str(name) if c.isprintable()) for name in names).strip()[:LONGEST_NAME]
     focal_mm = _positive(detail.get(ExifTags.Base.FocalLength))
-    turned = int(orientation) if orientation else 1
+    orientation = tags.get(ExifTags.Base.Orientation, 1)
+    turned = orientation if isinstance(orientation, int) and orientation in range(1, 9) else 1
     return Exif(name, _focal_px(detail, size), focal_mm, _gps(place), turned, _taken(detail))
 
 
 def _positive(value: object) -> float | None:
-    """The number when it is one and above zero."""
+    """The number when it is one and above zero, within what a camera may mean."""
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, ZeroDivisionError):
+    except (TypeError, ValueError, ArithmeticError):
         return None
-    return number if math.isfinite(number) and number > 0 else None
+    return number if 0.0 < number < 1e6 else None
 
 
-def _focal_px(detail: dict[int, object], size: tuple[int, int]) -> float | None:
-    """Focal length in pixels: f35 / 43.27 mm x image diagonal, else f x pixels per millimetre on the sensor."""
+def _focal_px(detail: Mapping[int, object], size: tuple[int, int]) -> float | None:
+    """Focal length in pixels, where it is one that a lens can have."""
+    focal = _said_focal_px(detail, size)
+    return focal if focal is not None and plausible_focal(focal, *size) else None
+
+
+def _said_focal_px(detail: Mapping[int, object], size: tuple[int, int]) -> float | None:
+    """f35 / 43.27 mm x image diagonal, else f x pixels per millimetre on the sensor."""
     equivalent = _positive(detail.get(ExifTags.Base.FocalLengthIn35mmFilm))
     if equivalent is not None:
         return equivalent / FILM_DIAGONAL_MM * math.hypot(*size)
@@ -164,7 +189,7 @@ def _focal_px(detail: dict[int, object], size: tuple[int, int]) -> float | None:
     return focal * per_unit / unit_mm
 
 
-def _taken(detail: dict[int, object]) -> str:
+def _taken(detail: Mapping[int, object]) -> str:
     """When the photo was taken, empty where that is no time."""
     try:
         when = datetime.strptime(str(detail.get(ExifTags.Base.DateTimeOriginal, "")).strip("\0 "), EXIF_TIME)
@@ -173,11 +198,13 @@ def _taken(detail: dict[int, object]) -> str:
     return when.isoformat(sep=" ")
 
 
-def _gps(place: dict[int, object]) -> tuple[float, float, float] | None:
+def _gps(place: Mapping[int, object]) -> tuple[float, float, float] | None:
     """Latitude, longitude (deg), altitude (m, 0 when it is not said)."""
     latitude = _degrees(place.get(ExifTags.GPS.GPSLatitude), place.get(ExifTags.GPS.GPSLatitudeRef), "S")
     longitude = _degrees(place.get(ExifTags.GPS.GPSLongitude), place.get(ExifTags.GPS.GPSLongitudeRef), "W")
     if latitude is None or longitude is None or (latitude == 0.0 and longitude == 0.0):
+        return None
+    if abs(latitude) > 90.0 or abs(longitude) > 180.0:
         return None
     altitude = _positive(place.get(ExifTags.GPS.GPSAltitude)) or 0.0
     below = place.get(ExifTags.GPS.GPSAltitudeRef) in (1, b"\x01")
@@ -190,7 +217,7 @@ def _degrees(value: object, reference: object, negative: str) -> float | None:
         return None
     try:
         degrees = sum(float(part) / 60.0**k for k, part in enumerate(value))
-    except (TypeError, ValueError, ZeroDivisionError):
+    except (TypeError, ValueError, ArithmeticError):
         return None
     return (-degrees if str(reference).upper().startswith(negative) else degrees) if math.isfinite(degrees) else None
 

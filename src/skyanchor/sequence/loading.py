@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, silent
-from skyanchor.photos import find_mask, natural_key, photo_size
+from skyanchor.photos import find_mask, natural_key, photo_size, refuse_long_name
 from skyanchor.sequence import intrinsics, segments, upright, video
 from skyanchor.sequence.intrinsics import Exif
 from skyanchor.sequence.segments import SegmentConfig
@@ -95,6 +95,8 @@ def build_sequence(
         raise InputError(
             root, f"has {len(photos)} frames, fewer than one anchor group of {least}", "Give a longer sequence."
         )
+    for photo in photos:
+        refuse_long_name(root, photo.name)
     size = one_size(photos)
     exifs = exifs or [intrinsics.read_exif(photo) for photo in photos]
     one_camera(photos, exifs)

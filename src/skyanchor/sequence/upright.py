@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PIL import Image, ImageOps
+from PIL import ImageOps
 
-from skyanchor.photos import find_mask
+from skyanchor.errors import InputError
+from skyanchor.photos import find_mask, opened, photo_size
+from skyanchor.storage import codec
 
 QUALITY = 97
 
@@ -20,13 +22,19 @@ def write_upright(folder: Path, photos: list[Path], target: Path) -> list[Path]:
 
 def _write_one(folder: Path, photo: Path, images: Path, masks: Path) -> Path:
     copy = images / f"{photo.stem}.jpg"
-    with Image.open(photo) as image:
-        tag = image.getexif().get(0x0112, 1)
-        ImageOps.exif_transpose(image).convert("RGB").save(copy, quality=QUALITY, subsampling=0)
+    photo_size(photo)
+    try:
+        with opened(photo) as image:
+            tag = image.getexif().get(0x0112, 1)
+            upright = ImageOps.exif_transpose(image).convert("RGB")
+    except codec.UNREADABLE as error:
+        advice = "Write the photo anew without EXIF, or take it out of the folder."
+        raise InputError(photo, f"cannot be turned upright as its EXIF says ({error})", advice) from error
+    upright.save(copy, quality=QUALITY, subsampling=0)
     mask = find_mask(folder, photo.name)
     if mask is not None:
         masks.mkdir(parents=True, exist_ok=True)
-        with Image.open(mask) as image:
+        with opened(mask) as image:
             image.getexif()[0x0112] = tag
             ImageOps.exif_transpose(image).save(masks / f"{copy.name}.png")
     return copy

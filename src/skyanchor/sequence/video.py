@@ -16,7 +16,7 @@ import numpy as np
 from skyanchor.bounds import Range
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Progress, silent
-from skyanchor.storage.files import write_bytes
+from skyanchor.storage.files import recall, write_bytes
 from skyanchor.types import Bytes, Floats
 
 log = logging.getLogger(__name__)
@@ -66,12 +66,12 @@ def extract_frames(path: Path, config: VideoConfig, folder: Path, listen: Listen
 
 def _extracted(folder: Path, recipe: dict[str, Any]) -> list[Path] | None:
     """The frames of an earlier extraction with the same recipe, when all are still there."""
-    index = folder / INDEX
-    if not index.is_file():
+    held = recall(folder / INDEX, dict[str, Any])
+    names = None if held is None else held.pop("frames", None)
+    if held != recipe or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
-    document = json.loads(index.read_text())
-    photos = [folder / "images" / name for name in document.pop("frames")]
-    return photos if document == recipe and all(photo.is_file() for photo in photos) else None
+    photos = [folder / "images" / Path(name).name for name in names]
+    return photos if photos and all(photo.is_file() for photo in photos) else None
 
 
 def _digest(path: Path) -> str:

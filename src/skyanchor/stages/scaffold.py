@@ -121,12 +121,22 @@ def depth_part(folder: RunFolder, scaffold: Scaffold, config: GeometryConfig, ex
     if not stage.done:
         stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", scaffold)
         seen = (views, scaffold.points, scaffold.tracks)
+        sources = choose_sources(*seen, config.sources)
+        refuse_lonely(scaffold, sources, config.consistency.fewest_layers)
         stereo = replace(config.stereo, width=depth_width(scaffold, config))
-        measured = _measured_depths(stage, views, choose_sources(*seen, config.sources), stereo, executor)
+        measured = _measured_depths(stage, views, sources, stereo, executor)
         _agreed_depths(stage, views, choose_neighbours(*seen, config.neighbours), measured, config, executor)
         georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)
         stage.finish({"photos": len(views)})
     return stage
+
+
+def refuse_lonely(scaffold: Scaffold, sources: tuple[Ints, ...], fewest: int) -> None:
+    """InputError, before depth is measured, when no photo overlaps with so many that a depth could be confirmed."""
+    if not any(len(others) + 1 >= fewest for others in sources):
+        problem = f"has {len(sources)} photos, none of which overlaps with {fewest - 1} others"
+        advice = f"Depth is confirmed where {fewest} photos show the same place: give a flight with more overlap."
+        raise InputError(scaffold.root, problem, advice)
 
 
 def depth_width(scaffold: Scaffold, config: GeometryConfig) -> int:

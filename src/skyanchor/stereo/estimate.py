@@ -44,10 +44,13 @@ def estimate_depth(
 
     `hints` are sparse points (N, 3) in view; they bound the search. With a ground plane below the photo the sweep
     runs over planes parallel to it: roofs and ground then cost nothing in the smoothness term, however oblique the
-    photo. Without one the planes are fronto-parallel. What a mask blackens has no depth and measures none. The search
-    goes as far as `reach_m` at least: what lies beyond its end would be found at its end.
+    photo. Without one the planes are fronto-parallel. What a mask blackens has no depth and measures none, nor has a
+    photo without sources. The search goes as far as `reach_m` at least: what lies beyond its end would be found at its
+    end.
     """
     config = config or StereoConfig()
+    if not sources:
+        return unmeasured(reference, grey_photo(reference, photos, config.width)[1])
     coarse = grey_stack(reference, sources, photos, config.width // config.sweep_scale)
     fine = grey_stack(reference, sources, photos, config.width)
     normal = sweep_normal(coarse.camera, reference.cam_from_world, ground)
@@ -170,6 +173,13 @@ def as_depth_map(
     normal = world_normals(camera, view.cam_from_world, planes)
     normal[depth <= 0] = 0.0
     return DepthMap(view.name, camera, view.cam_from_world, depth, confidence, np.zeros(depth.shape, bool), normal)
+
+
+def unmeasured(view: View, camera: Camera) -> DepthMap:
+    """A map without any depth."""
+    shape = (camera.height, camera.width)
+    depth, normal = np.zeros(shape, np.float32), np.zeros((*shape, 3), np.float32)
+    return DepthMap(view.name, camera, view.cam_from_world, depth, depth.copy(), np.zeros(shape, bool), normal)
 
 
 def world_normals(camera: Camera, cam_from_world: Pose, planes: PlaneField) -> Floats32:

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from skyanchor.errors import InputError
-from skyanchor.storage import files
+from skyanchor.storage import codec, files
 from skyanchor.types import Bytes, Camera, DepthMap, Floats32, Pose
 
 FORMAT = 1
@@ -129,7 +128,7 @@ def load_depth(path: Path) -> DepthMap:
                 completed=np.unpackbits(stored["completed"], count=width * height).reshape(height, width).astype(bool),
                 normal=normal,
             )
-    except (OSError, KeyError, ValueError, BadZipFile) as error:
+    except codec.UNREADABLE as error:
         raise InputError(path, f"is no depth map ({error})", "Remove the file; it will be computed again.") from error
 
 

@@ -14,6 +14,7 @@ import struct
 import types
 import typing
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -39,9 +40,11 @@ MAPPED_BYTES = 1 << 24
 _DOCUMENT = "document"
 _HEADER, _ZIP64 = 30, 20
 """Bytes of a zip entry's header without its name, and of the field that holds large sizes."""
-_DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, EOFError, LookupError, AttributeError, RuntimeError)
-_DAMAGE += (SyntaxError, TokenError, struct.error)
+DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, EOFError, LookupError, AttributeError)
+DAMAGE += (TypeError, RuntimeError, SyntaxError, TokenError, struct.error, OverflowError, MemoryError)
 """What reading a file that is cut, altered or of another kind may raise, besides ValueError."""
+UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, ArithmeticError, *DAMAGE)
+"""The same of a file that may also be absent or locked, whoever decodes it."""
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -145,12 +148,19 @@ def _encoded_array(array: npt.NDArray[Any], arrays: list[npt.NDArray[Any]] | Non
 
 def from_json(kind: type[T], document: Json) -> T:
     """The value of type `kind` that `to_json` wrote; ValueError where the document does not fit the type."""
-    return typing.cast(T, _decoded(kind, document, None))
+    try:
+        return typing.cast(T, _decoded(kind, document, None))
+    except DAMAGE as error:
+        raise ValueError(f"not a {getattr(kind, '__name__', kind)}: {error}") from error
 
 
 def loads(kind: type[T], text: str) -> T:
-    """The value of type `kind` that `dumps` wrote."""
-    return from_json(kind, json.loads(text))
+    """The value of type `kind` that `dumps` wrote; ValueError for any other text."""
+    try:
+        document = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    return from_json(kind, document)
 
 
 def unpack(kind: type[T], data: bytes) -> T:
@@ -174,7 +184,7 @@ def _unpacked(kind: type[T], file: IO[bytes], size: int, path: Path | None) -> T
         document = json.loads(held.pop(_DOCUMENT).tobytes().decode())
         arrays = [held[f"array{index}"] for index in range(len(held))]
         return typing.cast(T, _decoded(kind, document, arrays))
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise ValueError(f"not a whole archive: {error}") from error
 
 
@@ -187,7 +197,7 @@ def _members(file: IO[bytes], size: int, path: Path | None) -> dict[str, npt.NDA
         if sum(entry.file_size for entry in entries) > size:
             raise ValueError("it claims to hold more than it is large")
         mapped = {entry: None if path is None else _mapped(archive, entry, file, path) for entry in entries}
-        read = {entry: _array(archive.read(entry)) if array is None else array for entry, array in mapped.items()}
+        read = {entry: array_of(archive.read(entry)) if array is None else array for entry, array in mapped.items()}
         return {entry.filename.removesuffix(".npy"): array for entry, array in read.items()}
 
 
@@ -218,8 +228,8 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return shape, by_column, dtype
 
 
-def _array(member: bytes) -> npt.NDArray[Any]:
-    """The array of a .npy file; memory is taken only for what is there."""
+def array_of(member: bytes) -> npt.NDArray[Any]:
+    """The array of a .npy file's bytes; memory is taken only for what is there."""
     file = io.BytesIO(member)
     shape, by_column, dtype = _header(file)
     size = math.prod(shape) * dtype.itemsize
@@ -283,7 +293,7 @@ def _decoded_array(kind: Any, document: Any, arrays: list[npt.NDArray[Any]] | No
     if arrays is not None:
         return arrays[document]  # an archive knows its own types
     if isinstance(document, dict):
-        return np.empty(document["shape"], dtype)
+        return np.empty(_checked(0 in document["shape"], kind, document)["shape"], dtype)
     return np.array(document, dtype=object).astype(dtype)
 
 

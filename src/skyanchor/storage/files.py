@@ -173,6 +173,14 @@ def load(path: Path, kind: type[T]) -> T:
         raise InputError(path, why, "Delete its stage folder and run that stage again.") from error
 
 
+def recall(path: Path, kind: type[T]) -> T | None:
+    """The value that `save` wrote; None where there is none or it cannot be read: for what is simply made again."""
+    try:
+        return codec.loads(kind, path.read_text()) if path.is_file() else None
+    except (ValueError, OSError):
+        return None
+
+
 # --- digests ------------------------------------------------------------------------------------------------------
 
 
@@ -210,7 +218,7 @@ class DigestCache:
     def __post_init__(self) -> None:
         """Read the memory where there is one."""
         if self.path.is_file():
-            self._known = {name: (mark, value) for name, (mark, value) in json.loads(self.path.read_text()).items()}
+            self._known = recall(self.path, dict[str, tuple[str, str]]) or {}
 
     def digest(self, files: Mapping[str, Path]) -> str:
         """One digest of names and contents; neither order nor place on the disk matters."""

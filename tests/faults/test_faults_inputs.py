@@ -1,0 +1,305 @@
+"""What people bring and what is wrong with it: one line that names it, before any work begins."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from survey_fixture import PINHOLE, make_survey, write_survey
+
+from skyanchor import photos
+from skyanchor.anchors.area_file import read_area
+from skyanchor.errors import InputError
+from skyanchor.gaussians import ply
+from skyanchor.gaussians.splats import Splats
+from skyanchor.geometry import cameras
+from skyanchor.matching.features import FeatureCache, Features
+from skyanchor.run import memory, timing
+from skyanchor.scaffold import colmap_files, georeference, load_scaffold
+from skyanchor.scaffold.colmap_files import ColmapModel
+from skyanchor.sequence.depth_files import read_depth
+from skyanchor.sequence.intrinsics import parse_camera, read_exif
+from skyanchor.sequence.loading import SequenceConfig, load_sequence
+from skyanchor.sequence.upright import write_upright
+from skyanchor.sequence.video import INDEX, _extracted
+from skyanchor.stages.scaffold import refuse_lonely
+from skyanchor.stereo import CompletionConfig, ConsistencyConfig, complete, estimate_depth, make_consistent
+from skyanchor.stereo.storage import load_depth, save_depth
+from skyanchor.storage import files
+from skyanchor.types import Camera, Photo
+
+
+def refused(work: Callable[[], object], said: str) -> None:
+    """The work ends in one line that says so."""
+    with pytest.raises(InputError, match=said) as caught:
+        work()
+    assert "\n" not in str(caught.value)
+
+
+# --- the aerial model -----------------------------------------------------------------------------------------------
+
+
+def _written(folder: Path, changed: Callable[[ColmapModel], ColmapModel]) -> Path:
+    survey = make_survey(stations=2)
+    return write_survey(folder, replace(survey, model=changed(survey.model)))
+
+
+@pytest.mark.parametrize("focal", [0.0, -55.0, 1e-9, 1e300, 5.0, 1e5])
+@pytest.mark.parametrize("suffix", [".bin", ".txt"])
+def test_a_focal_length_that_no_lens_has(focal: float, suffix: str, tmp_path: Path) -> None:
+    root = _written(tmp_path, lambda model: replace(model, cameras={7: replace(PINHOLE, params=(focal, 55.0, 32, 24))}))
+    folder = colmap_files.find_model(root)
+    if suffix == ".txt":
+        (folder / "cameras.txt").write_text(f"7 PINHOLE 64 48 {focal} 55 32 24\n")
+        refused(lambda: colmap_files.read_cameras_txt(folder / "cameras.txt"), "focal length that a lens can have")
+    else:
+        refused(lambda: load_scaffold(root), "parameters that cannot be")
+
+
+def test_a_lens_that_exists_is_read() -> None:
+    for focal in (6.4, 55.0, 6000.0):
+        assert colmap_files.camera_of(Path("c"), 1, "PINHOLE", 64, 48, np.array([focal, focal, 32, 24]))
+    fisheye = np.array([18.0, 18.0, 32, 24, 0.1, 0.01, 0.0, 0.0])
+    assert colmap_files.camera_of(Path("c"), 1, "OPENCV_FISHEYE", 64, 48, fisheye)
+
+
+def test_ids_that_are_there_twice(tmp_path: Path) -> None:
+    def same_image(model: ColmapModel) -> ColmapModel:
+        first, second, *rest = model.images
+        return replace(model, images=(first, replace(second, image_id=first.image_id), *rest))
+
+    def same_point(model: ColmapModel) -> ColmapModel:
+        ids = model.points.ids.copy()
+        ids[1] = ids[0]
+        return replace(model, points=replace(model.points, ids=ids))
+
+    refused(lambda: load_scaffold(_written(tmp_path / "a", same_image)), "image id twice")
+    refused(lambda: load_scaffold(_written(tmp_path / "b", same_point)), "point id twice")
+    path = tmp_path / "cameras.txt"
+    path.write_text("1 PINHOLE 64 48 55 55 32 24\n1 PINHOLE 64 48 60 60 32 24\n")
+    refused(lambda: colmap_files.read_cameras_txt(path), "camera 1 twice")
+
+
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    def long_name(model: ColmapModel) -> ColmapModel:
+        first, *rest = model.images
+        return replace(model, images=(replace(first, name="9" * 5000 + ".jpg"), *rest))
+
+    survey = make_survey(stations=2)
+    root = write_survey(tmp_path, survey)
+    colmap_files.write_model(colmap_files.find_model(root), long_name(survey.model))
+    refused(lambda: load_scaffold(root), "name of 5004 bytes")
+    street = tmp_path / "street"
+    street.mkdir()
+    for k in range(6):
+        cv2.imwrite(str(street / f"{'a' * 230}{k}.png"), np.zeros((48, 64, 3), np.uint8))
+    refused(lambda: load_sequence(street, SequenceConfig(camera="f=60")), "name of 235 bytes")
+
+
+def test_natural_order_of_any_number() -> None:
+    names = ["a" + "9" * 5000, "a10", "a9", "a010", "b1", "a1" + "0" * 5000]
+    assert sorted(names, key=photos.natural_key) == ["a9", "a010", "a10", names[0], names[5], "b1"]
+
+
+# --- photos ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_largest_photo_is_a_matter_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "large.png"
+    Image.new("L", (400, 300)).save(path)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    assert photos.photo_size(path) == (400, 300)  # Pillow alone would take it for a bomb
+    assert Image.MAX_IMAGE_PIXELS == 1000
+    monkeypatch.setattr(photos, "memory", lambda: 5_000_000)
+    refused(lambda: photos.photo_size(path), "0 megapixels, and this machine can read 0")
+    monkeypatch.setattr(photos, "memory", lambda: 6_000_000)
+    assert photos.photo_size(path) == (400, 300)
+
+
+def test_a_file_that_is_too_small_for_what_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.png"
+    Image.new("L", (64, 48)).save(path)
+    data = bytearray(path.read_bytes())
+    data[16:24] = (20000).to_bytes(4, "big") * 2
+    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
+    path.write_bytes(data)
+    refused(lambda: photos.photo_size(path), "says that it is 20000x20000, and has")
+
+
+def test_large_photos_are_undistorted_in_bands() -> None:
+    camera = Camera("OPENCV", 97, 2 * cameras.BAND + 5, (80.0, 81.0, 48.0, 60.0, -0.1, 0.02, 0.001, 0.0))
+    x, y = cameras._undistortion_map(camera)
+    target = cameras.undistorted(camera)
+    pixels = np.stack(np.meshgrid(np.arange(target.width) + 0.5, np.arange(target.height) + 0.5), axis=-1)
+    at_once = cameras.project(camera, cameras.unproject(target, pixels.reshape(-1, 2))) - 0.5
+    assert np.array_equal(np.stack([x, y], axis=-1).reshape(-1, 2), at_once.astype(np.float32))
+
+
+def test_odd_exif_is_no_exif(tmp_path: Path) -> None:
+    path, exif = tmp_path / "odd.jpg", Image.Exif()
+    exif[271], exif[274] = "Ma\0ker\n" + "x" * 500, 77
+    exif.get_ifd(0x8769).update({37386: 1e30, 41989: 0, 41486: 1e-30, 36867: "no time"})
+    exif.get_ifd(0x8825).update({1: "N", 2: (500.0, 0.0, 0.0), 3: "E", 4: (11.0, 0.0, 0.0)})
+    Image.new("RGB", (64, 48)).save(path, exif=exif)
+    found = read_exif(path)
+    assert (found.focal_px, found.gps, found.orientation, found.taken) == (None, None, 1, "")
+    assert len(found.make_model) <= 80 and found.make_model.isprintable()
+    write_upright(tmp_path, [path], tmp_path / "upright")
+    path.write_bytes(path.read_bytes()[:300])
+    refused(lambda: write_upright(tmp_path, [path], tmp_path / "upright"), "odd.jpg: ")
+
+
+@pytest.mark.parametrize("text", ["f=1e-9", "f=1e300", "f=-5", "f=0", "PINHOLE,900,900,1e300,5", "f=60,cx=1e12"])
+def test_a_camera_that_cannot_be(text: str) -> None:
+    refused(lambda: parse_camera(text, 640, 480), "camera '")
+
+
+def test_a_size_of_many_digits() -> None:
+    refused(lambda: parse_camera(f"PINHOLE,{'9' * 5000}x480,900,900,320,240", 640, 480), "is no size")
+
+
+# --- few photos -----------------------------------------------------------------------------------------------------
+
+
+def test_too_few_photos_are_told_before_depth_is_measured(tmp_path: Path) -> None:
+    held = load_scaffold(write_survey(tmp_path, make_survey(stations=2)))
+    apart = tuple(np.zeros(k, np.int64) for k in (0, 1, 1))
+    refused(lambda: refuse_lonely(held, apart, 3), "has 3 photos, none of which overlaps with 2 others")
+    refuse_lonely(held, (*apart, np.zeros(2, np.int64)), 3)
+
+
+def test_a_photo_that_no_other_overlaps_has_no_depth(tmp_path: Path) -> None:
+    held = load_scaffold(write_survey(tmp_path, make_survey(stations=2)))
+    view = held.views[0]
+    lonely = estimate_depth(view, [], held.points[:0], photos.PhotoCache())
+    assert not lonely.depth.any() and lonely.depth.shape == (48, 64)
+    pixels = photos.read_pixels(view.path)
+    agreed = complete(make_consistent(lonely, [], ConsistencyConfig()), lonely, pixels, held.ground, CompletionConfig())
+    save_depth(tmp_path / "d.npz", agreed)
+    assert not load_depth(tmp_path / "d.npz").confidence.any()
+
+
+# --- splats ---------------------------------------------------------------------------------------------------------
+
+
+def _splats(count: int = 5) -> Splats:
+    shapes = ((count, 3), (count, 4), (count, 3), (count,), (count, 1, 3))
+    return Splats(*(np.ones(shape, np.float32) for shape in shapes), owner=np.zeros(count, np.int32))
+
+
+def test_a_property_twice_and_a_count_beyond_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.ply"
+    ply.write_ply(path, _splats())
+    good = path.read_bytes()
+    path.write_bytes(good.replace(b"property float y", b"property float x", 1))
+    refused(lambda: ply.read_splats(path), "property x twice")
+    path.write_bytes(good.replace(b"element vertex 5", b"element vertex 99999999999999999999", 1))
+    refused(lambda: ply.read_splats(path), "announces 99999999999999999999")
+    refused(lambda: ply.check_splats(path), "announces 99999999999999999999")
+
+
+@pytest.mark.parametrize(
+    ("part", "shape"),
+    [("means", (5, 2)), ("quats", (4, 4)), ("scales", (5,)), ("opacities", (5, 2)), ("shN", (5, 2, 3)), ("means", ())],
+)
+def test_a_checkpoint_of_other_shapes(part: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    shapes = {"means": (5, 3), "quats": (5, 4), "scales": (5, 3), "opacities": (5,), "sh0": (5, 1, 3), "shN": (5, 3, 3)}
+    path = tmp_path / "a.pt"
+    torch.save({"splats": {name: torch.ones(size) for name, size in shapes.items()}}, path)
+    assert len(ply.read_splats(path)) == 5
+    torch.save({"splats": {name: torch.ones(size) for name, size in (shapes | {part: shape}).items()}}, path)
+    refused(lambda: ply.read_splats(path), "is no(t a gsplat)? checkpoint")
+
+
+# --- JSON and arrays ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"enu_origin": [500.0, 11.0, 0.0]},
+        {"enu_origin": [48.0, 1100.0, 0.0]},
+        {"enu_origin": [48.0, 11.0, 1e9]},
+        {"enu_origin": ["nan", 11.0, 0.0]},
+        {"offset": [1e300, 0, 0]},
+        {"up": [0, 0, 0]},
+        {"up": [1e-300, 0, 0]},
+        {"offset": [[1, 2], 3, 4]},
+    ],
+)
+def test_a_georeference_that_lies_nowhere(said: dict[str, object], tmp_path: Path) -> None:
+    path = tmp_path / "georef.json"
+    path.write_text(json.dumps(said))
+    refused(lambda: georeference.read_georef(path), "cannot be understood")
+
+
+@pytest.mark.parametrize(
+    "coordinates",
+    [[], [[]], [[[0, 0]]], [[[0, 0], [1e300, 0], [1, 1]]], [[[0, 0], [None, 1], [1, 1]]], "x", [[["a", "b"]]], None],
+)
+def test_a_polygon_that_encloses_nothing(coordinates: object, tmp_path: Path) -> None:
+    path = tmp_path / "area.geojson"
+    path.write_text(json.dumps({"type": "Polygon", "coordinates": coordinates}))
+    refused(lambda: read_area(path), "area.geojson: ")
+
+
+@pytest.mark.parametrize("read", [georeference.read_georef, read_area])
+def test_deeply_nested_json(read: Callable[[Path], object], tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text('{"type": ' + "[" * 100_000)
+    refused(lambda: read(path), "nested too deeply")
+    path.write_bytes(b'{"type": "\xff\xfe"}')
+    refused(lambda: read(path), "is no text in UTF-8")
+
+
+@pytest.mark.parametrize("text", ["", "[", "null", "[1, 2]", '{"a": 1}', '{"a": [1, 2, 3]}', "[" * 100_000, "\0"])
+def test_broken_memories_are_made_again(text: str, tmp_path: Path) -> None:
+    for name in ("digests.json", timing.TIMINGS, memory.MEMORY, INDEX):
+        (tmp_path / name).write_text(text)
+    photo = tmp_path / "a.jpg"
+    photo.write_bytes(b"x")
+    fresh = files.DigestCache(tmp_path / "none.json").digest({"a": photo})
+    assert files.DigestCache(tmp_path / "digests.json").digest({"a": photo}) == fresh
+    assert timing.timings(tmp_path) in ({}, {"a": 1.0}) and memory.peaks(tmp_path) == {}
+    assert _extracted(tmp_path, {"video": "a.mp4"}) is None
+
+
+def test_broken_features_are_extracted_again(tmp_path: Path) -> None:
+    class Counting:
+        key, calls = "counting", 0
+
+        def extract(self, photo: Photo) -> Features:
+            self.calls += 1
+            return Features(np.ones((2, 2)), np.ones((2, 4), np.float32), np.ones(2), np.ones(2), 8, 8, 1.0)
+
+    matcher = Counting()
+    photo = Photo("a", np.zeros((8, 8, 3), np.uint8))
+    FeatureCache(matcher, tmp_path).features(photo)  # type: ignore[arg-type]
+    stored = next(tmp_path.glob("*.npz"))
+    stored.write_bytes(stored.read_bytes()[:90])
+    FeatureCache(matcher, tmp_path).features(photo)  # type: ignore[arg-type]
+    FeatureCache(matcher, tmp_path).features(photo)  # type: ignore[arg-type]
+    assert matcher.calls == 2
+
+
+def test_arrays_that_claim_more_than_they_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "d.npy"
+    np.save(path, np.ones((6, 8), np.float32))
+    path.write_bytes(path.read_bytes().replace(b"(6, 8)", b"(9999999999, 8)"))
+    refused(lambda: read_depth(path), "holds no arrays that can be read")
+    packed = tmp_path / "d.npz"
+    np.savez_compressed(packed, depth=np.zeros((1000, 1000)))
+    monkeypatch.setattr("skyanchor.storage.foreign.memory", lambda: 4_000_000)
+    refused(lambda: read_depth(packed), "unpacks to 0.0 GB, more than")
+    np.savez(packed)
+    refused(lambda: read_depth(packed), "has shape")
+    np.save(path, np.array([["a", "b"]]))
+    refused(lambda: read_depth(path), "has shape")
