@@ -54,8 +54,7 @@ def found_at(support: int) -> tuple[PlaceHypothesis, ...]:
     [
         (AnchorAblation(bridges=False), settle_on_photos, [GROUP.frames] * 2),
         (AnchorAblation(metric_alignment=False), ablated.unaligned, [GROUP.frames] * 2),
-        (AnchorAblation(single_frame=True), settle_on_bridges, [(3,)]),
-        (AnchorAblation(bridges=False, metric_alignment=False, single_frame=True), settle_on_photos, [(3,)]),
+        (AnchorAblation(bridges=False, visibility_graph=False), settle_on_photos, [GROUP.frames] * 2),
     ],
 )
 def test_the_switches_choose_the_way(
@@ -132,6 +131,63 @@ def test_unaligned_is_the_best_place_as_it_was_found(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ablated, "places_of", lambda *_: found_at(59))
     refused = ablated.unaligned(search, local).refusal
     assert refused is not None and refused.reason is Reason.NO_PLACE
+
+
+@pytest.mark.parametrize(("bridges", "way"), [(True, settle_on_bridges), (False, settle_on_photos)])
+def test_single_frames_are_all_asked_alone(bridges: bool, way: Settle, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[tuple[int, ...], Settle]] = []
+
+    def attempt(search: Search, frames: tuple[int, ...], way: Settle) -> Settled:
+        asked.append((frames, way))
+        return Settled(None, None, Refusal(Reason.NO_PLACE, "nowhere"))
+
+    monkeypatch.setattr(ablated, "attempt", attempt)
+    ablation = AnchorAblation(bridges=bridges, single_frame=True)
+    found, _ = ablated.localise_ablated(search_with(ablation), GROUP)
+    assert asked == [((k,), way) for k in range(6)] and not found.accepted
+
+
+def test_without_ground_first_lone_poses_start_the_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames 0, 2 and 4 stand alone; their poses make the shape, and the group is settled as one."""
+    search, led = search_with(AnchorAblation(ground_first=False)), []
+    poses = dict(zip((0, 2, 4), POSES, strict=True))
+    nothing, none = np.empty(0, np.int64), np.empty((0, 3))
+
+    def attempt(search: Search, frames: tuple[int, ...], way: Settle) -> Settled:
+        local = single_frame(frames[0], CAMERA)
+        if frames[0] not in poses:
+            return Settled(local, None, Refusal(Reason.PLACE_NOT_CONFIRMED, f"frame {frames[0]}"))
+        done = FixedAerial((poses[frames[0]],), np.zeros((1, 6, 6)), nothing, nothing, nothing, 1.0, 1.0, none, 1.0)
+        return Settled(local, done, None, FINE)
+
+    def shape(frames: tuple[int, ...], *given: Any) -> LocalGroup:
+        led.append([frame.cam_from_free for frame in given[3].frames])
+        return replace(single_frame(0, CAMERA), frames=frames, cams_from_local=POSES)
+
+    def settle(search: Search, local: LocalGroup, start: GroupSolution) -> Settled:
+        assert start.cams_from_world == POSES
+        done = FixedAerial(POSES, np.zeros((3, 6, 6)), nothing, nothing, nothing, 1.0, 1.0, none, 1.02)
+        return Settled(local, done, None, FINE)
+
+    search.frames.features = lambda *_: None  # type: ignore[method-assign,assignment,return-value]
+    monkeypatch.setattr(ablated, "attempt", attempt)
+    monkeypatch.setattr(ablated, "shape_from_free", shape)
+    monkeypatch.setattr(ablated, "settle", settle)
+    found, focal = ablated.localise_ablated(search, GROUP)
+    assert found.accepted and [pose.frame for pose in found.poses] == [0, 2, 4] and focal == 1.02
+    assert led == [list(POSES)] and found.group is GROUP and found.figures == FINE
+    apart = Refusal(Reason.NO_GROUND_MATCHES, "no two frames")
+    monkeypatch.setattr(ablated, "shape_from_free", lambda *_: apart)
+    refused, _ = ablated.localise_ablated(search, GROUP)
+    assert refused.refusal is apart and refused.poses == ()
+    lonely, _ = ablated.localise_ablated(search, replace(GROUP, frames=(0, 1)))
+    assert lonely.refusal is not None and lonely.refusal.reason is Reason.GROUP_FALLS_APART
+
+
+def test_settings_of_the_papers_way_count_where_it_is_gone() -> None:
+    assert AnchorConfig().unused == ("paper", "mixed")
+    for used in (AnchorConfig(route="paper"), AnchorConfig(route="both"), AnchorConfig(ablation=AnchorAblation(False))):
+        assert used.unused == ()
 
 
 def test_frame_by_frame_keeps_the_frames_that_stand(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from skyanchor.run.executor import Executor, InProcess
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.metrics import ImageMetrics, PoseMetrics
+from skyanchor.scaffold import training as scaffold_training
 from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import trajectory
 from skyanchor.storage import files
@@ -151,13 +152,14 @@ def test_the_command_line_prints_and_writes_the_tables(
 def test_the_papers_variants_are_all_there() -> None:
     names = {table: [v.name for v in all_variants(table)] for table in ab.VARIED}
     assert names["anchors"] == [
-        "no-bridges",
+        "papers-route",
         "no-visibility-graph",
+        "no-bridges",
         "no-ground-first",
         "no-metric-alignment",
         "single-frame",
     ]
-    assert len(names["trajectory"]) == 8 and len(names["update"]) == 6
+    assert len(names["trajectory"]) == 8 and len(names["update"]) == 7
     for table in ab.VARIED:
         changed = [variant.change(pipeline.CPU) for variant in all_variants(table)]
         assert len({repr(config) for config in changed}) == len(changed)
@@ -180,11 +182,29 @@ def test_names_choose_and_wrong_ones_are_told(tmp_path: Path) -> None:
         ab.chosen_variants(tmp_path, descriptors=["gist"])
 
 
+def test_the_visibility_graph_alone_is_left_out_of_the_papers_route() -> None:
+    route, without = (v.change(pipeline.CPU) for v in all_variants("anchors")[:2])
+    assert route.anchors.route == without.anchors.route == "paper"
+    with_graph = replace(without.anchors.ablation, visibility_graph=True)
+    assert replace(without.anchors, ablation=with_graph) == route.anchors
+    assert not without.anchors.ablation.visibility_graph
+
+
+def test_joint_training_is_as_long_as_all_phases_together() -> None:
+    held = {v.name: v.change(pipeline.CPU).scene.update for v in all_variants("update")}
+    scratch, joint = held["from-scratch"], held["joint-training"]
+    assert scratch is not None and joint is not None and scratch.from_scratch and joint.from_scratch
+    assert joint.insertion.iterations - scratch.insertion.iterations == scaffold_training.CPU.train.iterations
+
+
 def test_matchers_keep_the_size_of_the_pictures() -> None:
     config = matcher_variant("lightglue-disk").change(pipeline.CPU)
     held, own = config.anchors.refine.matcher, pipeline.CPU.anchors.refine.matcher
     assert held.longest == own.longest and getattr(held, "detector", "") == "disk"
-    assert replace(config.anchors, refine=pipeline.CPU.anchors.refine) == pipeline.CPU.anchors
+    photos = config.anchors.paper.matcher
+    assert getattr(photos, "detector", "") == "disk" and photos.longest == pipeline.CPU.anchors.paper.matcher.longest
+    own = {"refine": pipeline.CPU.anchors.refine, "paper": pipeline.CPU.anchors.paper}
+    assert replace(config.anchors, **own) == pipeline.CPU.anchors
     other = matcher_variant("vismatch:loftr")
     assert isinstance(other.change(pipeline.CPU).anchors.refine.matcher, Vismatch)
     assert (other.name, other.label) == ("matcher-vismatch-loftr", "vismatch:loftr")

@@ -24,12 +24,14 @@ from skyanchor.types import (
     AnchorGroup,
     AnchorPose,
     Anchors,
+    Frame,
     Georeference,
     LocalisedGroup,
     Pose,
     PosedFrame,
     Reason,
     Refusal,
+    Sequence,
     Support,
 )
 
@@ -103,6 +105,16 @@ def test_the_schema_and_the_figures(tmp_path: Path, truth: Path) -> None:
     assert document["trajectory"]["ate_m"] == pytest.approx(0.5, abs=1e-6)
     assert document["trajectory"]["rpe_t_m"] == pytest.approx(0.0, abs=1e-6)
     assert document["trajectory"]["rpe_r_deg"] == pytest.approx(0.0, abs=1e-5)
+
+
+def test_frames_that_a_group_lost_count_as_asked_for(tmp_path: Path, truth: Path) -> None:
+    """The first group was cut with four frames and kept three."""
+    run = _write_run(tmp_path / "run", np.zeros(3))
+    frames = tuple(Frame(k, name, tmp_path / name, None) for k, name in enumerate(NAMES))
+    groups = (AnchorGroup(0, (0, 1, 2, 3), (0,)), AnchorGroup(1, (9, 10, 11), (0,)))
+    files.save(run.root / ".state/sequence.json", Sequence(tmp_path, frames, CAMERA, False, (), groups))
+    anchors = evaluate_run(open_run(run.root), truth).anchors
+    assert (anchors.registered, anchors.total) == (3, 7)
 
 
 def test_alignment_takes_a_similarity_out_and_only_on_request(tmp_path: Path, truth: Path) -> None:

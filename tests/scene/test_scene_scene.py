@@ -25,6 +25,7 @@ from skyanchor.scene.scoring import Judge, Quality
 from skyanchor.scene.update import (
     SceneUpdate,
     UpdateConfig,
+    ground_seeds,
     hidden_floaters,
     most_within,
     seen_by,
@@ -66,6 +67,15 @@ def test_ablations_get_as_many_iterations_in_all(world: World) -> None:
     result = update_scene(inputs_of(world), straight, world.engine)
     assert {point.phase for point in result.curves} == {"joint"}
     assert result.after.ground_psnr > result.before.ground_psnr + 2.0
+
+
+def test_from_scratch_starts_with_the_flight_too(world: World) -> None:
+    inputs, scratch = inputs_of(world), replace(quick(), from_scratch=True, sky_radius=0.0)
+    depth = tuple(exact_depth(view, world) for view in inputs.aerial_views.training)
+    alone, both = (ground_seeds(inputs, np.eye(3, 4), depth, replace(scratch, from_scratch=f)) for f in (False, True))
+    flight = both.means[len(alone) :] if len(both) > len(alone) else both.means[:0]
+    assert len(flight) > 500 and np.abs(flight[:, 2]).max() < 3.2, "floor and wall, as the air shows them"
+    assert flight[:, 0].min() < -4.5, "beyond what the street sees"
 
 
 def test_exposures_learn_the_darker_street_photos(updated: SceneUpdate) -> None:

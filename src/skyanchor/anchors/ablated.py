@@ -1,18 +1,23 @@
-"""A group's way with a part of the method left out: no bridges, no alignment, no shape of its own, a single frame."""
+"""A group's way with a part of the method left out: no bridges, no alignment, no shape first, single frames."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.direct import settle_on_photos
+from skyanchor.anchors.focal import standing
 from skyanchor.anchors.group import Settle, anchor_poses, attempt, climbed, places_of, settle_on_bridges
-from skyanchor.anchors.ladder import Rung, rungs
+from skyanchor.anchors.ladder import rungs
 from skyanchor.anchors.paper import settle_on_cameras
-from skyanchor.anchors.place import Settled
+from skyanchor.anchors.place import Settled, settle
 from skyanchor.anchors.search import Search
+from skyanchor.anchors.shape.free import shape_from_free
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.verdict import mean_step
+from skyanchor.feedforward import FreeFrame, FreeFrames
 from skyanchor.geometry import rigid
 from skyanchor.types import AnchorGroup, AnchorPose, GroupFigures, LocalisedGroup, Reason, Refusal
 
@@ -23,11 +28,10 @@ def localise_ablated(search: Search, group: AnchorGroup) -> tuple[LocalisedGroup
     way: Settle = settle_on_bridges if ablation.metric_alignment else unaligned
     way = way if ablation.bridges else settle_on_photos
     way = settle_on_cameras if search.config.route == "paper" else way
-    if not ablation.ground_first:
-        return frame_by_frame(search, group, way), 1.0
     if ablation.single_frame:
-        middle = group.frames[len(group.frames) // 2]
-        return climbed(search, group, (Rung((middle,), search.config),), way)
+        return frame_by_frame(search, group, way), 1.0
+    if not ablation.ground_first:
+        return cross_view_first(search, group, way)
     return climbed(search, group, rungs(search.frames.sequence, group, search.config), way)
 
 
@@ -46,7 +50,7 @@ def unaligned(search: Search, local: LocalGroup) -> Settled:
 
 
 def frame_by_frame(search: Search, group: AnchorGroup, way: Settle) -> LocalisedGroup:
-    """Every frame on its own, without ground-first reconstruction; those accepted make the group."""
+    """Every frame on its own, by aerial evidence alone; those accepted make the group."""
     poses: list[AnchorPose] = []
     refusals: list[Refusal] = []
     figures = GroupFigures()
@@ -59,3 +63,35 @@ def frame_by_frame(search: Search, group: AnchorGroup, way: Settle) -> Localised
             refusals.append(settled.refusal or Refusal(Reason.NO_PLACE, "No place was found."))
     refusal = None if poses else refusals[-1]
     return LocalisedGroup(group, tuple(poses), refusal, figures, tuple(refusals))
+
+
+def cross_view_first(search: Search, group: AnchorGroup, way: Settle) -> tuple[LocalisedGroup, float]:
+    """The group without ground-first reconstruction: cross-view matches lead, the frames' own matches come after.
+
+    Each frame finds its pose by aerial evidence alone; those poses start the group's shape, and it is settled whole.
+    """
+    alone = frame_by_frame(search, group, settle_on_photos if way is settle_on_cameras else way)
+    shape = led_shape(search, alone)
+    if isinstance(shape, Refusal):
+        return LocalisedGroup(group, (), shape, alone.figures, alone.attempts), 1.0
+    poses = tuple(pose.cam_from_world for pose in alone.poses if pose.frame in shape.frames)
+    on_bridges = way is settle_on_bridges
+    settled = settle(search, shape, standing(shape, poses)) if on_bridges else way(search, shape)
+    if settled.refusal is not None or settled.done is None:
+        refusal = settled.refusal or Refusal(Reason.NO_PLACE, "No place was found.")
+        return LocalisedGroup(group, (), refusal, settled.figures, alone.attempts, settled.cross_view), 1.0
+    kept = tuple(i for i in group.frames if i in shape.frames)
+    found = LocalisedGroup(group, anchor_poses(search, settled, kept), None, settled.figures, alone.attempts)
+    return replace(found, cross_view=settled.cross_view), settled.done.focal_scale
+
+
+def led_shape(search: Search, alone: LocalisedGroup) -> LocalGroup | Refusal:
+    """The shape that poses of single frames start and the frames' own matches then adjust; or why there is none."""
+    frames = tuple(pose.frame for pose in alone.poses)
+    if len(frames) < 2:
+        return alone.refusal or Refusal(Reason.GROUP_FALLS_APART, f"{len(frames)} frame found a pose of its own.")
+    nothing = np.zeros((1, 1), np.float32)
+    free = FreeFrames(tuple(FreeFrame(pose.frame, pose.cam_from_world, nothing, nothing) for pose in alone.poses))
+    matcher = search.config.ground_matcher
+    features = tuple(search.frames.features(i, matcher) for i in frames)
+    return shape_from_free(frames, features, search.camera, matcher.load(), free, search.config.local)

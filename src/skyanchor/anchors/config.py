@@ -29,13 +29,13 @@ class AnchorAblation:
     bridges: bool = True
     """Bridge views; off, the frames are matched with aerial photos directly (retrieval, seed, graph neighbours)."""
     visibility_graph: bool = True
-    """Graph neighbours of the seed support a group (without bridges only)."""
+    """Graph neighbours of the seed support a group, where aerial photos are matched: not with bridges alone."""
     ground_first: bool = True
-    """The group's own shape is reconstructed first; off, every frame finds its own pose."""
+    """The group's own shape is reconstructed first; off, poses of single frames by aerial evidence start it."""
     metric_alignment: bool = True
     """Re-rendered bridges and the fixed-aerial adjustment; off, poses are those of place finding."""
     single_frame: bool = False
-    """Only the middle frame of a group is localised."""
+    """Every frame of a group is localised on its own."""
 
 
 @dataclass(frozen=True)
@@ -163,4 +163,4 @@ class AnchorConfig:
     @property
     def unused(self) -> tuple[str, ...]:
         """Settings that play no part under the switches."""
-        return ("paper",) if self.ablation.bridges else ()
+        return ("paper", "mixed") if self.ablation.bridges and self.route == "bridges" else ()

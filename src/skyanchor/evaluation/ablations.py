@@ -8,9 +8,11 @@ from typing import Any, Literal, TypeAlias
 
 from skyanchor.backends.names import choice_named, name_of
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
+from skyanchor.gaussians.devices import load_engine
 from skyanchor.matching import AnyMatcher
 from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 from skyanchor.pipeline import PipelineConfig
+from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene.update import UpdateConfig, trained_from_scratch, without_insertion
 from skyanchor.stages.scene import resolved_update
 
@@ -55,19 +57,29 @@ def all_variants(table: Table) -> tuple[Variant, ...]:
 
 
 def anchor_variants() -> tuple[Variant, ...]:
-    """Anchor localisation; the visibility graph serves direct matching, so it is left out together with the bridges."""
+    """Anchor localisation; bridges need no visibility graph, so its row stands beside that of the paper's route."""
     rows: tuple[tuple[str, str, dict[str, bool]], ...] = (
         ("no-bridges", "w/o bridges: aerial photos matched directly", {"bridges": False}),
-        (
-            "no-visibility-graph",
-            "w/o bridges and aerial visibility graph",
-            {"bridges": False, "visibility_graph": False},
-        ),
         ("no-ground-first", "w/o ground-first reconstruction", {"ground_first": False}),
         ("no-metric-alignment", "w/o global metric alignment", {"metric_alignment": False}),
         ("single-frame", "single-frame localisation", {"single_frame": True}),
     )
-    return tuple(Variant("anchors", name, label, _anchors_without(switches)) for name, label, switches in rows)
+    variants = [Variant("anchors", name, label, _anchors_without(switches)) for name, label, switches in rows]
+    without = _anchors_without({"visibility_graph": False})
+    return (
+        Variant("anchors", "papers-route", "the paper's route", _on_papers_route),
+        Variant(
+            "anchors",
+            "no-visibility-graph",
+            "the paper's route w/o aerial visibility graph",
+            lambda config: without(_on_papers_route(config)),
+        ),
+        *variants,
+    )
+
+
+def _on_papers_route(config: PipelineConfig) -> PipelineConfig:
+    return replace(config, anchors=replace(config.anchors, route="paper"))
 
 
 def _anchors_without(switches: dict[str, bool]) -> Change:
@@ -110,18 +122,28 @@ def _trajectory_without(switches: dict[str, Any]) -> Change:
 def update_variants() -> tuple[Variant, ...]:
     """Scene update; the aerial-only row needs no run, see `AERIAL_ONLY`."""
     rows: tuple[tuple[str, str, Callable[[UpdateConfig], UpdateConfig]], ...] = (
-        ("from-scratch", "trained from scratch", trained_from_scratch),
+        ("from-scratch", "trained from scratch, seeds of air and street", trained_from_scratch),
         ("no-insertion", "w/o insertion before the refinement", without_insertion),
         ("not-frozen", "w/o frozen aerial model", lambda config: replace(config, frozen=False)),
         ("no-adjustment-init", "w/o points of the anchored adjustment", lambda config: replace(config, seeds="random")),
         ("no-joint-refinement", "w/o joint refinement", lambda config: replace(config, joint=None)),
         ("no-guard", "w/o aerial views in the insertion (the paper's)", lambda config: replace(config, guard=False)),
     )
-    return tuple(Variant("update", name, label, _update_changed(change)) for name, label, change in rows)
+    return (
+        *(Variant("update", name, label, _update_changed(change)) for name, label, change in rows),
+        Variant("update", "joint-training", "joint training on all views (Horizon-GS's way)", _joint_training),
+    )
 
 
 AERIAL_ONLY = Variant("update", "aerial-only", "aerial only", lambda config: config)
 """The scene before the update: the full run has drawn its held-out views too."""
+
+
+def _joint_training(config: PipelineConfig) -> PipelineConfig:
+    """All views from the first iteration on, for as long as flight, insertion and refinement take together."""
+    aerial = config.scene.aerial or scaffold_training.preset(load_engine(config.scene.device).device)
+    whole = trained_from_scratch(resolved_update(config.scene), aerial.train.iterations)
+    return replace(config, scene=replace(config.scene, update=whole))
 
 
 def _update_changed(changed: Callable[[UpdateConfig], UpdateConfig]) -> Change:
@@ -135,16 +157,24 @@ def _update_changed(changed: Callable[[UpdateConfig], UpdateConfig]) -> Change:
 
 
 def matcher_variant(name: str) -> Variant:
-    """The method with another cross-view matcher, on pictures of the size that the method matches."""
+    """The method with another cross-view matcher, with bridges on pictures of the size that the method matches.
+
+    Aerial photos, where they are matched directly, are shown to it as the method shows them to its own.
+    """
     chosen: AnyMatcher = choice_named(AnyMatcher, name, "--matchers")
 
     def change(config: PipelineConfig) -> PipelineConfig:
-        refine = config.anchors.refine
-        most = min(chosen.keypoints, refine.matcher.keypoints)
-        matcher = replace(chosen, keypoints=most, longest=refine.matcher.longest)
-        return replace(config, anchors=replace(config.anchors, refine=replace(refine, matcher=matcher)))
+        refine, paper = config.anchors.refine, config.anchors.paper
+        bridges, photos = (_sized(chosen, own) for own in (refine.matcher, paper.matcher))
+        changed = replace(refine, matcher=bridges), replace(paper, matcher=photos)
+        return replace(config, anchors=replace(config.anchors, refine=changed[0], paper=changed[1]))
 
     return Variant("matchers", f"matcher-{_folder(chosen)}", name_of(chosen), change, chosen.check)
+
+
+def _sized(chosen: AnyMatcher, own: AnyMatcher) -> AnyMatcher:
+    """A matcher that sees pictures as large as those of the method's own, and keeps no more keypoints."""
+    return replace(chosen, keypoints=min(chosen.keypoints, own.keypoints), longest=own.longest)
 
 
 def descriptor_variant(name: str) -> Variant:

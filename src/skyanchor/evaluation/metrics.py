@@ -122,7 +122,15 @@ def _anchors(run: Run) -> Estimate | None:
         return None
     record = run.anchors_record
     poses = records.anchor_poses(record)
-    return Estimate(record.names, records.anchor_names(record), poses, moved_by(record.georef))
+    return Estimate(record.names, _asked(run), poses, moved_by(record.georef))
+
+
+def _asked(run: Run) -> tuple[str, ...]:
+    """Names of the frames that were to become anchors: those of the groups as they were cut, whatever came of them."""
+    if not run.has_sequence:
+        return records.anchor_names(run.anchors_record)
+    frames = {frame for group in run.sequence.groups for frame in group.frames}
+    return tuple(run.sequence.frames[frame].name for frame in sorted(frames))
 
 
 def _trajectory(run: Run) -> Estimate | None:

@@ -126,6 +126,11 @@ class Run:
             return self.prepared.scaffold(inputs.images, inputs.splats)
         return load_scaffold(inputs.aerial, inputs.images, inputs.splats, ScaffoldConfig(check_photos=False))
 
+    @property
+    def has_sequence(self) -> bool:
+        """Whether the run says how its walk was read."""
+        return (self.root / STATE / records.SEQUENCE_FILE).is_file()
+
     @cached_property
     def sequence(self) -> Sequence:
         """The street frames as they were read."""

@@ -22,7 +22,7 @@ from skyanchor.gaussians.training import TrainConfig
 from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool, load_target, matrix
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
-from skyanchor.scaffold.seeding import thinned
+from skyanchor.scaffold.seeding import dense_cloud, thinned
 from skyanchor.scene.colours import finer_from_above, in_model_colours, paired_colours, shared_exposure
 from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions
 from skyanchor.scene.patch import Change
@@ -161,10 +161,10 @@ def preset(device: str) -> UpdateConfig:
     return CPU if device == "cpu" else CUDA
 
 
-def trained_from_scratch(config: UpdateConfig) -> UpdateConfig:
-    """The ablation without an aerial set: one training on all views, with the iterations of both phases."""
+def trained_from_scratch(config: UpdateConfig, more: int = 0) -> UpdateConfig:
+    """The ablation without an aerial set: one training on all views, with the iterations of both phases and `more`."""
     joint = config.joint.iterations if config.joint else 0
-    return replace(with_iterations(config, config.insertion.iterations + joint, joint), from_scratch=True)
+    return replace(with_iterations(config, config.insertion.iterations + joint + more, joint), from_scratch=True)
 
 
 def without_insertion(config: UpdateConfig) -> UpdateConfig:
@@ -317,7 +317,10 @@ def shown_weights(splats: Splats, views: Split, judge: Judge) -> Floats:
 
 
 def ground_seeds(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, config: UpdateConfig) -> Splats:
-    """The ground Gaussians before training, in the model's colours, sky included; `depth` is of the aerial views."""
+    """The ground Gaussians before training, in the model's colours, sky included; `depth` is of the aerial views.
+
+    From scratch they hold the surface that the aerial photos show as well.
+    """
     if config.seeds == "dense" and len(inputs.cloud.points):
         street = splats_from_cloud(_new_points(inputs, colour_map, depth, config))
     elif config.seeds == "random":
@@ -325,6 +328,9 @@ def ground_seeds(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, c
         street = splats_from_points(points, colors)
     else:
         street = splats_from_points(inputs.track_points, inputs.track_colors)
+    if config.from_scratch:
+        flight = dense_cloud(depth, inputs.aerial_views.training)
+        street = concat([street, splats_from_cloud(thinned(flight, config.most_seeds))])
     if config.sky_radius > 0 and inputs.depth:
         shell = sky_shell(inputs.ground_views.training, inputs.depth, inputs.up, sky_radius(inputs, config))
         street = concat([street, shell])
