@@ -3,7 +3,7 @@
     python benchmarks/peers.py SCENE [--ground ground] [--work DIR] [--run RUN]
                                [--ways extend,joint,global,single,chain]
                                [--matchers sift,x-feat,light-glue-aliked] [--guess] [--least-height M]
-                               [--model NAME=PATH ...] [--splats RUN] [--most-s SECONDS]
+                               [--model NAME=PATH ...] [--fps FPS] [--splats RUN] [--most-s SECONDS]
 
 SCENE holds aerial (images, sparse) and ground (images, and truth, which is read here only, to score and, unless
 --guess, for the street camera, which every program is given; so is the camera of the flight). Each program works in a
@@ -183,7 +183,7 @@ def rivals(args: argparse.Namespace, asked: tuple[str, ...]) -> list[PeerRow]:
 def given_models(args: argparse.Namespace, asked: tuple[str, ...]) -> list[PeerRow]:
     """Rows of what was made elsewhere."""
     pairs = [given.partition("=") for given in args.model]
-    return [scored(args, name, Path(path), ForeignConfig(), asked) for name, _, path in pairs]
+    return [scored(args, name, Path(path), ForeignConfig(fps=args.fps), asked) for name, _, path in pairs]
 
 
 def higher(args: argparse.Namespace) -> Path:
@@ -203,11 +203,12 @@ def main() -> None:
     parser.add_argument("--ground", default="ground")
     parser.add_argument("--work", type=Path)
     parser.add_argument("--run", type=Path)
-    parser.add_argument("--ways", default=",".join(NAMES))
+    parser.add_argument("--ways", default="extend,joint,global,single,chain")
     parser.add_argument("--matchers", default="sift,x-feat")
     parser.add_argument("--guess", action="store_true")
     parser.add_argument("--least-height", type=float)
     parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("--fps", type=float)
     parser.add_argument("--splats", type=Path)
     parser.add_argument("--most-s", type=float)
     parser.add_argument("--one", help=argparse.SUPPRESS)

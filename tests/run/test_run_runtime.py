@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import paper_street
@@ -21,14 +22,22 @@ from skyanchor.run.timing import TIMINGS
 from skyanchor.storage import codec, files
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose steps were not measured."""
+    scene = tmp_path_factory.mktemp("street")
+    paper_street.write_scene(scene, report_run.FRAMES)
+    report_run.begin(scene, scene / "run")
+    report_run.add_anchors(scene, scene / "run", (True, True))
+    report_run.add_trajectory(scene / "run")
+    return scene / "run"
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(made: Path, tmp_path: Path) -> Run:
     """Two groups, the first looked at twice, and one submap."""
-    paper_street.write_scene(tmp_path, report_run.FRAMES)
     root = tmp_path / "run"
-    report_run.begin(tmp_path, root)
-    report_run.add_anchors(tmp_path, root, (True, True))
-    report_run.add_trajectory(root)
+    shutil.copytree(made, root)
     looks = (
         GroupSeconds(0, {"places": 1.0, "adjustment": 0.5}),
         GroupSeconds(1, {"places": 2.0, "adjustment": 0.5}),
