@@ -135,5 +135,5 @@ def test_interrupted_build_leaves_no_scene(tiny: TownPreset, tmp_path: Path) -> 
 
 
 def test_presets_are_named() -> None:
-    assert set(PRESETS) == {"mini", "town", "city"}
+    assert set(PRESETS) == {"mini", "town", "city", "hard-1", "hard-2", "hard-3", "hard-4"}
     assert all(name == preset.name for name, preset in PRESETS.items())

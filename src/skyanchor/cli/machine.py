@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -73,19 +74,24 @@ def masks(
 def town(
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")],
     /,
-    preset: Literal["mini", "town", "city"] = "town",
+    preset: Literal["mini", "town", "city", "hard-1", "hard-2", "hard-3", "hard-4"] = "town",
     seed: Seed | None = None,
+    weather: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=VALUE [...]]")] = (),
 ) -> None:
     """Build a procedural town: aerial photos with a COLMAP model, a street walk, and its true poses apart.
 
     Args:
         out: Folder to write; it must be empty or absent.
-        preset: mini is small enough for tests, town is the demo scene, city a square kilometre that takes hours.
+        preset: mini is small enough for tests, town is the demo scene, city a square kilometre that takes hours; hard-1
+            to hard-4 are mini on days that are harder from one to the next.
         seed: Another seed builds another town; the preset's own without it.
+        weather: What is different on the day: world.snow=0.6 flight.nadir=true; docs/commands.md lists them.
     """
     from skyanchor.report.progress import display
     from skyanchor.town import PRESETS, build_town
+    from skyanchor.town.weather import changed
 
+    chosen = PRESETS[preset]
     with display(sys.stderr) as listen:
-        build_town(out, PRESETS[preset], seed, listen)
+        build_town(out, replace(chosen, weather=changed(chosen.weather, weather)), seed, listen)
     print(f"written to {out}")

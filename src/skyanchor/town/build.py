@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 from PIL import Image
 
@@ -20,7 +19,7 @@ from skyanchor.storage import files
 from skyanchor.town import routes, sensor
 from skyanchor.town.presets import TownPreset, WalkPlan
 from skyanchor.town.routes import Shot
-from skyanchor.types import Bytes, Camera, Floats
+from skyanchor.types import Camera, Floats
 
 if TYPE_CHECKING:
     from skyanchor.town.town import Epoch, Town
@@ -47,6 +46,17 @@ def build_town(out: Path, preset: TownPreset, seed: int | None = None, listen: L
     listen(StageFinished("town", time.monotonic() - start))
 
 
+def build_walks(out: Path, preset: TownPreset, seed: int | None = None, listen: Listener = silent) -> None:
+    """Write the walks of a preset alone, whole or not at all: the flight of the same town and seed is elsewhere."""
+    used = preset.seed if seed is None else seed
+    files.write_through(out, lambda draft: _write_walks(draft, _plan(preset, used), used, listen))
+
+
+def _write_walks(root: Path, scene: _Scene, seed: int, listen: Listener) -> None:
+    for walk in scene.walks:
+        _write_walk(root / walk.name, scene.town, walk, seed, listen)
+
+
 @dataclass(frozen=True, eq=False)
 class _Scene:
     """All that is known before the first photo."""
@@ -71,16 +81,20 @@ class _Walk:
 def _plan(preset: TownPreset, seed: int) -> _Scene:
     from skyanchor.town.town import make_town
 
-    town = make_town(preset.streets, seed)
+    weather = preset.weather
+    if weather.carried.k1 != 0.0 and weather.carried.readout_ms > 0.0:
+        raise InputError("carried.readout_ms", "and carried.k1 are not rendered together", "Choose one of them.")
+    town = make_town(preset.streets, seed, weather)
     plans = _plans(preset)
     area = routes.covered_area([plan for plan, _ in plans], town.layout)
     walks = []
     for k, (plan, epoch) in enumerate(plans):
         name = "ground" if k == 0 else f"ground{k + 1}"
         shots = routes.walk_shots(plan, town.layout, name, np.random.default_rng([seed, 12 + k]))
+        shots = routes.carried_shots(shots, weather.carried, np.random.default_rng([seed, 32, k]))
         walks.append(_Walk(name, plan, epoch, shots))
     flight = routes.flight_shots(preset.flight, town.layout, area, np.random.default_rng([seed, 11]))
-    return _Scene(town, flight, tuple(walks), area)
+    return _Scene(town, routes.flown(flight, weather.flight), tuple(walks), area)
 
 
 def _plans(preset: TownPreset) -> list[tuple[WalkPlan, Epoch]]:
@@ -88,45 +102,28 @@ def _plans(preset: TownPreset) -> list[tuple[WalkPlan, Epoch]]:
     from skyanchor.town.town import Epoch
 
     later = [(preset.later_walk, Epoch.LATER)] if preset.later_walk else []
-    return [(preset.walk, Epoch.GROUND), *later, *((plan, Epoch.GROUND) for plan in preset.other_walks)]
+    walks = [(preset.walk, Epoch.GROUND), *later, *((plan, Epoch.GROUND) for plan in preset.other_walks)]
+    return [(routes.carried_plan(plan, preset.weather.carried), epoch) for plan, epoch in walks]
 
 
 def _write_scene(root: Path, preset: TownPreset, seed: int, listen: Listener) -> None:
+    from skyanchor.town import photographing
+    from skyanchor.town.photographing import Roll
     from skyanchor.town.town import Epoch
 
+    preset = replace(preset, flight=routes.surveyed(preset.flight, preset.weather.flight))
     scene = _plan(preset, seed)
     eye = routes.flight_camera(preset.flight)
     mapping = sensor.survey_sensor(preset.flight.gain, preset.flight.noise)
     folder = root / "aerial" / "images"
-    _photograph(scene.town, eye, scene.aerial, Epoch.AERIAL, mapping, folder, seed, listen)
-    figures = _write_aerial_model(root / "aerial" / "sparse", folder, eye, scene.aerial, listen)
+    photographing.photograph(scene.town, Roll(eye, scene.aerial, Epoch.AERIAL, mapping), folder, seed, listen)
+    shots = routes.delivered(scene.aerial, preset.weather.flight, np.random.default_rng([seed, 34]))
+    figures = _write_aerial_model(root / "aerial" / "sparse", folder, eye, shots, listen)
     _write_depths(root / "truth_aerial_depth", scene, eye, preset.depth_photos, listen)
-    for walk in scene.walks:
-        _write_walk(root / walk.name, scene.town, walk, seed, listen)
+    _write_walks(root, scene, seed, listen)
     record = _record(preset, seed, scene, figures)
     files.write_bytes(root / "scene.json", (json.dumps(record, indent=2) + "\n").encode())
     files.write_bytes(root / "README.md", _readme(preset, scene, figures).encode())
-
-
-def _photograph(
-    town: Town, camera: Camera, shots: list[Shot], epoch: Epoch, eye: sensor.Sensor, folder: Path,
-    seed: int, listen: Listener
-) -> None:  # fmt: skip
-    from skyanchor.town.rendering import render_colour
-
-    folder.mkdir(parents=True)
-    for k, shot in enumerate(shots):
-        light = render_colour(town, camera, shot.cam_from_world, epoch)
-        pixels = sensor.develop(light, eye, np.random.default_rng([seed, int(epoch), k]))
-        _write_jpeg(folder / shot.name, pixels, eye.quality)
-        listen(Progress("town", f"{epoch.name.lower() if epoch.name else ''} photos", k + 1, len(shots)))
-
-
-def _write_jpeg(path: Path, pixels: Bytes, quality: int) -> None:
-    done, data = cv2.imencode(".jpg", pixels[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
-    if not done:
-        raise OSError(f"{path}: the image could not be encoded")
-    path.write_bytes(data.tobytes())
 
 
 def _write_aerial_model(
@@ -145,12 +142,15 @@ def _write_aerial_model(
 
 
 def _write_walk(root: Path, town: Town, walk: _Walk, seed: int, listen: Listener) -> None:
+    from skyanchor.town import photographing
+    from skyanchor.town.photographing import Roll
     from skyanchor.town.town import Epoch
     from skyanchor.town.tracks import empty_model
 
-    camera = routes.walk_camera(walk.plan)
+    camera = routes.walk_camera(walk.plan, town.weather.carried.k1)
     phone = sensor.handheld_sensor(walk.plan.gain, walk.plan.noise, 0.1 if walk.epoch == Epoch.GROUND else -0.08)
-    _photograph(town, camera, walk.shots, walk.epoch, phone, root / "images", seed, listen)
+    roll = Roll(camera, walk.shots, walk.epoch, phone, walk.plan)
+    photographing.photograph(town, roll, root / "images", seed, listen)
     (root / "truth").mkdir()
     empty_model(camera, walk.shots).write_binary(root / "truth")
     (root / TRUE_DEPTH).mkdir()
@@ -199,7 +199,7 @@ def _record(preset: TownPreset, seed: int, scene: _Scene, figures: dict[str, flo
     eye = routes.flight_camera(preset.flight)
     sequences: dict[str, object] = {}
     for walk in scene.walks:
-        camera = _camera_record(routes.walk_camera(walk.plan))
+        camera = _camera_record(routes.walk_camera(walk.plan, preset.weather.carried.k1))
         length = _way(walk.plan, scene)
         sequences[walk.name] = {
             "images": len(walk.shots), "camera": camera, "length": length, "eye_height": walk.plan.eye_height

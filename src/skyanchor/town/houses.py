@@ -126,6 +126,12 @@ def build(lot: Lot, rng: np.random.Generator) -> Iterator[Solid]:
         yield from _shop_front(lot, front, rng)
 
 
+def heights(lot: Lot) -> tuple[float, float]:
+    """Metres from the pavement to the top of the ground floor, and to the eaves."""
+    front = _front(lot)
+    return front.ground_height, _eaves(front)
+
+
 def _front(lot: Lot) -> Facade:
     style = lot.style
     bays = max(1, int((lot.width - 0.6) / style.bay_width))

@@ -1,8 +1,12 @@
-"""Settings of a town scene and the three that ship: `mini` for tests, `town` for the demo, `city` for a large block."""
+"""Settings of a town scene and those that ship: `mini` for tests, `town` for the demo, `city` for a large block, and
+`hard-1` to `hard-4` for days on which much goes wrong.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from skyanchor.town.weather import CLEAR, HARD_1, HARD_2, HARD_3, HARD_4, Weather
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ class TownPreset:
     """Town, flight and walks."""
     depth_photos: int = 12
     """Aerial photos whose true depth is written."""
+    weather: Weather = CLEAR
+    """Of the walks and of the flight."""
 
 
 MINI = TownPreset(
@@ -126,5 +132,10 @@ CITY = TownPreset(
 )
 """A square kilometre, hours to build: for the search of a place nobody named."""
 
-PRESETS: dict[str, TownPreset] = {preset.name: preset for preset in (MINI, TOWN, CITY)}
+HARD = tuple(
+    replace(MINI, name=f"hard-{k + 1}", weather=weather) for k, weather in enumerate((HARD_1, HARD_2, HARD_3, HARD_4))
+)
+"""The mini town on days that are harder from one to the next."""
+
+PRESETS: dict[str, TownPreset] = {preset.name: preset for preset in (MINI, TOWN, CITY, *HARD)}
 """Presets by the name a user types."""

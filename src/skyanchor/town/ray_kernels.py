@@ -38,7 +38,7 @@ class Moment(NamedTuple):
     epoch: int
     """Bit of the epoch."""
     light: Floats
-    """(5,): direction to the sun, strength of sky and of sun."""
+    """(9,): direction to the sun, strength of sky and of sun; overcast, wet, snow and dusk, each 0..1."""
 
 
 @njit(cache=True, fastmath=True)

@@ -35,6 +35,8 @@ BARK, LETTERS, CAR_SIDE, CAR_GLASS = (
     int(Material.CAR_GLASS),
 )
 STONE = int(Material.STONE)
+OVERCAST, WET, SNOW, DUSK = 5, 6, 7, 8
+"""Columns of a moment's light."""
 FAR = 900.0
 """Metres beyond which a ray sees the sky."""
 CALM = 0.05
@@ -42,8 +44,24 @@ CALM = 0.05
 
 
 @njit(cache=True, fastmath=True)
-def sky(dx: float, dy: float, dz: float) -> Vector:
-    """Radiance of the sky: paler towards the horizon, with thin clouds above far, wooded hills."""
+def sky(dx: float, dy: float, dz: float, light: Floats) -> Vector:
+    """Radiance of the sky on a day: clear, behind clouds, or with the last light over the horizon."""
+    r, g, b = _clear_sky(dx, dy, dz)
+    if light[OVERCAST] > 0.0:
+        k = max(0.0, dz)
+        grey = 0.72 + 0.16 * k + 0.25 * noise.grain(dx / (k + 0.3), dy / (k + 0.3), 905, 1.1, 3, 0.02)
+        share = light[OVERCAST] * (1.0 if dz > 0.1 else 0.5)
+        r, g, b = r + (grey - r) * share, g + (grey - g) * share, b + (1.02 * grey - b) * share
+    if light[DUSK] > 0.0:
+        glow = 0.16 * math.exp(-9.0 * max(0.0, dz)) if dz > 0.05 else 0.0
+        k = 1.0 - 0.88 * light[DUSK]
+        r, g, b = r * k + glow * light[DUSK], g * k + 0.55 * glow * light[DUSK], b * k + 0.3 * glow * light[DUSK]
+    return r, g, b
+
+
+@njit(cache=True, fastmath=True)
+def _clear_sky(dx: float, dy: float, dz: float) -> Vector:
+    """Paler towards the horizon, with thin clouds above far, wooded hills."""
     k = max(0.0, dz)
     bearing = math.atan2(dy, dx)
     ridge = 0.035 + 0.07 * noise.grain(bearing, 0.0, 901, 0.9, 5, 0.004)
@@ -122,6 +140,8 @@ def _lit(normal: Vector, colour: Vector, start: Vector, openness: float, shaded:
     """Light leaving a surface: sky from above, and the sun where `start` sees it."""
     light = moment.light
     (nx, ny, nz), (r, g, b) = normal, colour
+    if light[SNOW] > 0.0 and nz > 0.35:
+        r, g, b = _snowed(r, g, b, nz, start[0], start[1], light[SNOW])
     cosine = nx * light[0] + ny * light[1] + nz * light[2]
     sun = 0.0
     if cosine > 0.0 and not shaded:
@@ -131,6 +151,15 @@ def _lit(normal: Vector, colour: Vector, start: Vector, openness: float, shaded:
             sun = cosine * light[4]
     dome = light[3] * openness * (0.72 + 0.28 * nz)
     return r * (dome + sun), g * (dome + 0.96 * sun), b * (1.06 * dome + 0.88 * sun)
+
+
+@njit(cache=True, fastmath=True)
+def _snowed(r: float, g: float, b: float, nz: float, x: float, y: float, snow: float) -> Vector:
+    """Colour with snow on what faces up, in drifts and gaps."""
+    drift = 0.5 + noise.grain(x, y, 77, 2.3, 5, 0.03)
+    cover = min(1.0, max(0.0, 4.0 * (1.1 * snow - drift) + 0.5)) * min(1.0, (nz - 0.35) / 0.3)
+    white = 0.8 + 0.12 * noise.grain(x, y, 78, 0.4, 4, 0.03)
+    return r + (white - r) * cover, g + (1.01 * white - g) * cover, b + (1.05 * white - b) * cover
 
 
 @njit(cache=True, fastmath=True)
@@ -178,9 +207,14 @@ def _facade_light(
         a, e = u + su * out, v + sv * out
         shaded = a < u0 or a > u1 or e < v0 or e > v1
     ex, ey, ez = x + light[0] * out + 1e-3 * nx, y + light[1] * out + 1e-3 * ny, z + light[2] * out + 1e-3 * nz
+    glass, behind = mirror / 0.16, (r, g, b)
     r, g, b = _lit((mx, my, mz), (r, g, b), (ex, ey, ez), openness, shaded, moment)
+    if light[DUSK] > 0.0 and which == 0 and kind != texture.DOOR:
+        lit = kind == texture.SHOP or noise.cell(seed * 31 + bay * 7 + floor * 113, 9, 8) < 0.6 * light[DUSK]
+        k = 0.55 * light[DUSK] * glass if lit else 0.0  # a lamp in the room
+        r, g, b = r + k * (behind[0] + 0.3), g + 0.8 * k * (behind[1] + 0.28), b + 0.5 * k * (behind[2] + 0.25)
     if mirror > 0.0:
-        a, e, h = sky(dx - 2.0 * dn * nx, dy - 2.0 * dn * ny, dz - 2.0 * dn * nz)
+        a, e, h = sky(dx - 2.0 * dn * nx, dy - 2.0 * dn * ny, dz - 2.0 * dn * nz, light)
         r, g, b = r + mirror * a, g + mirror * e, b + mirror * h
     return r, g, b, t + step
 
@@ -188,7 +222,7 @@ def _facade_light(
 @njit(cache=True, fastmath=True)
 def _solid_light(ray: Ray, t: float, solid: int, part: int, moment: Moment, angle: float) -> Vector:
     """Radiance of a hit on a hull's plain face, a cylinder or a lobe."""
-    town = moment.town
+    town, light = moment.town, moment.light
     ox, oy, oz, dx, dy, dz = ray
     x, y, z = ox + t * dx, oy + t * dy, oz + t * dz
     kind, coat, seed = town.labels[solid, 0], town.labels[solid, 1], town.labels[solid, 2]
@@ -225,7 +259,7 @@ def _solid_light(ray: Ray, t: float, solid: int, part: int, moment: Moment, angl
     start = (x + lift * nx, y + lift * ny, z + lift * nz)
     r, g, b = _lit((nx, ny, nz), (r, g, b), start, openness, False, moment)
     if mirror > 0.0:
-        a, e, h = sky(dx - 2.0 * dn * nx, dy - 2.0 * dn * ny, dz - 2.0 * dn * nz)
+        a, e, h = sky(dx - 2.0 * dn * nx, dy - 2.0 * dn * ny, dz - 2.0 * dn * nz, light)
         r, g, b = r + mirror * a, g + mirror * e, b + mirror * h
     return r, g, b
 
@@ -252,11 +286,42 @@ def _ground_light(ray: Ray, t: float, solid: int, moment: Moment, angle: float) 
 @njit(cache=True, fastmath=True)
 def radiance(ray: Ray, moment: Moment, angle: float) -> tuple[float, float, float, float]:
     """Linear colour seen along a ray, and the distance to what it sees (-1 for the sky)."""
+    r, g, b, t, solid = _first_light(ray, moment, angle)
+    if solid == GROUND and moment.light[WET] > 0.0:
+        r, g, b = _wet(ray, t, (r, g, b), moment, angle)
+    return r, g, b, t
+
+
+@njit(cache=True, fastmath=True)
+def _wet(ray: Ray, t: float, dry: Vector, moment: Moment, angle: float) -> Vector:
+    """Wet ground: darker, and a mirror by Fresnel's law, F = 0.02 + 0.98 (1 - cos)⁵, clear in puddles, dull between."""
+    town, wet = moment.town, moment.light[WET]
+    ox, oy, oz, dx, dy, dz = ray
+    x, y, z = ox + t * dx, oy + t * dy, oz + t * dz
+    pool = 0.5 + noise.grain(x, y, 71, 3.0, 4, 0.02)
+    puddle = min(1.0, max(0.0, 8.0 * (0.75 * wet - pool) + 0.5))
+    ripple = (1.0 - puddle) * 0.05
+    nx = -town.ground[0] + ripple * noise.grain(x, y, 72, 0.06, 2, 0.005)
+    ny = -town.ground[1] + ripple * noise.grain(x, y, 73, 0.06, 2, 0.005)
+    length = 1.0 / math.sqrt(nx * nx + ny * ny + 1.0)
+    nx, ny, nz = nx * length, ny * length, length
+    dn = nx * dx + ny * dy + nz * dz
+    share = (0.02 + 0.98 * (1.0 - min(1.0, -dn)) ** 5) * wet * (0.4 + 0.6 * puddle)
+    up = max(dz - 2.0 * dn * nz, 1e-3)
+    mirrored = Ray(x, y, z + 2e-3, dx - 2.0 * dn * nx, dy - 2.0 * dn * ny, up)
+    a, e, h, _, _ = _first_light(mirrored, moment, 4.0 * angle)
+    k = (1.0 - 0.5 * wet) * (1.0 - share)
+    return k * dry[0] + share * a, k * dry[1] + share * e, k * dry[2] + share * h
+
+
+@njit(cache=True, fastmath=True)
+def _first_light(ray: Ray, moment: Moment, angle: float) -> tuple[float, float, float, float, int]:
+    """Linear colour, distance (-1 for the sky) and number of the first thing along a ray, as if it were dry."""
     town = moment.town
     t, solid, part = nearest(ray, FAR, moment, False)
     if solid == SKY:
-        r, g, b = sky(ray.dx, ray.dy, ray.dz)
-        return r, g, b, -1.0
+        r, g, b = sky(ray.dx, ray.dy, ray.dz, moment.light)
+        return r, g, b, -1.0, solid
     if solid in (GROUND, KERB):
         r, g, b = _ground_light(ray, t, solid, moment, angle)
     elif town.labels[solid, 0] == HULL and int(town.coats[int(town.faces[part, 9]), 0]) == FACADE:
@@ -264,8 +329,8 @@ def radiance(ray: Ray, moment: Moment, angle: float) -> tuple[float, float, floa
         r, g, b, t = _facade_light(ray, t, part, seed, moment, angle)
     else:
         r, g, b = _solid_light(ray, t, solid, part, moment, angle)
-    haze = 1.0 - math.exp(-t / 1200.0)
-    return r + (0.62 - r) * haze, g + (0.70 - g) * haze, b + (0.82 - b) * haze, t
+    haze = (1.0 - math.exp(-t / 1200.0)) * (1.0 - 0.9 * moment.light[DUSK])
+    return r + (0.62 - r) * haze, g + (0.70 - g) * haze, b + (0.82 - b) * haze, t, solid
 
 
 @njit(cache=True, fastmath=True, nogil=True)

@@ -1,14 +1,15 @@
-"""Where the cameras are: the survey flight and the walks."""
+"""Where the cameras are: the survey flight and the walks, and how they are carried on a hard day."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from skyanchor.geometry import cameras, rigid
 from skyanchor.town.layout import Layout, way_point
 from skyanchor.town.presets import FlightPlan, WalkPlan
+from skyanchor.town.weather import Carried, Survey
 from skyanchor.types import Camera, Floats, Pose
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -22,6 +23,15 @@ class Shot:
 
     name: str
     cam_from_world: Pose
+    """Of the middle row where the shutter rolls."""
+    frame: int = 0
+    """Number on its walk, before frames went missing or came twice."""
+    ends: tuple[Pose, Pose] | None = None
+    """cam_from_world of the first and the last row of a rolling shutter."""
+    zoom: float = 1.0
+    """Focal length over that of the camera."""
+    gain: float = 1.0
+    """Exposure over that of the sensor."""
 
 
 def flight_camera(plan: FlightPlan) -> Camera:
@@ -29,9 +39,19 @@ def flight_camera(plan: FlightPlan) -> Camera:
     return cameras.pinhole(plan.width, plan.height, plan.focal)
 
 
-def walk_camera(plan: WalkPlan) -> Camera:
-    """The hand-held camera, PINHOLE."""
-    return cameras.pinhole(plan.width, plan.height, plan.focal)
+def walk_camera(plan: WalkPlan, k1: float = 0.0) -> Camera:
+    """The hand-held camera, PINHOLE, or SIMPLE_RADIAL with distortion."""
+    plain = cameras.pinhole(plan.width, plan.height, plan.focal)
+    if k1 == 0.0:
+        return plain
+    return Camera("SIMPLE_RADIAL", plan.width, plan.height, (plan.focal, plan.width / 2.0, plan.height / 2.0, k1))
+
+
+def zoomed(camera: Camera, zoom: float) -> Camera:
+    """The camera with its focal length times `zoom`."""
+    focals = 2 if camera.model == "PINHOLE" else 1
+    params = (*(zoom * f for f in camera.params[:focals]), *camera.params[focals:])
+    return replace(camera, params=params) if zoom != 1.0 else camera
 
 
 # --- flight -----------------------------------------------------------------------------------------------------
@@ -69,6 +89,37 @@ def _aim(
     return rigid.look_at(eye, eye + direction, upright), (eye + direction)[:2]
 
 
+def surveyed(plan: FlightPlan, survey: Survey) -> FlightPlan:
+    """The plan with the ground resolution and the overlap of a survey."""
+    if survey.ground_cm > 0.0:
+        coarser = survey.ground_cm / 100.0 * plan.focal / plan.altitude
+        size = (2 * round(plan.width / coarser / 2.0), 2 * round(plan.height / coarser / 2.0))
+        plan = replace(plan, width=size[0], height=size[1], focal=plan.focal / coarser)
+    if survey.overlap > 0.0:
+        seen = np.array([plan.width, plan.height]) / plan.focal * plan.altitude * (1.0 - survey.overlap)
+        plan = replace(plan, spacing=(float(seen[0]), float(seen[1])))
+    return plan
+
+
+def flown(shots: list[Shot], survey: Survey) -> list[Shot]:
+    """The photos that a survey takes of those planned, with its steps of exposure from line to line."""
+    kept = [shot for shot in shots if not survey.nadir or shot.name[5] == "n"]
+    darker = 2.0**-survey.exposure_stops
+    return [replace(shot, gain=darker if int(shot.name[1:3]) % 2 else 1.0) for shot in kept]
+
+
+def delivered(shots: list[Shot], survey: Survey, rng: np.random.Generator) -> list[Shot]:
+    """The photos with the poses that a survey delivers: off by its errors."""
+    if survey.position_cm == 0.0 and survey.angle_deg == 0.0:
+        return shots
+    moved = []
+    for shot in shots:
+        centre = rigid.centre_in_world(shot.cam_from_world) + rng.normal(0.0, survey.position_cm / 100.0, 3)
+        turn = rigid.rotation_exp(rng.normal(0.0, np.radians(survey.angle_deg), 3))
+        moved.append(replace(shot, cam_from_world=rigid.from_centre(turn @ shot.cam_from_world.rotation, centre)))
+    return moved
+
+
 # --- walk -------------------------------------------------------------------------------------------------------
 
 
@@ -86,8 +137,67 @@ def walk_shots(plan: WalkPlan, layout: Layout, prefix: str, rng: np.random.Gener
         x, y = point + side * (plan.side + sway[k])
         eye = np.array([x, y, layout.height(x, y) + plan.eye_height + lift[k]])
         pose = _hand_held(eye, heading + yaw[k], pitch[k], roll[k])
-        shots.append(Shot(f"{prefix}_{k:04d}.jpg", pose))
+        shots.append(Shot(f"{prefix}_{k:04d}.jpg", pose, k))
     return shots
+
+
+def carried_plan(plan: WalkPlan, carried: Carried) -> WalkPlan:
+    """The plan with the camera that is carried."""
+    width, height = (plan.height, plan.width) if carried.portrait else (plan.width, plan.height)
+    eye_height = carried.eye_height_m if carried.eye_height_m > 0.0 else plan.eye_height
+    return replace(plan, width=width, height=height, focal=plan.focal * carried.wide, eye_height=eye_height)
+
+
+def carried_shots(shots: list[Shot], carried: Carried, rng: np.random.Generator) -> list[Shot]:
+    """The frames as the camera is carried: leaning, shaking, rolling, zoomed, some of them missing or twice."""
+    if carried.lean_deg > 0.0 or carried.shake_deg > 0.0:
+        shots = _unsteady(shots, carried, rng)
+    if carried.readout_ms > 0.0:
+        shots = _rolling(shots, carried)
+    if carried.zoom != 1.0:
+        shots = [replace(shot, zoom=carried.zoom if 2 * k >= len(shots) else 1.0) for k, shot in enumerate(shots)]
+    kept = []
+    for k, shot in enumerate(shots):
+        if k == 0 or rng.random() >= carried.missing:
+            kept.append(shot)
+            if rng.random() < carried.doubled:
+                kept.append(replace(shot, name=shot.name.replace(".jpg", "b.jpg")))
+    return kept
+
+
+def _unsteady(shots: list[Shot], carried: Carried, rng: np.random.Generator) -> list[Shot]:
+    along = np.arange(len(shots), dtype=np.float64)
+    lean = np.radians(carried.lean_deg) * np.sin(2.0 * np.pi * along / 22.0 + rng.uniform(0.0, 2.0 * np.pi))
+    shake = rng.normal(0.0, carried.shake_deg, len(shots))
+    moved = []
+    for k, shot in enumerate(shots):
+        turn = rigid.rotation_exp(np.array([0.0, 0.0, lean[k]])) @ rigid.rotation_exp(
+            np.array([np.radians(shake[k]), 0.0, 0.0])
+        )
+        centre = rigid.centre_in_world(shot.cam_from_world) + np.array([0.0, 0.0, 0.01 * shake[k]])
+        moved.append(replace(shot, cam_from_world=rigid.from_centre(turn @ shot.cam_from_world.rotation, centre)))
+    return moved
+
+
+def _rolling(shots: list[Shot], carried: Carried) -> list[Shot]:
+    """The frames with the poses of their first and last rows: the camera goes on at its speed while rows are read."""
+    poses = [shot.cam_from_world for shot in shots]
+    way = carried.readout_ms / 1000.0 * carried.speed_m_s / 2.0
+    rolled = []
+    for k, shot in enumerate(shots):
+        a, b = poses[max(0, k - 1)], poses[min(len(poses) - 1, k + 1)]
+        step = rigid.centre_in_world(b) - rigid.centre_in_world(a)
+        share = way / float(np.linalg.norm(step))
+        turn = rigid.rotation_log(b.rotation @ a.rotation.T) * share
+        centre = rigid.centre_in_world(shot.cam_from_world)
+        first, last = (
+            rigid.from_centre(
+                rigid.rotation_exp(sign * turn) @ shot.cam_from_world.rotation, centre + sign * share * step
+            )
+            for sign in (-1.0, 1.0)
+        )
+        rolled.append(replace(shot, ends=(first, last)))
+    return rolled
 
 
 def walk_line(plan: WalkPlan, layout: Layout) -> tuple[Floats, Floats]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
 
 from skyanchor.types import Bytes, Floats32
+
+GREY = 0.3
+"""Mean light of a street on a clear day."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,12 @@ def survey_sensor(gain: float, noise: float) -> Sensor:
 def handheld_sensor(gain: float, noise: float, warm: float) -> Sensor:
     """A phone: colour cast `warm` (share of red over blue), stronger vignetting, automatic exposure."""
     return Sensor(gain, (1.0 + 0.5 * warm, 1.0, 1.0 - 0.5 * warm), 0.22, noise, 0.92, 0.45, 0.03, 93)
+
+
+def metered(sensor: Sensor, light: Floats32) -> Sensor:
+    """The sensor after its automatic exposure has seen the light: nearly as bright as on a clear day, and noisier."""
+    factor = float(np.clip(GREY / max(1e-6, float(light.mean())), 0.5, 16.0)) ** 0.8
+    return replace(sensor, gain=sensor.gain * factor, noise=sensor.noise * max(1.0, factor) ** 0.5)
 
 
 def develop(light: Floats32, sensor: Sensor, rng: np.random.Generator) -> Bytes:

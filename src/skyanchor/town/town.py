@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import IntFlag
 
 import numpy as np
 
-from skyanchor.town import furniture, houses, layout
+from skyanchor.town import furniture, houses, layout, works
 from skyanchor.town.geometry import Geometry, pack
 from skyanchor.town.layout import Edge, Layout
 from skyanchor.town.presets import StreetPlan
 from skyanchor.town.solids import Place, Solid
+from skyanchor.town.weather import CLEAR, Weather, World
 from skyanchor.types import Floats
 
 
@@ -32,38 +33,83 @@ class Town:
     geometry: Geometry
     square: tuple[int, int]
     """Number of the block that is a market square."""
+    solids: tuple[Solid, ...] = ()
+    """What the geometry was packed from."""
+    weather: Weather = CLEAR
+    """Of the walks and of the flight."""
 
 
-def make_town(plan: StreetPlan, seed: int) -> Town:
-    """The town of a seed: the same bytes every time."""
+def make_town(plan: StreetPlan, seed: int, weather: Weather = CLEAR) -> Town:
+    """The town of a seed: the same bytes every time. What the weather changes leaves all else where it is."""
     streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)]
     plane = layout.make_layout(plan, streams[0])
     square = (min(2, plan.columns), min(2, plan.rows))
     edges = layout.block_edges(plane)
-    solids = [*_houses(edges, square, plan.designs, streams[1]), *_streets(plane, edges, square, streams[2])]
+    changes = _Changes(weather.world, seed)
+    solids = [*_houses(edges, square, plan.designs, streams[1], changes)]
+    solids.extend(_streets(plane, edges, square, streams[2], changes))
     solids.extend(_yards(plane, edges, square, streams[3]))
-    ground = np.array([*plan.slope, plan.kerb, plan.pavement])
-    return Town(plane, pack(solids, layout.street_table(plane), ground), square)
+    if weather.world.bare > 0.0:
+        solids = [*works.fallen(solids, weather.world.bare, changes.stream(3))]
+    return Town(plane, pack(solids, *_tables(plane)), square, tuple(solids), weather)
 
 
-def sun(epoch: Epoch) -> Floats:
-    """(5,): direction to the sun, strength of sky and sun; flight and walk share an hour, the later day is hazier."""
-    azimuth, elevation, dome, strength = (215.0, 48.0, 0.36, 0.95)
+def with_more(town: Town, more: Sequence[Solid]) -> Town:
+    """The town with some more solids."""
+    return replace(town, geometry=pack([*town.solids, *more], *_tables(town.layout)))
+
+
+def _tables(plane: Layout) -> tuple[Floats, Floats]:
+    plan = plane.plan
+    return layout.street_table(plane), np.array([*plan.slope, plan.kerb, plan.pavement])
+
+
+def sun(epoch: Epoch, weather: Weather = CLEAR) -> Floats:
+    """(9,): direction to the sun, strength of sky and sun, then overcast, wet, snow and dusk, 0..1.
+
+    Unless the weather says otherwise, flight and walk share an hour and the later day is hazier.
+    """
+    world, flight = weather.world, weather.flight
+    azimuth, elevation, dome, strength = (world.sun_azimuth_deg, world.sun_elevation_deg, 0.36, 0.95)
+    rest = (world.overcast, world.wet, world.snow, world.dusk)
+    if epoch == Epoch.AERIAL:
+        azimuth, elevation, rest = flight.sun_azimuth_deg, flight.sun_elevation_deg, (flight.overcast, 0.0, 0.0, 0.0)
     if epoch == Epoch.LATER:
-        azimuth, elevation, dome, strength = (195.0, 42.0, 0.55, 0.6)
-    a, e = np.radians(azimuth), np.radians(elevation)
-    return np.array([np.sin(a) * np.cos(e), np.cos(a) * np.cos(e), np.sin(e), dome, strength])
+        dome, strength = 0.55, 0.6
+        if (azimuth, elevation) == (CLEAR.world.sun_azimuth_deg, CLEAR.world.sun_elevation_deg):
+            azimuth, elevation = 195.0, 42.0
+    a, e, (overcast, _, _, dusk) = np.radians(azimuth), np.radians(elevation), rest
+    dome = (dome + 0.4 * overcast) * (1.0 - 0.85 * dusk)
+    strength *= (1.0 - overcast) * (1.0 - dusk) ** 2
+    return np.array([np.sin(a) * np.cos(e), np.cos(a) * np.cos(e), np.sin(e), dome, strength, *rest])
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """What the weather changes, each thing with random numbers of its own."""
+
+    world: World
+    seed: int
+
+    def stream(self, number: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, 31, number])
 
 
 # --- what stands where ------------------------------------------------------------------------------------------
 
 
-def _houses(edges: list[Edge], square: tuple[int, int], designs: int, rng: np.random.Generator) -> Iterator[Solid]:
-    types = houses.house_types(rng, designs)
+def _houses(
+    edges: list[Edge], square: tuple[int, int], designs: int, rng: np.random.Generator, changes: _Changes
+) -> Iterator[Solid]:
+    types, other, share = houses.house_types(rng, designs), changes.stream(0), changes.world.works
     for edge in edges:
         if edge.block != square:
             for lot in houses.lots_along(edge, types, rng):
                 yield from houses.build(lot, rng)
+                if other.random() < share:
+                    yield from works.scaffolding(lot, other)
+                if lot.style.shop and other.random() < share:
+                    yield from works.new_sign(lot, other)
 
 
 def _presence(rng: np.random.Generator, stays: float) -> int:
@@ -71,13 +117,19 @@ def _presence(rng: np.random.Generator, stays: float) -> int:
     return int(Epoch.AERIAL | Epoch.GROUND | Epoch.LATER) if rng.random() < stays else int(rng.integers(1, 7))
 
 
-def _streets(plane: Layout, edges: list[Edge], square: tuple[int, int], rng: np.random.Generator) -> Iterator[Solid]:
+def _streets(
+    plane: Layout, edges: list[Edge], square: tuple[int, int], rng: np.random.Generator, changes: _Changes
+) -> Iterator[Solid]:
     """Furniture on the pavement in front of every edge, and cars along its kerb."""
+    swapped, cut = changes.stream(1), changes.stream(2)
     for edge in edges:
         kerb = -plane.plan.pavement
         for x in np.arange(4.0 + rng.uniform(0.0, 3.0), edge.length - 3.0, 17.0):
             yield from furniture.lamp(_on_ground(plane, edge, x, kerb + 0.4), int(rng.integers(1 << 16)))
-        yield from _parked(plane, edge, rng)
+        yield from _parked(plane, edge, rng, changes.world.cars, swapped)
+        for x in np.arange(1.0, edge.length - 5.0, 4.5):
+            if cut.random() < changes.world.hedges:
+                yield from works.hedge(_on_ground(plane, edge, x, -0.45), 4.0, cut)
         yield from _pavement_things(plane, edge, rng, leafy=edge.block == square or rng.random() < 0.3)
 
 
@@ -87,13 +139,21 @@ def _on_ground(plane: Layout, edge: Edge, x: float, y: float, turn: float = 0.0,
     return Place(np.array([place.origin[0], place.origin[1], level]), place.yaw)
 
 
-def _parked(plane: Layout, edge: Edge, rng: np.random.Generator) -> Iterator[Solid]:
+def _parked(
+    plane: Layout, edge: Edge, rng: np.random.Generator, left: float, other: np.random.Generator
+) -> Iterator[Solid]:
+    """Cars along the kerb; a share `left` is gone at the walks, with others in half of their places."""
     x = 5.0 + rng.uniform(0.0, 3.0)
     while x < edge.length - 5.0:
         if rng.random() < 0.45:
             place = _on_ground(plane, edge, x, -plane.plan.pavement - 1.05 + rng.normal(0.0, 0.06),
                                turn=rng.normal(0.0, 0.02) + np.pi * (rng.random() < 0.15), on_road=True)  # fmt: skip
-            yield from furniture.car(place, rng, _presence(rng, 0.6))
+            epochs = _presence(rng, 0.6)
+            if other.random() < left:
+                epochs &= works.AT_FLIGHT
+                if other.random() < 0.5:
+                    yield from furniture.car(place.at(other.uniform(-0.4, 0.4), 0.0), other, works.AT_WALKS)
+            yield from furniture.car(place, rng, epochs)
         x += rng.uniform(5.2, 6.4)
 
 

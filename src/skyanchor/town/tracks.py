@@ -16,7 +16,7 @@ from skyanchor.matching.choices import Sift
 from skyanchor.matching.features import Features
 from skyanchor.matching.sift import SiftMatcher
 from skyanchor.photos import read_pixels
-from skyanchor.town.routes import Shot
+from skyanchor.town.routes import Shot, zoomed
 from skyanchor.types import Camera, Floats, Ints, Photo, Pose
 
 
@@ -66,10 +66,12 @@ def triangulated(
 def empty_model(camera: Camera, shots: list[Shot], xy: list[Floats] | None = None) -> pycolmap.Reconstruction:
     """A COLMAP model of cameras and poses, with keypoints where given."""
     model = pycolmap.Reconstruction()
-    model.add_camera_with_trivial_rig(colmap.to_camera(camera, 1))
+    numbers = {zoom: k + 1 for k, zoom in enumerate(dict.fromkeys(shot.zoom for shot in shots))}
+    for zoom, number in numbers.items():
+        model.add_camera_with_trivial_rig(colmap.to_camera(zoomed(camera, zoom), number))
     for k, shot in enumerate(shots):
         points = np.zeros((0, 2)) if xy is None else xy[k]
-        image = pycolmap.Image(name=shot.name, keypoints=points, camera_id=1, image_id=k + 1)
+        image = pycolmap.Image(name=shot.name, keypoints=points, camera_id=numbers[shot.zoom], image_id=k + 1)
         model.add_image_with_trivial_frame(image, colmap.to_rigid3d(shot.cam_from_world))
     return model
 
