@@ -1,0 +1,378 @@
+"""Hard days, one at a time: what is accepted, what is wrong, how exact the rest is, and at which severity it breaks.
+
+    python benchmarks/hard.py [--conditions sun wet ...] [--severities mild middle hard] [--seeds 7 11] [--work DIR]
+                              [--scenes SCENE ...] [--jobs 1] [--workers 1] [--psnr] [--table MD] [--curves PNG]
+
+Every condition changes one thing about the mini town of a seed (`--preset` for another town): what is in the street,
+in the camera or in the flight. The flight is built and prepared once per seed, by the run of the clear day, and serves
+all conditions that leave it alone. With `--scenes` the conditions that are operations on photos are tried on those
+scenes (a folder with aerial and ground, truth beside the photos). Runs stop at the poses; `--psnr` goes on to the
+splats, which is long. What lies below `--work` is not made again: the same command goes on after an interruption. The
+truth is read to score.
+
+Wrong is an accepted group more than 0.5 m or more than five of its stated sigmas from the truth, root mean square over
+its frames, where sigma is the standard deviation per axis that the run states.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from skyanchor.evaluation.metrics import evaluate_run, true_poses
+from skyanchor.evaluation.poses import pose_errors
+from skyanchor.opened import Run, open_run
+from skyanchor.run import records
+from skyanchor.sfm.uncertainty import centre_sigma_m
+from skyanchor.town import CLEAR, PRESETS, build_town, build_walks
+from skyanchor.town.conditions import HARD, MIDDLE, MILD, under_condition
+from skyanchor.town.routes import carried_plan
+from skyanchor.town.spoiling import OPERATIONS
+from skyanchor.town.weather import Weather, changed
+
+SEVERITIES = ("mild", "middle", "hard")
+WRONG_M, WRONG_SIGMAS = 0.5, 5.0
+
+
+@dataclass(frozen=True)
+class Hardship:
+    """One condition at its three severities."""
+
+    name: str
+    steps: tuple[str, str, str]
+    """Settings of `skyanchor town --weather`, words apart by a space, mild to hard."""
+    camera: bool = True
+    """Whether the user knows the focal length."""
+
+    def weather(self, severity: str) -> Weather:
+        """The day of a severity."""
+        return changed(CLEAR, self.steps[SEVERITIES.index(severity)].split())
+
+    @property
+    def flown(self) -> bool:
+        """Whether the flight is another one."""
+        return self.steps[0].startswith("flight.")
+
+    @property
+    def operation(self) -> str | None:
+        """The operation on finished photos that it is, if it is one."""
+        part, _, name = self.steps[0].partition("=")[0].partition(".")
+        return name if part == "photos" else None
+
+
+def _photo(name: str) -> Hardship:
+    low, middle, high = (f"photos.{name}={severity:.4f}" for severity in (MILD, MIDDLE, HARD))
+    return Hardship(name.replace("_", "-"), (low, middle, high))
+
+
+def _three(name: str, text: str, *values: float | str, camera: bool = True) -> Hardship:
+    low, middle, high = (text.format(value) for value in values)
+    return Hardship(name, (low, middle, high), camera)
+
+
+def _two(name: str, text: str, *values: tuple[float, float], camera: bool = True) -> Hardship:
+    low, middle, high = (text.format(*value) for value in values)
+    return Hardship(name, (low, middle, high), camera)
+
+
+CONDITIONS: dict[str, Hardship] = {
+    hardship.name: hardship
+    for hardship in (
+        _two("sun", "world.sun_azimuth_deg={} world.sun_elevation_deg={}", (255, 40), (305, 30), (35, 20)),
+        _three("overcast", "world.overcast={}", 0.5, 0.9, 1.0),
+        _three("wet", "world.wet={0} world.overcast={0}", 0.4, 0.7, 1.0),
+        _three("bare", "world.bare={}", 0.5, 0.8, 1.0),
+        _three("hedges", "world.hedges={}", 0.2, 0.4, 0.8),
+        _three("snow", "world.snow={}", 0.3, 0.6, 1.0),
+        _three("cars", "world.cars={}", 0.3, 0.7, 1.0),
+        _three("traffic", "world.traffic={}", 0.05, 0.2, 0.4),
+        _three("works", "world.works={}", 0.15, 0.35, 0.7),
+        _three("dusk", "world.dusk={}", 0.4, 0.7, 1.0),
+        _two("rolling", "carried.readout_ms={} carried.speed_m_s={}", (20, 1.4), (20, 5), (25, 12)),
+        _three("shake", "carried.shake_deg={}", 0.5, 1.5, 3.0),
+        _three("height", "carried.eye_height_m={}", 1.0, 2.4, 3.0),
+        _three("lean", "carried.lean_deg={}", 5, 12, 20),
+        _three("portrait", "carried.portrait=true world.cars={}", 0, 0.3, 0.6),
+        _two("wide", "carried.wide=0.5 carried.k1={} world.cars={}", (-0.01, 0), (-0.02, 0), (-0.03, 0), camera=False),
+        _three("zoom", "carried.zoom={}", 1.1, 1.4, 2.0),
+        _three("missing", "carried.missing={}", 0.1, 0.25, 0.5),
+        _three("doubled", "carried.doubled={}", 0.1, 0.25, 0.5),
+        *(_photo(name) for name in OPERATIONS),
+        _two("flight-sun", "flight.sun_azimuth_deg={} flight.sun_elevation_deg={}", (255, 40), (305, 30), (35, 20)),
+        _two("flight-poses", "flight.position_cm={} flight.angle_deg={}", (1, 0.01), (3, 0.02), (5, 0.02)),
+        _three("flight-exposure", "flight.exposure_stops={}", 0.3, 0.6, 1.0),
+        _three("flight-resolution", "flight.ground_cm={}", 9, 12, 15),
+        _three("flight-nadir", "flight.nadir=true flight.overlap={}", 0.8, 0.7, 0.6),
+        _three("flight-overlap", "flight.overlap={}", 0.7, 0.65, 0.6),
+    )
+}
+EVERY = Hardship("clear", ("", "", ""))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one walk under one condition."""
+
+    condition: str
+    severity: str
+    where: str
+    """Seed of the town, or name of the scene."""
+    groups: int
+    accepted: int
+    wrong: int
+    worst_m: float
+    """Of the accepted groups, root mean square over a group's frames; 0 without any."""
+    worst_sigmas: float
+    """The same over the stated sigma."""
+    anchors_ate_m: float | None
+    ate_m: float | None
+    posed: int
+    frames: int
+    psnr: float | None
+    seconds: float
+    reasons: dict[str, int]
+    """Why groups were refused."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A town of a seed, or a scene on disk, and where its runs go."""
+
+    name: str
+    work: Path
+    seed: int | None
+    scene: Path
+    """Folder with aerial and ground."""
+
+
+# --- scenes -------------------------------------------------------------------------------------------------------
+
+
+def built(place: Place, preset: str) -> None:
+    """The place on a clear day, where it is a town that is not there yet."""
+    if place.seed is not None and not (place.scene / "ground" / "truth").is_dir():
+        build_town(place.scene, PRESETS[preset], place.seed)
+
+
+def walk_of(place: Place, preset: str, hardship: Hardship, severity: str) -> tuple[Path, Path]:
+    """(aerial, ground) under a condition, made where they are not there yet."""
+    target = place.work / f"{hardship.name}-{severity}" / "scene"
+    if hardship.operation is not None:
+        return place.scene / "aerial", spoiled_walk(place, hardship, severity, target)
+    if place.seed is None:
+        raise SystemExit(f"{hardship.name} is rendered: it needs a town, not {place.scene}")
+    town = replace(PRESETS[preset], weather=hardship.weather(severity), later_walk=None, other_walks=())
+    if hardship.flown:
+        if not target.is_dir():
+            build_town(target, town, place.seed)
+        return target / "aerial", target / "ground"
+    if not target.is_dir():
+        build_walks(target, town, place.seed)
+    return place.scene / "aerial", target / "ground"
+
+
+def spoiled_walk(place: Place, hardship: Hardship, severity: str, target: Path) -> Path:
+    ground, name = target / "ground", hardship.operation
+    assert name is not None
+    if not (ground / "truth").is_dir():
+        shutil.rmtree(ground, ignore_errors=True)
+        level = (MILD, MIDDLE, HARD)[SEVERITIES.index(severity)]
+        under_condition(place.scene / "ground" / "images", ground / "images", OPERATIONS[name], level, place.seed or 0)
+        shutil.copytree(place.scene / "ground" / "truth", ground / "truth")
+    return ground
+
+
+def focal_of(place: Place, preset: str, weather: Weather) -> str:
+    """What a user would give as --camera."""
+    if place.seed is None:
+        from scenes import camera_of
+
+        return camera_of(place.scene / "ground" / "truth")
+    return f"f={carried_plan(PRESETS[preset].walk, weather.carried).focal}"
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+
+def run(place: Place, preset: str, hardship: Hardship, severity: str, workers: int, upto: str) -> Outcome:
+    """The outcome of a condition at a severity: read where it is there, else made."""
+    folder = place.work / f"{hardship.name}-{severity}"
+    kept = folder / f"outcome-{upto}.json"
+    if kept.is_file():
+        return Outcome(**json.loads(kept.read_text()))
+    start = time.monotonic()
+    if hardship is EVERY:
+        aerial, ground = place.scene / "aerial", place.scene / "ground"
+    else:
+        aerial, ground = walk_of(place, preset, hardship, severity)
+    scaffold = aerial if hardship is EVERY or hardship.flown else place.work / "clear-mild" / "run" / "1-scaffold"
+    words = [sys.executable, "-m", "skyanchor.cli", upto, "--scaffold", scaffold, "--ground", ground / "images"]
+    words += ["--out", folder / "run", "--workers", workers, "--preset", "cpu"]
+    words += ["--camera", focal_of(place, preset, hardship.weather(severity))] if hardship.camera else []
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log.txt").open("a") as log:
+        code = subprocess.run([*map(str, words)], check=False, stdout=log, stderr=log).returncode
+    if code not in (0, 3):  # 3: no group could be placed
+        raise SystemExit(f"{hardship.name} {severity} on {place.name} ended with {code}, see {folder / 'log.txt'}")
+    found = scored(open_run(folder / "run"), ground / "truth")
+    outcome = replace(
+        found, condition=hardship.name, severity=severity, where=place.name, seconds=time.monotonic() - start
+    )
+    kept.write_text(json.dumps(asdict(outcome), indent=1))
+    return outcome
+
+
+def scored(run: Run, truth: Path) -> Outcome:
+    """The figures of a run."""
+    true, groups = true_poses(run, truth), run.anchors.groups
+    off, sigmas = [], []
+    for group in groups:
+        if group.accepted:
+            names = [run.names[pose.frame] for pose in group.poses]
+            poses = {name: pose.cam_from_world for name, pose in zip(names, group.poses, strict=True)}
+            off.append(pose_errors(poses, true).position_m)
+            sigma = np.sqrt(np.mean([centre_sigma_m(pose.covariance) ** 2 for pose in group.poses]))
+            sigmas.append(off[-1] / float(sigma))
+    anchors = pose_errors(records.anchor_poses(run.anchors_record), true)
+    last = pose_errors(run.poses, true)
+    metrics = evaluate_run(run, truth)
+    refused = Counter(str(group.refusal.reason) for group in groups if group.refusal is not None)
+    return Outcome(
+        "", "", "", len(groups), len(off),
+        sum(m > WRONG_M or s > WRONG_SIGMAS for m, s in zip(off, sigmas, strict=True)),
+        max(off, default=0.0), max(sigmas, default=0.0),
+        anchors.position_m if len(anchors) else None, last.position_m if len(last) else None,
+        len(run.poses), len(run.names), metrics.render.ground.psnr, 0.0, dict(refused),
+    )  # fmt: skip
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """Markdown, one row per condition and severity, over its towns or scenes."""
+    head = "| condition | severity | settings | walks | groups accepted | wrong | worst group | ATE | frames posed |"
+    lines = [head + " street PSNR | seconds | refused |", "|" + "---|" * 12]
+    for key in dict.fromkeys((outcome.condition, outcome.severity) for outcome in outcomes):
+        own = [outcome for outcome in outcomes if (outcome.condition, outcome.severity) == key]
+        lines.append("| " + " | ".join(_row(own)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _row(own: list[Outcome]) -> list[str]:
+    first = own[0]
+    hardship = CONDITIONS.get(first.condition, EVERY)
+    errors = [outcome.ate_m for outcome in own if outcome.ate_m is not None]
+    psnr = [outcome.psnr for outcome in own if outcome.psnr is not None]
+    refused = sum((Counter(outcome.reasons) for outcome in own), Counter[str]())
+    spread = f"{min(errors):.3f} to {max(errors):.3f} m" if len(errors) > 1 else "".join(f"{e:.3f} m" for e in errors)
+    worst = max(own, key=lambda outcome: outcome.worst_m)
+    return [
+        first.condition,
+        "" if hardship is EVERY else first.severity,
+        hardship.steps[SEVERITIES.index(first.severity)].replace(" ", ", "),
+        str(len(own)),
+        f"{sum(o.accepted for o in own)}/{sum(o.groups for o in own)}",
+        str(sum(o.wrong for o in own)),
+        f"{worst.worst_m:.3f} m, {max(o.worst_sigmas for o in own):.1f} sigmas" if errors else "-",
+        spread or "-",
+        f"{sum(o.posed for o in own)}/{sum(o.frames for o in own)}",
+        f"{np.mean(psnr):.1f} dB" if psnr else "-",
+        f"{np.median([o.seconds for o in own]):.0f}",
+        ", ".join(f"{reason} {count}" for reason, count in refused.most_common()) or "-",
+    ]
+
+
+def curves(outcomes: list[Outcome], path: Path) -> None:
+    """A panel per condition: share of the groups accepted and error against severity."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    shown = [name for name in dict.fromkeys(o.condition for o in outcomes) if name != EVERY.name]
+    if not shown:
+        return
+    columns = min(6, len(shown))
+    rows = -(-len(shown) // columns)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(2.6 * columns, 2.2 * rows), squeeze=False, sharey=True)
+    for axis in axes.flat[len(shown) :]:
+        axis.axis("off")
+    for axis, name in zip(axes.flat, shown, strict=False):
+        own = [outcome for outcome in outcomes if outcome.condition == name]
+        at = [k for k, severity in enumerate(SEVERITIES) if any(o.severity == severity for o in own)]
+        there = [[o for o in own if o.severity == SEVERITIES[k]] for k in at]
+        axis.plot(
+            at, [sum(o.accepted for o in s) / max(1, sum(o.groups for o in s)) for s in there], "o-", label="groups"
+        )
+        axis.plot(at, [sum(o.posed for o in s) / max(1, sum(o.frames for o in s)) for s in there], "s:", label="frames")
+        errors = [[o.ate_m for o in s if o.ate_m is not None] for s in there]
+        axis.plot(at, [10.0 * float(np.median(e)) if e else np.nan for e in errors], "x--", label="ATE, dm")
+        axis.set(title=name, xticks=range(3), xlim=(-0.3, 2.3), ylim=(-0.05, 1.1))
+        axis.set_xticklabels(SEVERITIES, fontsize=7)
+    axes.flat[0].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--conditions", nargs="*", default=list(CONDITIONS), choices=list(CONDITIONS), metavar="NAME")
+    parser.add_argument("--severities", nargs="*", default=["middle"], choices=SEVERITIES)
+    parser.add_argument("--seeds", nargs="*", type=int, default=[7])
+    parser.add_argument(
+        "--scenes", nargs="*", type=Path, default=[], help="instead of towns; operations on photos alone"
+    )
+    parser.add_argument("--preset", default="mini", choices=list(PRESETS))
+    parser.add_argument("--work", type=Path, default=Path("runs/hard"))
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--workers", type=int, default=1, help="processes of each run")
+    parser.add_argument("--psnr", action="store_true", help="go on to the splats")
+    parser.add_argument("--table", type=Path, help="write the table there too")
+    parser.add_argument("--curves", type=Path, help="draw the curves there, .png")
+    args = parser.parse_args()
+    places = [Place(f"seed {s}", args.work / f"{args.preset}-{s}", s, args.work / f"{args.preset}-{s}" / "town")
+              for s in args.seeds]  # fmt: skip
+    if args.scenes:
+        places = [Place(s.name, args.work / s.resolve().name, None, s) for s in args.scenes]
+    chosen = [CONDITIONS[name] for name in args.conditions if not args.scenes or CONDITIONS[name].operation]
+    upto = "update" if args.psnr else "trajectory"
+
+    def one(work: tuple[Place, Hardship, str]) -> Outcome:
+        place, hardship, severity = work
+        outcome = run(place, args.preset, hardship, severity, args.workers, upto)
+        error = "-" if outcome.ate_m is None else f"{outcome.ate_m:.3f} m"
+        print(
+            f"{outcome.condition} {outcome.severity} on {outcome.where}: {outcome.accepted}/{outcome.groups} groups,"
+            f" {outcome.wrong} wrong, ATE {error}, {outcome.posed}/{outcome.frames} frames, {outcome.seconds:.0f} s"
+            f" {outcome.reasons or ''}",
+            flush=True,
+        )
+        return outcome
+
+    for place in places:
+        built(place, args.preset)
+    with ThreadPoolExecutor(args.jobs) as pool:
+        outcomes = list(pool.map(one, [(place, EVERY, "mild") for place in places]))
+        work = [(place, hardship, s) for hardship in chosen for s in args.severities for place in places]
+        outcomes += pool.map(one, work)
+    text = table(outcomes)
+    print("\n" + text)
+    if args.table:
+        args.table.write_text(text)
+    if args.curves:
+        curves(outcomes, args.curves)
+
+
+if __name__ == "__main__":
+    main()
