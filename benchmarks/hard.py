@@ -327,13 +327,13 @@ def curves(outcomes: list[Outcome], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--conditions", nargs="*", default=list(CONDITIONS), choices=list(CONDITIONS), metavar="NAME")
-    parser.add_argument("--severities", nargs="*", default=["middle"], choices=SEVERITIES)
+    parser.add_argument("--conditions", nargs="*", metavar="NAME", help="all without it")
+    parser.add_argument("--severities", nargs="*", default=["middle"], choices=["mild", "middle", "hard"])
     parser.add_argument("--seeds", nargs="*", type=int, default=[7])
     parser.add_argument(
         "--scenes", nargs="*", type=Path, default=[], help="instead of towns; operations on photos alone"
     )
-    parser.add_argument("--preset", default="mini", choices=list(PRESETS))
+    parser.add_argument("--preset", default="mini", choices=["mini", "town", "city"])
     parser.add_argument("--work", type=Path, default=Path("runs/hard"))
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--workers", type=int, default=1, help="processes of each run")
@@ -345,7 +345,10 @@ def main() -> None:
               for s in args.seeds]  # fmt: skip
     if args.scenes:
         places = [Place(s.name, args.work / s.resolve().name, None, s) for s in args.scenes]
-    chosen = [CONDITIONS[name] for name in args.conditions if not args.scenes or CONDITIONS[name].operation]
+    if unknown := set(args.conditions or ()) - set(CONDITIONS):
+        parser.error(f"no condition {', '.join(sorted(unknown))}: there are {', '.join(CONDITIONS)}")
+    asked = [CONDITIONS[name] for name in args.conditions or CONDITIONS]
+    chosen = [hardship for hardship in asked if hardship.operation is not None or not args.scenes]
     upto = "update" if args.psnr else "trajectory"
 
     def one(work: tuple[Place, Hardship, str]) -> Outcome:
