@@ -1,14 +1,15 @@
 """Hard days, one at a time: what is accepted, what is wrong, how exact the rest is, and at which severity it breaks.
 
     python benchmarks/hard.py [--conditions sun wet ...] [--severities mild middle hard] [--seeds 7 11] [--work DIR]
-                              [--scenes SCENE ...] [--jobs 1] [--workers 1] [--psnr] [--table MD] [--curves PNG]
+                              [--scenes SCENE ...] [--upto anchors|trajectory|update] [--frames N] [--jobs 1]
+                              [--workers 1] [--table MD] [--curves PNG]
 
 Every condition changes one thing about the mini town of a seed (`--preset` for another town): what is in the street,
 in the camera or in the flight. The flight is built and prepared once per seed, by the run of the clear day, and serves
 all conditions that leave it alone. With `--scenes` the conditions that are operations on photos are tried on those
-scenes (a folder with aerial and ground, truth beside the photos). Runs stop at the poses; `--psnr` goes on to the
-splats, which is long. What lies below `--work` is not made again: the same command goes on after an interruption. The
-truth is read to score.
+scenes (a folder with aerial and ground, truth beside the photos). Runs stop at the poses; `--upto update` goes on to
+the splats, which is long, `--upto anchors --frames 12` looks at the first groups of a walk alone, which is short. What
+lies below `--work` is not made again: the same command goes on after an interruption. The truth is read to score.
 
 Wrong is an accepted group more than 0.5 m or more than five of its stated sigmas from the truth, root mean square over
 its frames, where sigma is the standard deviation per axis that the run states.
@@ -19,23 +20,25 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
+import skyanchor
 from skyanchor.evaluation.metrics import evaluate_run, true_poses
 from skyanchor.evaluation.poses import pose_errors
-from skyanchor.opened import Run, open_run
+from skyanchor.opened import Run
+from skyanchor.pipeline import CPU
 from skyanchor.run import records
+from skyanchor.sequence import SequenceConfig
 from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.town import CLEAR, PRESETS, build_town, build_walks
-from skyanchor.town.conditions import HARD, MIDDLE, MILD, under_condition
+from skyanchor.town.conditions import HARD, MIDDLE, MILD, photo_under
 from skyanchor.town.routes import carried_plan
 from skyanchor.town.spoiling import OPERATIONS
 from skyanchor.town.weather import Weather, changed
@@ -116,7 +119,7 @@ CONDITIONS: dict[str, Hardship] = {
         _three("flight-overlap", "flight.overlap={}", 0.7, 0.65, 0.6),
     )
 }
-EVERY = Hardship("clear", ("", "", ""))
+CLEAR_DAY = Hardship("clear", ("", "", ""))
 
 
 @dataclass(frozen=True)
@@ -145,91 +148,122 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A town of a seed, or a scene on disk, and where its runs go."""
+class Task:
+    """One condition at one severity on a town of a seed, or on a scene on disk."""
 
-    name: str
+    hardship: Hardship
+    severity: str
     work: Path
-    seed: int | None
+    """Where the runs of this town or scene go."""
     scene: Path
     """Folder with aerial and ground."""
+    seed: int | None
+    """None for a scene on disk."""
+    preset: str
+    upto: str
+    frames: int | None
+    """Of the walk, from its start; all without it."""
+    workers: int
+
+    @property
+    def folder(self) -> Path:
+        """Of this condition at this severity."""
+        return self.work / (
+            self.hardship.name if self.hardship is CLEAR_DAY else f"{self.hardship.name}-{self.severity}"
+        )
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return self.scene.name if self.seed is None else f"seed {self.seed}"
 
 
 # --- scenes -------------------------------------------------------------------------------------------------------
 
 
-def built(place: Place, preset: str) -> None:
-    """The place on a clear day, where it is a town that is not there yet."""
-    if place.seed is not None and not (place.scene / "ground" / "truth").is_dir():
-        build_town(place.scene, PRESETS[preset], place.seed)
+def built(task: Task) -> None:
+    """The clear day, where it is a town that is not there yet."""
+    if task.seed is not None and not (task.scene / "ground" / "truth").is_dir():
+        build_town(task.scene, PRESETS[task.preset], task.seed)
 
 
-def walk_of(place: Place, preset: str, hardship: Hardship, severity: str) -> tuple[Path, Path]:
-    """(aerial, ground) under a condition, made where they are not there yet."""
-    target = place.work / f"{hardship.name}-{severity}" / "scene"
-    if hardship.operation is not None:
-        return place.scene / "aerial", spoiled_walk(place, hardship, severity, target)
-    if place.seed is None:
-        raise SystemExit(f"{hardship.name} is rendered: it needs a town, not {place.scene}")
-    town = replace(PRESETS[preset], weather=hardship.weather(severity), later_walk=None, other_walks=())
-    if hardship.flown:
-        if not target.is_dir():
-            build_town(target, town, place.seed)
-        return target / "aerial", target / "ground"
+def walk_of(task: Task) -> tuple[Path, Path]:
+    """(aerial, ground) under the condition, made where they are not there yet."""
+    target, hardship = task.folder / "scene", task.hardship
+    if hardship is CLEAR_DAY or hardship.operation is not None:
+        return task.scene / "aerial", spoiled_walk(task, target / "ground")
+    if task.seed is None:
+        raise SystemExit(f"{hardship.name} is rendered: it needs a town, not {task.scene}")
+    weather = hardship.weather(task.severity)
+    town = replace(PRESETS[task.preset], weather=weather, later_walk=None, other_walks=())
     if not target.is_dir():
-        build_walks(target, town, place.seed)
-    return place.scene / "aerial", target / "ground"
+        if hardship.flown:
+            build_town(target, town, task.seed)
+        else:
+            build_walks(target, town, task.seed, first=task.frames)
+    return (target if hardship.flown else task.scene) / "aerial", target / "ground"
 
 
-def spoiled_walk(place: Place, hardship: Hardship, severity: str, target: Path) -> Path:
-    ground, name = target / "ground", hardship.operation
-    assert name is not None
+def spoiled_walk(task: Task, ground: Path) -> Path:
+    """The photos of the clear day after an operation, if there is one, beside their truth."""
     if not (ground / "truth").is_dir():
         shutil.rmtree(ground, ignore_errors=True)
-        level = (MILD, MIDDLE, HARD)[SEVERITIES.index(severity)]
-        under_condition(place.scene / "ground" / "images", ground / "images", OPERATIONS[name], level, place.seed or 0)
-        shutil.copytree(place.scene / "ground" / "truth", ground / "truth")
+        clear, name = task.scene / "ground", task.hardship.operation
+        photos = sorted((clear / "images").iterdir())[: task.frames]
+        (ground / "images").mkdir(parents=True)
+        for number, photo in enumerate(photos):
+            if name is None:
+                shutil.copy(photo, ground / "images" / photo.name)
+            else:
+                level = (MILD, MIDDLE, HARD)[SEVERITIES.index(task.severity)]
+                photo_under(photo, ground / "images" / photo.name, OPERATIONS[name], level, task.seed or 0, number)
+        shutil.copytree(clear / "truth", ground / "truth")
     return ground
 
 
-def focal_of(place: Place, preset: str, weather: Weather) -> str:
+def focal_of(task: Task) -> str | None:
     """What a user would give as --camera."""
-    if place.seed is None:
+    if not task.hardship.camera:
+        return None
+    if task.seed is None:
         from scenes import camera_of
 
-        return camera_of(place.scene / "ground" / "truth")
-    return f"f={carried_plan(PRESETS[preset].walk, weather.carried).focal}"
+        return camera_of(task.scene / "ground" / "truth")
+    return f"f={carried_plan(PRESETS[task.preset].walk, task.hardship.weather(task.severity).carried).focal}"
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def run(place: Place, preset: str, hardship: Hardship, severity: str, workers: int, upto: str) -> Outcome:
-    """The outcome of a condition at a severity: read where it is there, else made."""
-    folder = place.work / f"{hardship.name}-{severity}"
-    kept = folder / f"outcome-{upto}.json"
+def outcome_of(task: Task) -> Outcome:
+    """What came of a task: read where it is there, else made; a line is printed."""
+    kept = task.folder / f"outcome-{task.upto}.json"
     if kept.is_file():
-        return Outcome(**json.loads(kept.read_text()))
-    start = time.monotonic()
-    if hardship is EVERY:
-        aerial, ground = place.scene / "aerial", place.scene / "ground"
+        outcome = Outcome(**json.loads(kept.read_text()))
     else:
-        aerial, ground = walk_of(place, preset, hardship, severity)
-    scaffold = aerial if hardship is EVERY or hardship.flown else place.work / "clear-mild" / "run" / "1-scaffold"
-    words = [sys.executable, "-m", "skyanchor.cli", upto, "--scaffold", scaffold, "--ground", ground / "images"]
-    words += ["--out", folder / "run", "--workers", workers, "--preset", "cpu"]
-    words += ["--camera", focal_of(place, preset, hardship.weather(severity))] if hardship.camera else []
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "log.txt").open("a") as log:
-        code = subprocess.run([*map(str, words)], check=False, stdout=log, stderr=log).returncode
-    if code not in (0, 3):  # 3: no group could be placed
-        raise SystemExit(f"{hardship.name} {severity} on {place.name} ended with {code}, see {folder / 'log.txt'}")
-    found = scored(open_run(folder / "run"), ground / "truth")
-    outcome = replace(
-        found, condition=hardship.name, severity=severity, where=place.name, seconds=time.monotonic() - start
+        outcome = _made(task)
+        kept.write_text(json.dumps(asdict(outcome), indent=1))
+    error = "-" if outcome.ate_m is None else f"{outcome.ate_m:.3f} m"
+    print(
+        f"{outcome.condition} {outcome.severity} on {outcome.where}: {outcome.accepted}/{outcome.groups} groups,"
+        f" {outcome.wrong} wrong, ATE {error}, {outcome.posed}/{outcome.frames} frames, {outcome.seconds:.0f} s"
+        f" {outcome.reasons or ''}",
+        flush=True,
     )
-    kept.write_text(json.dumps(asdict(outcome), indent=1))
     return outcome
+
+
+def _made(task: Task) -> Outcome:
+    aerial, ground = walk_of(task)
+    own = task.hardship is CLEAR_DAY or task.hardship.flown
+    scaffold = aerial if own else task.work / CLEAR_DAY.name / "run" / "1-scaffold"
+    config = replace(CPU, sequence=SequenceConfig(camera=focal_of(task)))
+    verbs = {"anchors": skyanchor.localise, "trajectory": skyanchor.recover, "update": skyanchor.update}
+    start = time.monotonic()
+    run = verbs[task.upto](scaffold, ground / "images", task.folder / "run", config, workers=task.workers)
+    seconds = time.monotonic() - start
+    found = scored(run, ground / "truth")
+    return replace(found, condition=task.hardship.name, severity=task.severity, where=task.where, seconds=seconds)
 
 
 def scored(run: Run, truth: Path) -> Outcome:
@@ -271,7 +305,7 @@ def table(outcomes: list[Outcome]) -> str:
 
 def _row(own: list[Outcome]) -> list[str]:
     first = own[0]
-    hardship = CONDITIONS.get(first.condition, EVERY)
+    hardship = CONDITIONS.get(first.condition, CLEAR_DAY)
     errors = [outcome.ate_m for outcome in own if outcome.ate_m is not None]
     psnr = [outcome.psnr for outcome in own if outcome.psnr is not None]
     refused = sum((Counter(outcome.reasons) for outcome in own), Counter[str]())
@@ -279,7 +313,7 @@ def _row(own: list[Outcome]) -> list[str]:
     worst = max(own, key=lambda outcome: outcome.worst_m)
     return [
         first.condition,
-        "" if hardship is EVERY else first.severity,
+        "" if hardship is CLEAR_DAY else first.severity,
         hardship.steps[SEVERITIES.index(first.severity)].replace(" ", ", "),
         str(len(own)),
         f"{sum(o.accepted for o in own)}/{sum(o.groups for o in own)}",
@@ -300,7 +334,7 @@ def curves(outcomes: list[Outcome], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    shown = [name for name in dict.fromkeys(o.condition for o in outcomes) if name != EVERY.name]
+    shown = [name for name in dict.fromkeys(o.condition for o in outcomes) if name != CLEAR_DAY.name]
     if not shown:
         return
     columns = min(6, len(shown))
@@ -335,40 +369,31 @@ def main() -> None:
     )
     parser.add_argument("--preset", default="mini", choices=["mini", "town", "city"])
     parser.add_argument("--work", type=Path, default=Path("runs/hard"))
+    parser.add_argument("--upto", default="trajectory", choices=["anchors", "trajectory", "update"])
+    parser.add_argument("--frames", type=int, help="only the first so many of a walk")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--workers", type=int, default=1, help="processes of each run")
-    parser.add_argument("--psnr", action="store_true", help="go on to the splats")
     parser.add_argument("--table", type=Path, help="write the table there too")
     parser.add_argument("--curves", type=Path, help="draw the curves there, .png")
     args = parser.parse_args()
-    places = [Place(f"seed {s}", args.work / f"{args.preset}-{s}", s, args.work / f"{args.preset}-{s}" / "town")
-              for s in args.seeds]  # fmt: skip
-    if args.scenes:
-        places = [Place(s.name, args.work / s.resolve().name, None, s) for s in args.scenes]
     if unknown := set(args.conditions or ()) - set(CONDITIONS):
         parser.error(f"no condition {', '.join(sorted(unknown))}: there are {', '.join(CONDITIONS)}")
     asked = [CONDITIONS[name] for name in args.conditions or CONDITIONS]
     chosen = [hardship for hardship in asked if hardship.operation is not None or not args.scenes]
-    upto = "update" if args.psnr else "trajectory"
-
-    def one(work: tuple[Place, Hardship, str]) -> Outcome:
-        place, hardship, severity = work
-        outcome = run(place, args.preset, hardship, severity, args.workers, upto)
-        error = "-" if outcome.ate_m is None else f"{outcome.ate_m:.3f} m"
-        print(
-            f"{outcome.condition} {outcome.severity} on {outcome.where}: {outcome.accepted}/{outcome.groups} groups,"
-            f" {outcome.wrong} wrong, ATE {error}, {outcome.posed}/{outcome.frames} frames, {outcome.seconds:.0f} s"
-            f" {outcome.reasons or ''}",
-            flush=True,
-        )
-        return outcome
-
-    for place in places:
-        built(place, args.preset)
-    with ThreadPoolExecutor(args.jobs) as pool:
-        outcomes = list(pool.map(one, [(place, EVERY, "mild") for place in places]))
-        work = [(place, hardship, s) for hardship in chosen for s in args.severities for place in places]
-        outcomes += pool.map(one, work)
+    places: list[tuple[Path, Path, int | None]] = [(args.work / scene.name, scene, None) for scene in args.scenes]
+    if not places:
+        folders = {seed: args.work / f"{args.preset}-{seed}" for seed in args.seeds}
+        places = [(folder, folder / "town", seed) for seed, folder in folders.items()]
+    shared = (args.preset, args.upto, args.frames, args.workers)
+    clear = [Task(CLEAR_DAY, SEVERITIES[0], *place, *shared) for place in places]
+    tasks = [Task(hardship, s, *place, *shared) for hardship in chosen for s in args.severities for place in places]
+    for task in clear:
+        built(task)
+    if args.jobs > 1:
+        with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
+            outcomes = [*pool.map(outcome_of, clear), *pool.map(outcome_of, tasks)]
+    else:
+        outcomes = [outcome_of(task) for task in (*clear, *tasks)]
     text = table(outcomes)
     print("\n" + text)
     if args.table:

@@ -46,10 +46,17 @@ def build_town(out: Path, preset: TownPreset, seed: int | None = None, listen: L
     listen(StageFinished("town", time.monotonic() - start))
 
 
-def build_walks(out: Path, preset: TownPreset, seed: int | None = None, listen: Listener = silent) -> None:
-    """Write the walks of a preset alone, whole or not at all: the flight of the same town and seed is elsewhere."""
+def build_walks(
+    out: Path, preset: TownPreset, seed: int | None = None, listen: Listener = silent, first: int | None = None
+) -> None:
+    """Write the walks of a preset alone, whole or not at all: the flight of the same town and seed is elsewhere.
+
+    `first` takes only so many frames of each, from its start.
+    """
     used = preset.seed if seed is None else seed
-    files.write_through(out, lambda draft: _write_walks(draft, _plan(preset, used), used, listen))
+    scene = _plan(preset, used)
+    kept = tuple(replace(walk, shots=walk.shots[:first]) for walk in scene.walks)
+    files.write_through(out, lambda draft: _write_walks(draft, replace(scene, walks=kept), used, listen))
 
 
 def _write_walks(root: Path, scene: _Scene, seed: int, listen: Listener) -> None:

@@ -27,10 +27,15 @@ def under_condition(images: Path, target: Path, condition: Condition, severity: 
     """The folder `target` with every photo of a walk under a condition, by the same names."""
     target.mkdir(parents=True)
     for number, path in enumerate(sorted(images.iterdir())):
-        pixels = cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB)
-        changed = condition(pixels, severity, seed, number)
-        cv2.imwrite(str(target / path.name), changed[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 95])
+        photo_under(path, target / path.name, condition, severity, seed, number)
     return target
+
+
+def photo_under(source: Path, target: Path, condition: Condition, severity: float, seed: int, number: int) -> None:
+    """Write the photo `source` under a condition to the file `target`."""
+    pixels = cv2.cvtColor(cv2.imread(str(source)), cv2.COLOR_BGR2RGB)
+    changed = condition(pixels, severity, seed, number)
+    cv2.imwrite(str(target), changed[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 95])
 
 
 # --- another hour -----------------------------------------------------------------------------------------------
