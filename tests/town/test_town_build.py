@@ -16,7 +16,7 @@ from skyanchor.events import Event, Progress
 from skyanchor.geometry import cameras, colmap, rigid
 from skyanchor.photos import read_pixels
 from skyanchor.scaffold import colmap_files
-from skyanchor.town import PRESETS, Epoch, Town, TownPreset, build_town, render_depth
+from skyanchor.town import PRESETS, Epoch, Town, TownPreset, build_town, build_walks, render_depth
 from skyanchor.town.build import DEPTH_UNIT, half_camera
 from skyanchor.types import Pose
 
@@ -115,6 +115,14 @@ def test_every_observation_is_of_its_point_to_a_pixel(tiny_scene: Path) -> None:
     held = np.concatenate(errors)
     assert len(held) == len(model.points.track_keypoints) > 800
     assert np.mean(held < 1.0) > 0.9 and held.max() < 5.0 and np.median(held) > 0.01
+
+
+def test_walks_alone_are_those_of_the_scene(tiny_scene: Path, tiny: TownPreset, tmp_path: Path) -> None:
+    build_walks(tmp_path / "walks", tiny, first=2)
+    alone, whole = contents(tmp_path / "walks"), contents(tiny_scene)
+    photos = {name for name in alone if name.endswith(".jpg")}
+    assert photos == {f"{walk}/images/{walk}_{k:04d}.jpg" for walk in ("ground", "ground2") for k in (0, 1)}
+    assert all(alone[name] == whole[name] for name in photos)
 
 
 def test_refuses_a_folder_in_use(tiny: TownPreset, tmp_path: Path) -> None:
