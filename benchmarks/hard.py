@@ -1,8 +1,8 @@
 """Hard days, one at a time: what is accepted, what is wrong, how exact the rest is, and at which severity it breaks.
 
     python benchmarks/hard.py [--conditions sun wet ...] [--severities mild middle hard] [--seeds 7 11] [--work DIR]
-                              [--scenes SCENE ...] [--upto anchors|trajectory|update] [--frames N] [--jobs 1]
-                              [--workers 1] [--table MD] [--curves PNG]
+                              [--scenes SCENE ...] [--upto matches|anchors|trajectory|update] [--frames N]
+                              [--jobs 1] [--workers 1] [--table MD] [--curves PNG]
 
 Every condition changes one thing about the mini town of a seed (`--preset` for another town): what is in the street,
 in the camera or in the flight. The flight is built and prepared once per seed, by the run of the clear day, and serves
@@ -10,6 +10,10 @@ all conditions that leave it alone. With `--scenes` the conditions that are oper
 scenes (a folder with aerial and ground, truth beside the photos). Runs stop at the poses; `--upto update` goes on to
 the splats, which is long, `--upto anchors --frames 12` looks at the first groups of a walk alone, which is short. What
 lies below `--work` is not made again: the same command goes on after an interruption. The truth is read to score.
+
+`--upto matches --frames 2` takes seconds: each photo is matched with a bridge view rendered at its true pose, and the
+matches are counted that agree with that pose. It tells whether a condition breaks the matching, not what becomes of a
+walk.
 
 Wrong is an accepted group more than 0.5 m or more than five of its stated sigmas from the truth, root mean square over
 its frames, where sigma is the standard deviation per axis that the run states.
@@ -24,18 +28,27 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
 import skyanchor
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.evidence import match_bridge
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.search import Search
+from skyanchor.bridges.views import render_bridge
 from skyanchor.evaluation.metrics import evaluate_run, true_poses
 from skyanchor.evaluation.poses import pose_errors
+from skyanchor.evaluation.truth import read_truth
+from skyanchor.geometry import cameras
 from skyanchor.opened import Run
 from skyanchor.pipeline import CPU
 from skyanchor.run import records
-from skyanchor.sequence import SequenceConfig
+from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.town import CLEAR, PRESETS, build_town, build_walks
 from skyanchor.town.conditions import HARD, MIDDLE, MILD, photo_under
@@ -145,6 +158,10 @@ class Outcome:
     seconds: float
     reasons: dict[str, int]
     """Why groups were refused."""
+    matches: float | None = None
+    """Matches with a bridge view at the true pose that agree with it, per photo."""
+    agreeing: float | None = None
+    """Their share of all matches, 0..1."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +261,8 @@ def outcome_of(task: Task) -> Outcome:
         outcome = _made(task)
         kept.write_text(json.dumps(asdict(outcome), indent=1))
     error = "-" if outcome.ate_m is None else f"{outcome.ate_m:.3f} m"
+    if outcome.matches is not None and outcome.agreeing is not None:
+        error = f"{outcome.matches:.0f} matches a photo, {outcome.agreeing:.0%} of all"
     print(
         f"{outcome.condition} {outcome.severity} on {outcome.where}: {outcome.accepted}/{outcome.groups} groups,"
         f" {outcome.wrong} wrong, ATE {error}, {outcome.posed}/{outcome.frames} frames, {outcome.seconds:.0f} s"
@@ -260,6 +279,9 @@ def _made(task: Task) -> Outcome:
     config = replace(CPU, sequence=SequenceConfig(camera=focal_of(task)))
     verbs = {"anchors": skyanchor.localise, "trajectory": skyanchor.recover, "update": skyanchor.update}
     start = time.monotonic()
+    if task.upto == "matches":
+        found = matched(task, ground)
+        return replace(found, seconds=time.monotonic() - start)
     run = verbs[task.upto](scaffold, ground / "images", task.folder / "run", config, workers=task.workers)
     seconds = time.monotonic() - start
     found = scored(run, ground / "truth")
@@ -287,6 +309,35 @@ def scored(run: Run, truth: Path) -> Outcome:
         max(off, default=0.0), max(sigmas, default=0.0),
         anchors.position_m if len(anchors) else None, last.position_m if len(last) else None,
         len(run.poses), len(run.names), metrics.render.ground.psnr, 0.0, dict(refused),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _prepared(run: Path, scene: Path) -> PreparedScaffold:
+    from scenes import prepared_in
+
+    return prepared_in(run, scene, "ground")
+
+
+def matched(task: Task, ground: Path) -> Outcome:
+    """Matches of the photos with bridge views at their true poses; a match agrees within a hundredth of the width."""
+    prepared = _prepared(task.work / CLEAR_DAY.name / "run", task.scene)
+    sequence = load_sequence(ground / "images", SequenceConfig(camera=focal_of(task)))
+    search = Search(prepared, GroundFrames(sequence), AnchorConfig())
+    true = read_truth(ground / "truth", prepared.scaffold.georef.offset)
+    camera, agreeing, total = search.camera, 0, 0
+    for k, frame in enumerate(sequence.frames):
+        bridge = render_bridge(prepared.atlas, camera, true[frame.name])
+        found = match_bridge(
+            search.matcher, k, search.frames.features(k, search.config.refine.matcher), k, bridge,
+            search.matcher.extract(bridge.photo),
+        )  # fmt: skip
+        off = np.linalg.norm(cameras.project(camera, true[frame.name](found.points)) - found.xy, axis=1)
+        agreeing, total = agreeing + int((off < 0.01 * camera.width).sum()), total + len(found)
+    count = len(sequence.frames)
+    return Outcome(
+        task.hardship.name, task.severity, task.where, 0, 0, 0, 0.0, 0.0, None, None, 0, count, None, 0.0, {},
+        agreeing / count, agreeing / max(1, total),
     )  # fmt: skip
 
 
@@ -325,6 +376,24 @@ def _row(own: list[Outcome]) -> list[str]:
         f"{np.median([o.seconds for o in own]):.0f}",
         ", ".join(f"{reason} {count}" for reason, count in refused.most_common()) or "-",
     ]
+
+
+def matches_table(outcomes: list[Outcome]) -> str:
+    """Markdown, one row per condition and severity: agreeing matches a photo, and what share they are."""
+    lines = [
+        "| condition | severity | settings | agreeing matches a photo | of the clear day's | share of all matches |"
+    ]
+    lines.append("|" + "---|" * 6)
+    clear = {o.where: o.matches or 0.0 for o in outcomes if o.condition == CLEAR_DAY.name}
+    for key in dict.fromkeys((o.condition, o.severity) for o in outcomes):
+        own = [o for o in outcomes if (o.condition, o.severity) == key]
+        hardship = CONDITIONS.get(key[0], CLEAR_DAY)
+        settings = hardship.steps[SEVERITIES.index(key[1])].replace(" ", ", ")
+        kept = np.mean([(o.matches or 0.0) / max(1.0, clear[o.where]) for o in own])
+        count, share = (np.mean([getattr(o, name) or 0.0 for o in own]) for name in ("matches", "agreeing"))
+        severity = "" if hardship is CLEAR_DAY else key[1]
+        lines.append(f"| {key[0]} | {severity} | {settings} | {count:.0f} | {kept:.0%} | {share:.0%} |")
+    return "\n".join(lines) + "\n"
 
 
 def curves(outcomes: list[Outcome], path: Path) -> None:
@@ -369,7 +438,7 @@ def main() -> None:
     )
     parser.add_argument("--preset", default="mini", choices=["mini", "town", "city"])
     parser.add_argument("--work", type=Path, default=Path("runs/hard"))
-    parser.add_argument("--upto", default="trajectory", choices=["anchors", "trajectory", "update"])
+    parser.add_argument("--upto", default="trajectory", choices=["matches", "anchors", "trajectory", "update"])
     parser.add_argument("--frames", type=int, help="only the first so many of a walk")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--workers", type=int, default=1, help="processes of each run")
@@ -394,7 +463,7 @@ def main() -> None:
             outcomes = [*pool.map(outcome_of, clear), *pool.map(outcome_of, tasks)]
     else:
         outcomes = [outcome_of(task) for task in (*clear, *tasks)]
-    text = table(outcomes)
+    text = matches_table(outcomes) if args.upto == "matches" else table(outcomes)
     print("\n" + text)
     if args.table:
         args.table.write_text(text)
