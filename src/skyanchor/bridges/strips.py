@@ -15,7 +15,7 @@ from skyanchor.bridges.surface import Surface
 from skyanchor.storage.spill import Spill
 from skyanchor.types import Floats, Floats32, Ints
 
-STRIP_BYTES = 1 << 28
+STRIP_BYTES = 1 << 27
 """Of discs in memory that wait for their strip."""
 
 

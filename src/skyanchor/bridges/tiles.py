@@ -19,9 +19,9 @@ TILE_BITS = 9
 """A tile is a cube of 2⁹ voxels a side: tens of metres."""
 REACH = 8
 """Voxels that one step of smoothing carries something over: 6 that a disc moves, 2 that it looks around."""
-TABLE_BYTES = 3 << 28
+TABLE_BYTES = 1 << 28
 """Of voxels in memory while maps are added."""
-DISC_BYTES = 1 << 28
+DISC_BYTES = 1 << 27
 """Of discs in memory while they are smoothed."""
 SMALLEST_TABLE = 1 << 14
 """Slots of a tile's first table."""
