@@ -102,6 +102,13 @@ class Options:
         Workers,
         _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits."),
     ] = 0
+    engine: Annotated[
+        str,
+        _option(
+            "processes|ray[:HOST:PORT]",
+            "Where jobs run: in worker processes, or on a Ray cluster whose nodes see all files under the same paths.",
+        ),
+    ] = "processes"
     redo: Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")] = False
 
 
@@ -140,6 +147,13 @@ class Preparation:
         Workers,
         _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits."),
     ] = 0
+    engine: Annotated[
+        str,
+        _option(
+            "processes|ray[:HOST:PORT]",
+            "Where jobs run: in worker processes, or on a Ray cluster whose nodes see all files under the same paths.",
+        ),
+    ] = "processes"
     redo: Annotated[bool, _option(None, "Replace parts that were made with other settings or inputs.")] = False
 
 
@@ -147,7 +161,7 @@ PREPARATION_GROUPS = MappingProxyType(
     {
         "What you have": ("aerial", "out", "images", "splats", "crs"),
         "What walks will be taken with, if you know": ("ground", "camera"),
-        "How good, how fast": ("preset", "workers"),
+        "How good, how fast": ("preset", "workers", "engine"),
         "On a scaffold that is there": ("redo",),
     }
 )
@@ -155,7 +169,7 @@ GROUPS = MappingProxyType(
     {
         "What you have": ("scaffold", "ground", "out", "images", "splats", "crs", "camera"),
         "Where the walk was, if you know": ("near", "within"),
-        "How good, how fast": ("preset", "workers"),
+        "How good, how fast": ("preset", "workers", "engine"),
         "On a run folder that is there": ("redo",),
     }
 )

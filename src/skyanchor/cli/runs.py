@@ -78,7 +78,7 @@ def verb(work: Work, preset: ChosenPreset, typed: str, stages: int = 0) -> Calla
     def command(options: Everyday, settings: Settings = preset.config) -> int:
         """Run the stages."""
         settings = with_options(settings, options)
-        engine = executor_of(options.workers)
+        engine = executor_of(options.workers, options.engine)
         with opened(options.out, options.redo, stages) as folder:
             inputs = remembered(options.out, options.scaffold, options.ground, options.images, options.splats)
             files.save(options.out / STATE / SETTINGS_FILE, settings)
@@ -99,7 +99,7 @@ def preparing(preset: ChosenPreset) -> Callable[..., int]:
     def command(options: Ahead, settings: Settings = preset.config) -> int:
         """Prepare the scaffold."""
         settings = with_crs(settings, options.crs)
-        engine, config = executor_of(options.workers), replace(settings.sequence, camera=options.camera)
+        engine, config = executor_of(options.workers, options.engine), replace(settings.sequence, camera=options.camera)
         camera = None if options.ground is None and options.camera is None else street_camera(options.ground, config)
         with told(options.out) as listen:
             kernels.announce(listen)

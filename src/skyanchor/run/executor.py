@@ -32,6 +32,9 @@ from skyanchor.storage.codec import Json
 Done: TypeAlias = Callable[[int, Json], None]
 """Told the position and the result of each job as soon as it ends."""
 
+PROCESSES, RAY = "processes", "ray"
+"""Where jobs run: worker processes of this machine, or a Ray cluster."""
+
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -59,6 +62,8 @@ class Job:
     function: str
     """module:name."""
     arguments: Mapping[str, Json] = field(default_factory=dict)
+    gpu: bool = True
+    """Whether it may work on a GPU: on a cluster that has some it asks for a share of one."""
 
     @staticmethod
     def of(function: Callable[..., Json], **arguments: object) -> Job:
@@ -204,8 +209,15 @@ def usual_workers() -> int:
 
 
 @checked
-def executor_of(workers: Workers) -> Executor:
-    """So many worker processes; 1 works in this process, 0 means `usual_workers`."""
+def executor_of(workers: Workers, engine: str = PROCESSES) -> Executor:
+    """So many worker processes; 1 works in this process, 0 means `usual_workers`. Or so many jobs at a time on Ray."""
+    name, _, address = engine.partition(":")
+    if name == RAY:
+        from skyanchor.run.cluster import OnRay
+
+        return OnRay(address, workers)
+    if engine != PROCESSES:
+        raise SkyAnchorError(f"there is no engine {engine}: {PROCESSES}, {RAY} or {RAY}:HOST:PORT")
     count = workers or usual_workers()
     return InProcess() if count == 1 else Processes(count)
 
@@ -217,8 +229,13 @@ def in_threads(executor: Executor) -> Executor:
 
 def worker_environment(threads: int) -> dict[str, str]:
     """The environment of a worker that may use `threads` threads and imports what this process can import."""
+    return {**os.environ, **worker_variables(threads)}
+
+
+def worker_variables(threads: int) -> dict[str, str]:
+    """What of a worker's environment is not this process's."""
     caps = dict.fromkeys(THREAD_VARIABLES, str(threads))
-    return {**os.environ, **caps, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
+    return {**caps, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
 
 
 def cores() -> int:
@@ -323,7 +340,7 @@ def _drive(pool: _Pool, jobs: Sequence[Job], listen: Listener, done: Done | None
         message = pool.messages.get()
         worker = pool.workers[message.worker]
         if message.body is not None and "event" in message.body:
-            listen(codec.from_json(_Envelope, message.body).event)
+            listen(event_of(message.body))
             continue
         if worker.job is None:
             continue
@@ -343,6 +360,11 @@ def _result(body: dict[str, Any] | None, worker: _Worker, job: Job) -> Json:
         raise WorkerError(
             f"{job.function}: its worker process died ({how}). Run again, with fewer workers if it recurs."
         )
+    return outcome(body, job)
+
+
+def outcome(body: dict[str, Any], job: Job) -> Json:
+    """The result in what `answer` said of a job; the error that it met is raised."""
     if "error" in body:
         raise SkyAnchorError(body["error"])
     if "traceback" in body:
@@ -353,6 +375,16 @@ def _result(body: dict[str, Any] | None, worker: _Worker, job: Job) -> Json:
 @dataclass(frozen=True)
 class _Envelope:
     event: Event
+
+
+def event_body(event: Event) -> Json:
+    """An event as it travels."""
+    return codec.to_json(_Envelope(event))
+
+
+def event_of(body: Json) -> Event:
+    """The event that travelled."""
+    return codec.from_json(_Envelope, body).event
 
 
 # --- the worker's side --------------------------------------------------------------------------------------------
@@ -371,7 +403,7 @@ def serve() -> None:
     jobs: queue.Queue[Job] = queue.Queue()
     threading.Thread(target=_receive, args=(jobs,), daemon=True).start()
     while True:
-        _send(replies, _answer(jobs.get(), lambda event: _send(replies, codec.to_json(_Envelope(event)))))
+        _send(replies, answer(jobs.get(), lambda event: _send(replies, event_body(event))))
 
 
 def _receive(jobs: queue.Queue[Job]) -> None:
@@ -381,7 +413,8 @@ def _receive(jobs: queue.Queue[Job]) -> None:
     os._exit(0)
 
 
-def _answer(job: Job, listen: Listener) -> dict[str, Any]:
+def answer(job: Job, listen: Listener) -> dict[str, Any]:
+    """What a job returned, or the error that it met, for the parent to raise."""
     try:
         return {"result": job.run(listen)}
     except SkyAnchorError as error:

@@ -14,7 +14,7 @@ again. The same recipe skips a stage, another one is an error that names the dif
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
 
@@ -236,7 +236,8 @@ class Stage:
             self._lend(names[index], basis)
             self.run.listen(Progress(self.label, step, next(ready), len(jobs)))
 
-        calls = [Job(job.function, {**job.arguments, "out": str(self.path(name))}) for name, job in missing.items()]
+        outs = {name: {**job.arguments, "out": str(self.path(name))} for name, job in missing.items()}
+        calls = [replace(job, arguments=outs[name]) for name, job in missing.items()]
         executor.run(calls, self.listen, tell)
         return [self.path(name) for name in jobs]
 

@@ -180,15 +180,10 @@ def _agreed_depths(
     executor: Executor,
 ) -> list[Path]:
     scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
+    shared = {"scaffold": scaffold, "agree": config.consistency, "fill": config.completion}
+    own_and_near = [[measured[k], *(measured[j] for j in neighbours[k])] for k in range(len(views))]
     work = {
-        name: Job.of(
-            agree_depth_job,
-            scaffold=scaffold,
-            view=k,
-            measured=[measured[k], *(measured[j] for j in neighbours[k])],
-            agree=config.consistency,
-            fill=config.completion,
-        )
+        name: replace(Job.of(agree_depth_job, view=k, measured=own_and_near[k], **shared), gpu=False)
         for k, name in enumerate(depth_files([view.name for view in views]))
     }
     return stage.produce("depth confirmed", work, executor)

@@ -189,7 +189,7 @@ def street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> list[Pat
     for i, k in enumerate(chosen):
         near = [measured[j] for j in range(max(0, i - NEIGHBOURS), min(len(chosen), i + NEIGHBOURS + 1)) if j != i]
         call = Job.of(agree_street_job, plan=stage.path(shared), measured=[measured[i], *near])
-        work[f"{PROGRESS}/street/{names[k]}"] = call
+        work[f"{PROGRESS}/street/{names[k]}"] = replace(call, gpu=False)
     return stage.produce("street depth confirmed", work, executor, plan.config)
 
 
