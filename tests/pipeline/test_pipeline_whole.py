@@ -40,8 +40,9 @@ def small() -> PipelineConfig:
 def test_update_goes_to_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The flight's photos come from three cameras of different sizes and shapes."""
     monkeypatch.setitem(pipeline.PRESETS, "cpu", small())
-    paper_street.write_scene(tmp_path / "scene", FRAMES)
+    paper_street.write_scene(tmp_path / "scene", FRAMES, paper_street.MIXED)
     scene, root = tmp_path / "scene", tmp_path / "run"
     words = ["--scaffold", str(scene / "aerial"), "--ground", str(scene / "ground"), "--out", str(root)]
     words += ["--camera", "PINHOLE,230,230,160,90", "--preset", "cpu", "--workers", "1"]
@@ -52,7 +53,7 @@ def test_update_goes_to_its_end(
     assert metrics["anchors"]["registered"] == 12 and 0.0 < metrics["anchors"]["ate_m"] < 0.15
     assert metrics["trajectory"]["registered"] == FRAMES and 0.0 < metrics["trajectory"]["ate_m"] < 0.15
     run = open_run(root)
-    assert run.scene.after.ground_psnr > run.scene.before.ground_psnr + 1.0
+    assert run.scene.after.ground_psnr > run.scene.before.ground_psnr + 0.5
     assert len(run.splats()) == run.scene.aerial + run.scene.added - run.scene.hidden
     patch, trained = load_patch(root / "4-scene/patch.npz"), root / "1-scaffold/splats/splats.ply"
     remove_patch(read_bytes(root / "4-scene/updated.ply"), patch, tmp_path / "back.ply")

@@ -18,6 +18,8 @@ from skyanchor.types import Bytes, Camera, Floats, Pose
 
 UP = np.array([0.0, 0.0, 1.0])
 AERIAL = cameras.pinhole(320, 240, 280.0)
+MIXED = (AERIAL, cameras.pinhole(240, 320, 280.0), cameras.pinhole(200, 150, 175.0))
+"""Landscape, portrait, and one of fewer pixels than depth is measured at."""
 WALKER = cameras.pinhole(320, 180, 230.0)
 HALF_WIDTH, WALL, LENGTH = 4.0, 7.0, 40.0
 PIXELS_PER_METRE = 40
@@ -105,14 +107,16 @@ def _surface_points(rng: np.random.Generator) -> Floats:
     return np.vstack([ground, np.column_stack([x[400:], side, rng.uniform(0.0, WALL - 1.0, 200)])])
 
 
-def _model(camera: Camera, poses: list[Pose], names: list[str], points: Floats) -> ColmapModel:
+def _model(lenses: list[Camera], poses: list[Pose], names: list[str], points: Floats) -> ColmapModel:
     ids = np.arange(len(points)) + 1
+    known = list(dict.fromkeys(lenses))
     images, track_image, track_point, track_slot = [], [], [], []
-    for k, (pose, name) in enumerate(zip(poses, names, strict=True)):
+    for k, (camera, pose, name) in enumerate(zip(lenses, poses, names, strict=True)):
         xy = cameras.project(camera, pose(points))
         seen = np.flatnonzero(np.all((xy > 0) & (xy < [camera.width, camera.height]), axis=1))
         quaternion = rigid.quaternion_from_rotation(pose.rotation)
-        images.append(ColmapImage(k + 1, 1, name, quaternion, pose.translation, xy[seen], ids[seen]))
+        number = known.index(camera) + 1
+        images.append(ColmapImage(k + 1, number, name, quaternion, pose.translation, xy[seen], ids[seen]))
         track_image.append(np.full(len(seen), k + 1))
         track_point.append(seen)
         track_slot.append(np.arange(len(seen)))
@@ -121,21 +125,25 @@ def _model(camera: Camera, poses: list[Pose], names: list[str], points: Floats) 
     starts = np.searchsorted(point[order], np.arange(len(points) + 1))
     tracks = (starts, np.concatenate(track_image)[order], np.concatenate(track_slot)[order])
     colors = np.full((len(points), 3), 128, np.uint8)
-    return ColmapModel({1: camera}, tuple(images), ColmapPoints(ids, points, colors, np.zeros(len(points)), *tracks))
+    held = ColmapPoints(ids, points, colors, np.zeros(len(points)), *tracks)
+    return ColmapModel({k + 1: camera for k, camera in enumerate(known)}, tuple(images), held)
 
 
-def _write_photos(folder: Path, faces: tuple[Face, ...], camera: Camera, poses: list[Pose], stem: str) -> list[str]:
+def _write_photos(
+    folder: Path, faces: tuple[Face, ...], lenses: list[Camera], poses: list[Pose], stem: str
+) -> list[str]:
     folder.mkdir(parents=True)
     names = [f"{stem}{k:03}.png" for k in range(len(poses))]
-    for name, pose in zip(names, poses, strict=True):
+    for name, camera, pose in zip(names, lenses, poses, strict=True):
         assert cv2.imwrite(str(folder / name), photograph(faces, camera, pose)[..., ::-1])
     return names
 
 
-def write_scene(root: Path, frames: int) -> None:
-    """aerial/images, aerial/sparse, ground/images and ground/truth."""
+def write_scene(root: Path, frames: int, flown_with: tuple[Camera, ...] = (AERIAL,)) -> None:
+    """aerial/images, aerial/sparse, ground/images and ground/truth; the flight's cameras take turns."""
     faces, points = street(), _surface_points(np.random.default_rng(0))
-    aerial = _write_photos(root / "aerial/images", faces, AERIAL, flight(), "a")
-    colmap_files.write_model(root / "aerial/sparse", _model(AERIAL, flight(), aerial, points))
-    ground = _write_photos(root / "ground/images", faces, WALKER, walk(frames), "g")
-    colmap_files.write_model(root / "ground/truth", _model(WALKER, walk(frames), ground, points[:0]))
+    above, below = [flown_with[k % len(flown_with)] for k in range(len(flight()))], [WALKER] * frames
+    aerial = _write_photos(root / "aerial/images", faces, above, flight(), "a")
+    colmap_files.write_model(root / "aerial/sparse", _model(above, flight(), aerial, points))
+    ground = _write_photos(root / "ground/images", faces, below, walk(frames), "g")
+    colmap_files.write_model(root / "ground/truth", _model(below, walk(frames), ground, points[:0]))
