@@ -4,7 +4,7 @@
 
 A flat town of houses 25 m apart is flown with five cameras at stations 50 m apart: about 0.8 km² at 1 000 photos. Its
 depth is known, so no depth is measured but that of one photo; all photos show the same picture, of 2400x1800 pixels.
-Every step goes over all photos in a process of its own, whose memory is looked at ten times a second: what the system
+Every step goes over all photos in a process of its own, whose memory is looked at twice a second: what the system
 cannot take back, pages of files not counted.
 """
 
@@ -142,7 +142,6 @@ def depth(work: Path, scaffold: Scaffold) -> None:
     sources = [scaffold.views[k] for k in (5, 10)]
     estimate_depth(scaffold.views[0], sources, hints, PHOTOS, StereoConfig(width=SHRUNK), scaffold.ground)
     for view in scaffold.views:
-        PHOTOS.photo(view.name, view.path, view.camera, SHRUNK)
         PHOTOS.photo(view.name, view.path, view.camera, 2 * SHRUNK)
 
 
@@ -208,7 +207,7 @@ def watched(step: str, work: Path) -> tuple[float, int]:
     child = subprocess.Popen([sys.executable, __file__, "--step", step, "--work", str(work)])
     while child.poll() is None:
         most = max(most, tree_bytes(child.pid))
-        time.sleep(0.1)
+        time.sleep(0.5)
     if child.returncode:
         raise SystemExit(f"{step} failed")
     return time.perf_counter() - begun, most
