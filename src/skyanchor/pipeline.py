@@ -294,7 +294,7 @@ def prepare(
         places.places_part(site, surface, camera or places.PHONE, config.anchors.places)
     if held.splats_path is None:
         engine = load_engine(config.scene.device)
-        splats.splats_part(site, engine, config.scene.aerial or scaffold_training.preset(engine.device))
+        splats.splats_part(site, engine, config.scene.aerial_on(engine.device))
     return site.prepared
 
 

@@ -116,6 +116,7 @@ def test_a_job_asks_for_no_more_than_there_is() -> None:
     assert asked(Job("a:b"), 8, small) == {"num_cpus": 2, "memory": 1 << 30}
     large = Room(cores=64, bytes=256 << 30, gpu_bytes=40 << 30)
     assert asked(Job("a:b"), 1, large) == {"num_cpus": 1, "memory": executor.WORKER_BYTES, "num_gpus": 1 / 8}
+    assert asked(Job("a:b", alone=True), 1, large)["num_gpus"] == 1.0
     assert "num_gpus" not in asked(Job("a:b", gpu=False), 1, large)
     assert asked(Job("a:b"), 1, Room(4, 16 << 30, 2 << 30))["num_gpus"] == 1.0
 

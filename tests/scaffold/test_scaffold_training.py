@@ -16,6 +16,7 @@ from skyanchor.gaussians.splats import to_tensors
 from skyanchor.gaussians.split import split
 from skyanchor.gaussians.views import matrix
 from skyanchor.photos import PhotoCache, load_photo
+from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, read_finished
 from skyanchor.scaffold import seeding
 from skyanchor.scaffold.seeding import SeedConfig
@@ -130,13 +131,13 @@ def test_the_splats_of_a_scaffold_start_on_its_depth(
     config = replace(CPU, seeds=SeedConfig(count=1500, per_view=500))
     here = replace(scaffold, root=tmp_path)
     with RunFolder(tmp_path / "scaffold") as folder:
-        sparse = stage.train_splats(folder, here, engine(), config, None)
+        sparse = stage.train_splats(folder, here, engine(), config, None, InProcess())
     with RunFolder(tmp_path / "scaffold", redo=True) as folder:
         depth = folder.stage("depth", "depth", {}, {})
         for view in scaffold.views:
             save_depth(depth_path(depth.folder, view.name), exact_depth(view))
         depth.finish()
-        dense = stage.train_splats(folder, here, engine(), config, read_finished(depth.folder))
+        dense = stage.train_splats(folder, here, engine(), config, read_finished(depth.folder), InProcess())
     assert taken[0] is None and sparse.recipe.upstream == ()
     assert taken[1] is not None and 1000 < len(taken[1].points) < 2000
     assert [one.stage for one in dense.recipe.upstream] == ["depth"]

@@ -119,7 +119,7 @@ def asked(job: Job, threads: int, room: Room) -> dict[str, float]:
     """What a job asks of a node, as Ray names it: never more than there is, or it would wait for ever."""
     asks: dict[str, float] = {"num_cpus": min(threads, room.cores), "memory": min(WORKER_BYTES, room.bytes)}
     if job.gpu and room.gpu_bytes:
-        asks["num_gpus"] = 1.0 / max(1, room.gpu_bytes // CUDA_WORKER_BYTES)
+        asks["num_gpus"] = 1.0 if job.alone else 1.0 / max(1, room.gpu_bytes // CUDA_WORKER_BYTES)
     return asks
 
 

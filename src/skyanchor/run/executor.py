@@ -64,6 +64,8 @@ class Job:
     arguments: Mapping[str, Json] = field(default_factory=dict)
     gpu: bool = True
     """Whether it may work on a GPU: on a cluster that has some it asks for a share of one."""
+    alone: bool = False
+    """Whether it wants that GPU to itself."""
 
     @staticmethod
     def of(function: Callable[..., Json], **arguments: object) -> Job:
@@ -225,6 +227,11 @@ def executor_of(workers: Workers, engine: str = PROCESSES) -> Executor:
 def in_threads(executor: Executor) -> Executor:
     """As many threads of this process as there would be processes."""
     return Threads(executor.workers) if isinstance(executor, Processes) else executor
+
+
+def one_by_one(executor: Executor) -> Executor:
+    """One job after the other where the jobs would share this machine's GPU."""
+    return InProcess() if isinstance(executor, Processes | Threads) else executor
 
 
 def worker_environment(threads: int) -> dict[str, str]:

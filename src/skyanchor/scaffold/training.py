@@ -19,12 +19,17 @@ from skyanchor.gaussians.split import TEST_EVERY, split
 from skyanchor.gaussians.training import TrainConfig, fit
 from skyanchor.gaussians.views import TrainingScene, aerial_pool
 from skyanchor.geometry import rigid
+from skyanchor.scaffold.blocks import BlockConfig
 from skyanchor.scaffold.seeding import SeedConfig, interpolated_cloud, thinned
-from skyanchor.types import Cloud, Scaffold
+from skyanchor.types import Cloud, Scaffold, View
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
     from skyanchor.gaussians.scoring import Scores
+
+
+SETTLING = 0.3
+"""Of a block's iterations and learning rates, for what follows beside its neighbours."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class AerialConfig:
     """The steps."""
     seeds: SeedConfig = field(default_factory=SeedConfig)
     """The first Gaussians."""
+    blocks: BlockConfig = field(default_factory=BlockConfig)
+    """Areas that are trained one by one, where the depth of the photos is known."""
     seed_opacity: Annotated[float, Range(0.001, 0.999)] = 0.5
     """Opacity of the first Gaussians, 0..1."""
     test_every: Annotated[int, Range(2, 1e9)] = TEST_EVERY
@@ -93,13 +100,49 @@ def train_aerial(
     count = len(views.training)
     listen(Note(SCAFFOLD, f"{count} photos, {config.train.iterations} iterations on {engine.device}"))
     begun = time.perf_counter()
-    seeds = first_splats(scaffold, config, cloud)
-    listen(Note(SCAFFOLD, f"{len(seeds)} first Gaussians"))
-    scene = TrainingScene((aerial_pool(views.training),), scene_extent(scaffold))
-    (splats,) = fit((seeds,), scene, config.train, engine, listen=listen, stage=SCAFFOLD, checkpoint=checkpoint)
+    splats = fit_aerial(scaffold, views.training, engine, config, cloud, listen, checkpoint)
     scores = score(splats, views.test, engine, config.train.width)
     seconds = time.perf_counter() - begun
     return AerialModel(splats, scores, seconds)
+
+
+def fit_aerial(
+    scaffold: Scaffold,
+    views: tuple[View, ...],
+    engine: Engine,
+    config: AerialConfig,
+    cloud: Cloud | None = None,
+    listen: Listener = silent,
+    checkpoint: Path | None = None,
+) -> Splats:
+    """Gaussians trained on the given views."""
+    seeds = first_splats(scaffold, config, cloud)
+    listen(Note(SCAFFOLD, f"{len(seeds)} first Gaussians"))
+    scene = TrainingScene((aerial_pool(views),), scene_extent(scaffold))
+    (splats,) = fit((seeds,), scene, config.train, engine, listen=listen, stage=SCAFFOLD, checkpoint=checkpoint)
+    return splats
+
+
+def settled_aerial(
+    splats: Splats, beside: Splats, scaffold: Scaffold, views: tuple[View, ...], engine: Engine, config: AerialConfig
+) -> Splats:
+    """Trained Gaussians after some more steps beside others that stand still; none are added or taken away."""
+    iterations, rates = max(1, round(SETTLING * config.train.iterations)), config.train.rates[0]
+    still = (None if rates is None else rates.scaled(SETTLING), None)
+    train = replace(config.train, rates=still, growth=None, coarse_until=(), sh_every=0)
+    train = replace(train, iterations=iterations, warmup=iterations // 5)
+    scene = TrainingScene((aerial_pool(views),), scene_extent(scaffold))
+    return fit((splats, beside), scene, train, engine)[0]
+
+
+def share_of(config: AerialConfig, photos: float, area: float) -> AerialConfig:
+    """The training of a part: so much of the photos, each seen as often as in the whole, and of the Gaussians."""
+    part = with_iterations(config, max(1, round(config.train.iterations * photos)))
+    growth = part.train.growth
+    if growth is not None:
+        growth = replace(growth, most=max(1, round(growth.most * area)))
+    seeds = replace(part.seeds, count=max(1, round(part.seeds.count * area)))
+    return replace(part, train=replace(part.train, growth=growth), seeds=seeds)
 
 
 def first_splats(scaffold: Scaffold, config: AerialConfig, cloud: Cloud | None = None) -> Splats:

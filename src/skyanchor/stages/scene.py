@@ -30,6 +30,7 @@ from skyanchor.run.folder import PROGRESS, Made, Stage
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, TEST_FOLDER, UPDATED_PLY, UPDATED_SPLAT, SceneRecord
 from skyanchor.scaffold import frame_check, georeference, training
+from skyanchor.scaffold.blocks import BlockConfig
 from skyanchor.scaffold.training import AerialConfig
 from skyanchor.scene import patch as patches
 from skyanchor.scene.ground_points import (
@@ -68,10 +69,17 @@ class SceneConfig:
     """Dense ground points."""
     aerial: AerialConfig | None = None
     """Training of the aerial model where none is given; None = the device's preset."""
+    blocks: BlockConfig = field(default_factory=BlockConfig)
+    """Areas whose aerial Gaussians are trained one by one, for more than a GPU holds."""
     update: UpdateConfig | None = None
     """Insertion and refinement; None = the device's preset."""
     device: Device = "auto"
     """Where the Gaussians are trained."""
+
+    def aerial_on(self, device: str) -> AerialConfig:
+        """Training of the aerial model on a device."""
+        given = self.aerial or training.preset(device)
+        return replace(given, blocks=self.blocks) if self.blocks.side_m else given
 
     @property
     def implied(self) -> tuple[AnyRasteriser, ...]:
@@ -119,7 +127,7 @@ def run(work: Work, config: SceneConfig, above: Made) -> Made:
         inputs = {"splats": work.run.digest({given.path.name: given.path})}
         stage = work.run.stage(SCENE, WHAT, settings, inputs, (above,))
     else:
-        trained = splats_part(work.site, engine, config.aerial or training.preset(engine.device))
+        trained = splats_part(work.site, engine, config.aerial_on(engine.device))
         stage = work.run.stage(SCENE, WHAT, settings, {}, (above, trained))
     if not stage.done:
         base = _read_base(given or SplatFile(trained.path(parts.SPLATS_FILE)), stage.listen)

@@ -1,4 +1,4 @@
-"""The aerial Gaussians of a scaffold, where the user brings none: a part of it, trained once."""
+"""The aerial Gaussians of a scaffold, where the user brings none: a part of it, trained once, whole or in blocks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from skyanchor.gaussians.ply import write_ply
 from skyanchor.gaussians.split import split
 from skyanchor.run import prepared as parts
+from skyanchor.run.executor import Executor
 from skyanchor.run.folder import PROGRESS, Finished, Made, RunFolder, Stage
 from skyanchor.scaffold import georeference
 from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, train_aerial
+from skyanchor.stages.blocks import splats_of_blocks
 from skyanchor.stages.survey import Site, aerial_digests
 from skyanchor.stereo import depth_path, load_depth
 from skyanchor.types import Cloud, Scaffold
@@ -25,28 +27,41 @@ def splats_part(site: Site, engine: Engine, config: AerialConfig) -> Made:
     if held is not None:
         return held
     with site.adding(parts.SPLATS) as folder:
-        return train_splats(folder, site.scaffold, engine, config, site.prepared.part(parts.DEPTH))
+        return train_splats(folder, site.scaffold, engine, config, site.prepared.part(parts.DEPTH), site.executor)
 
 
 def train_splats(
-    folder: RunFolder, scaffold: Scaffold, engine: Engine, config: AerialConfig, depth: Finished | None
+    folder: RunFolder,
+    scaffold: Scaffold,
+    engine: Engine,
+    config: AerialConfig,
+    depth: Finished | None,
+    executor: Executor,
 ) -> Stage:
     """splats.ply in the local frame, and how well it shows photos that it was not trained on.
 
-    The Gaussians start on the depth of the photos where it is there, else between the sparse points.
+    The Gaussians start on the depth of the photos where it is there, else between the sparse points. Blocks, where they
+    are asked for, are jobs.
     """
     settings = {"train": config, "device": engine.device}
     what = f"Gaussians of {len(scaffold.views)} aerial photos"
     upstream = () if depth is None else (depth,)
     stage = folder.stage(parts.SPLATS, what, settings, aerial_digests(folder, scaffold), upstream)
     if not stage.done:
-        checkpoint = stage.path(f"{PROGRESS}/checkpoint.npz")
-        cloud = None if depth is None else _cloud(depth, scaffold, config)
-        model = train_aerial(scaffold, engine, config, cloud=cloud, listen=stage.listen, checkpoint=checkpoint)
-        write_ply(stage.path(parts.SPLATS_FILE), model.splats)
-        stage.save("scores.json", model.scores)
+        from skyanchor.gaussians.scoring import score
+
+        if depth is not None and config.blocks.side_m:
+            splats = splats_of_blocks(stage, scaffold, engine, config, depth, executor)
+            scores = score(splats, split(scaffold.views, config.test_every).test, engine, config.train.width)
+        else:
+            checkpoint = stage.path(f"{PROGRESS}/checkpoint.npz")
+            cloud = None if depth is None else _cloud(depth, scaffold, config)
+            model = train_aerial(scaffold, engine, config, cloud=cloud, listen=stage.listen, checkpoint=checkpoint)
+            splats, scores = model.splats, model.scores
+        write_ply(stage.path(parts.SPLATS_FILE), splats)
+        stage.save("scores.json", scores)
         georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)
-        stage.finish({"psnr": model.scores.psnr, "gaussians": len(model.splats)})
+        stage.finish({"psnr": scores.psnr, "gaussians": len(splats)})
     return stage
 
 

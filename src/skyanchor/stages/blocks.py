@@ -1,0 +1,156 @@
+"""Aerial Gaussians of a large area: a job for each block, then a job for each to settle beside its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import cv2
+import numpy as np
+
+from skyanchor.events import Listener
+from skyanchor.gaussians.ply import read_ply, write_ply
+from skyanchor.gaussians.splats import Splats, concat, select
+from skyanchor.gaussians.split import split
+from skyanchor.geometry import cameras
+from skyanchor.photos import read_mask
+from skyanchor.run.executor import Executor, Job, one_by_one
+from skyanchor.run.folder import PROGRESS, Finished, Stage
+from skyanchor.scaffold.blocks import LEAST_SHARE, Block, blocks_of, part_of, shown
+from skyanchor.scaffold.seeding import dense_cloud
+from skyanchor.scaffold.training import AerialConfig, fit_aerial, settled_aerial, share_of
+from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
+from skyanchor.stereo import depth_path, load_depth
+from skyanchor.storage import codec
+from skyanchor.storage.codec import Json
+from skyanchor.types import Bools, Scaffold, View
+
+if TYPE_CHECKING:
+    from skyanchor.gaussians.devices import Engine
+
+
+def splats_of_blocks(
+    stage: Stage, scaffold: Scaffold, engine: Engine, config: AerialConfig, depth: Finished, executor: Executor
+) -> Splats:
+    """The Gaussians of all blocks, each kept as soon as it is there.
+
+    Blocks are trained apart, with a margin that is then cut off. So that nothing shows where they meet, each is trained
+    a little more while what its neighbours have there stands still: no two neighbours at a time, in four turns.
+    """
+    stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", scaffold)
+    blocks = blocks_of(scaffold.points, scaffold.up, config.blocks)
+    shared: dict[str, object] = {"scaffold": stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"), "depth": depth.folder}
+    shared |= {"config": config, "device": engine.device}
+    runner = executor if engine.device == "cpu" else one_by_one(executor)
+    first = {
+        f"{PROGRESS}/blocks/{k}.ply": replace(Job.of(train_block_job, block=block, **shared), alone=True)
+        for k, block in enumerate(blocks)
+    }
+    latest = dict(enumerate(stage.produce("blocks trained", first, runner)))
+    for turn in range(4):
+        work = {}
+        for k, block in enumerate(blocks):
+            others = [path for j, path in latest.items() if j != k]
+            if block.turn == turn:
+                call = Job.of(settle_block_job, block=block, own=latest[k], others=others, **shared)
+                work[f"{PROGRESS}/blocks/settled-{k}.ply"] = replace(call, alone=True)
+        stage.produce(f"blocks settled, turn {turn + 1} of 4", work, runner)
+        latest |= {k: stage.path(f"{PROGRESS}/blocks/settled-{k}.ply") for k, b in enumerate(blocks) if b.turn == turn}
+    return concat([read_ply(path) for path in latest.values()])
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------
+
+
+def train_block_job(
+    out: str, scaffold: str, depth: str, block: Json, config: Json, device: str, listen: Listener
+) -> None:
+    """Write the Gaussians of one block, trained on the pixels that show it and its margin."""
+    with _ground_of(out, scaffold, depth, block, config) as ground:
+        area, settings = ground.block, ground.config
+        maps = (load_depth(depth_path(Path(depth), view.name)) for view in ground.views)
+        seeds = replace(settings.seeds, count=max(1, len(ground.views) * settings.seeds.per_view))
+        cloud = part_of(dense_cloud(maps, ground.views, seeds), area, settings.blocks.margin_m)
+        checkpoint = Path(out).with_suffix(".npz")
+        splats = fit_aerial(ground.scaffold, ground.views, _engine(device), ground.part, cloud, checkpoint=checkpoint)
+    write_ply(Path(out), select(splats, area.holds(splats.means.astype(np.float64))))
+
+
+def settle_block_job(
+    out: str, own: str, others: list[str], scaffold: str, depth: str, block: Json, config: Json, device: str,
+    listen: Listener,
+) -> None:  # fmt: skip
+    """Write the Gaussians of one block after a little training beside those of its neighbours."""
+    with _ground_of(out, scaffold, depth, block, config) as ground:
+        near = [_near(read_ply(Path(path)), ground) for path in others]
+        beside = concat([one for one in near if len(one)]) if any(map(len, near)) else None
+        splats = read_ply(Path(own))
+        if beside is not None:
+            splats = settled_aerial(splats, beside, ground.scaffold, ground.views, _engine(device), ground.part)
+    write_ply(Path(out), splats)
+
+
+def _engine(device: str) -> Engine:
+    from skyanchor.gaussians.devices import load_engine
+
+    return load_engine("cuda" if device == "cuda" else "cpu")
+
+
+@dataclass(frozen=True, eq=False)
+class _Ground:
+    """A block and what it is trained with."""
+
+    scaffold: Scaffold
+    block: Block
+    config: AerialConfig
+    """Of the whole area."""
+    part: AerialConfig
+    """Of the block."""
+    views: tuple[View, ...]
+    """Training views that show the block or its margin, with masks of where."""
+
+
+@contextmanager
+def _ground_of(out: str, scaffold: str, depth: str, block: Json, config: Json) -> Iterator[_Ground]:
+    """What a job on a block is given; the masks are there while it works."""
+    held, area = load_scaffold_file(scaffold), codec.from_json(Block, block)
+    settings = codec.from_json(AerialConfig, config)
+    margin = settings.blocks.margin_m
+    training = split(held.views, settings.test_every).training
+    Path(out).parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=Path(out).parent) as masks:
+        views = _views_of(area, margin, training, Path(depth), Path(masks))
+        share = float(area.holds(held.points, margin).mean())
+        yield _Ground(held, area, settings, share_of(settings, len(views) / len(training), share), views)
+
+
+def _views_of(block: Block, margin: float, views: tuple[View, ...], depth: Path, masks: Path) -> tuple[View, ...]:
+    """The views that show the block, each with a mask of where."""
+    found = []
+    for k, view in enumerate(views):
+        path = depth_path(depth, view.name)
+        mask = _mask_of(block, margin, view, path) if path.is_file() else np.zeros((1, 1), bool)
+        if mask.mean() >= LEAST_SHARE:
+            cv2.imwrite(str(masks / f"{k}.png"), mask.astype(np.uint8) * 255)
+            found.append(replace(view, mask_path=masks / f"{k}.png"))
+    return tuple(found)
+
+
+def _mask_of(block: Block, margin: float, view: View, path: Path) -> Bools:
+    """(H, W) of the photo, where it shows the block and is not masked by the user."""
+    depth_map = load_depth(path)
+    small = cameras.scaled(view.camera, depth_map.camera.width)
+    where = shown(block, depth_map, small, margin).astype(np.uint8)
+    size = (view.camera.width, view.camera.height)
+    mask = cv2.resize(where, size, interpolation=cv2.INTER_NEAREST) > 0
+    return np.asarray(mask if view.mask_path is None else mask & read_mask(view.mask_path))
+
+
+def _near(splats: Splats, ground: _Ground) -> Splats:
+    """Those in the margin of the block, and what reaches into it from a little beyond."""
+    reach = 2.0 * ground.config.blocks.margin_m
+    return select(splats, ground.block.holds(splats.means.astype(np.float64), reach))
