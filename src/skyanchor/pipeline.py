@@ -56,7 +56,7 @@ class PipelineConfig:
 
 Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
 
-CPU = PipelineConfig()
+CPU = PipelineConfig(scene=SceneConfig(device="cpu"))
 GPU_STEREO = StereoConfig(width=1600, refine=RefineConfig(tried_sources=5), backend=TritonStereo())
 GPU = PipelineConfig(
     geometry=GeometryConfig(sample_m=0.1, stereo=GPU_STEREO),

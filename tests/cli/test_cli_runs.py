@@ -118,6 +118,7 @@ def test_the_preset_is_the_machines_own_unless_one_is_named(monkeypatch: pytest.
     assert commands.chosen_preset("auto") == ChosenPreset(pipeline.CPU, "cpu, because gsplat is not installed")
     assert commands.chosen_preset("gpu") == ChosenPreset(pipeline.GPU)
     assert commands.chosen_preset("paper") == ChosenPreset(pipeline.PAPER)
+    assert commands.chosen_preset("cpu").config.scene.device == "cpu", "a GPU that is there stays out of it"
     monkeypatch.setattr(commands, "missing_for_cuda", lambda: None)
     assert (
         commands.chosen_preset("auto").config is pipeline.GPU and "gpu, because" in commands.chosen_preset("auto").why

@@ -213,6 +213,17 @@ def test_settings_that_it_was_not_made_with_are_told(prepared: Prepared, scene: 
         pipeline.prepare(scene / "aerial", prepared.root, other, InProcess())
 
 
+def test_a_walk_may_name_the_map_of_a_scaffold_that_has_none(prepared: Prepared, scene: Path, tmp_path: Path) -> None:
+    named = replace(small(), scaffold=replace(small().scaffold, crs="EPSG:25832"))
+    inputs = Inputs(prepared.root, scene / "ground")
+    with RunFolder(tmp_path / "run") as run:
+        assert pipeline.read_site(run, inputs, small(), InProcess()).scaffold.georef.crs is None
+        assert pipeline.read_site(run, inputs, named, InProcess()).scaffold.georef.crs == "EPSG:25832"
+        wrong = replace(named, scaffold=replace(named.scaffold, crs="EPSG:99"))
+        with pytest.raises(InputError, match="--crs: cannot be used"):
+            pipeline.read_site(run, inputs, wrong, InProcess())
+
+
 def test_an_unfinished_one_is_named(scene: Path, tmp_path: Path, prepared: Prepared) -> None:
     half = shutil.copytree(prepared.root, tmp_path / "half")
     (half / parts.SURFACE / "recipe.json").unlink()

@@ -86,7 +86,7 @@ def print_metrics(metrics: Metrics) -> None:
     if metrics.aligned is not None:
         rows.append(_pose_row("anchors, Sim(3)", metrics.aligned.anchors))
         rows.append(_pose_row("trajectory, Sim(3)", metrics.aligned.trajectory))
-    print_table("poses against the truth, RMSE", ["", "registered", "ATE m", "RPE-t m", "RPE-r deg"], rows)
+    print_table("poses against the truth, RMSE", ["", "located", "ATE m", "RPE-t m", "RPE-r deg"], rows)
     if metrics.render.aerial.psnr is not None or metrics.render.ground.psnr is not None:
         views = [_image_row("aerial", metrics.render.aerial), _image_row("ground", metrics.render.ground)]
         print_table("held-out views", ["", "PSNR dB", "SSIM (11x11, zero padded)", "LPIPS"], views)
@@ -109,7 +109,7 @@ def print_foreign(found: ForeignScore) -> None:
         _pose_row("Sim(3) on the aerial cameras", best.on_aerial),
         _pose_row("Sim(3) on the truth itself (flatters)", best.on_truth),
     ]
-    print_table(f"{best.path}, RMSE", ["", "registered", "ATE m", "RPE-t m", "RPE-r deg"], rows)
+    print_table(f"{best.path}, RMSE", ["", "located", "ATE m", "RPE-t m", "RPE-r deg"], rows)
     if len(found.models) > 1:
         held = [[m.path, f"{m.aerial}/{m.aerial_total}", str(m.as_it_came.registered)] for m in found.models]
         print_table("all models; the figures are those of one", ["", "aerial photos", "street frames"], held)
@@ -127,7 +127,7 @@ def print_rows(rows: Rows) -> None:
     ):
         poses.append(_pose_row(name, ours))
         poses += [_pose_row(f"{name}, the paper", theirs)] if theirs is not None else []
-    print_table(f"{rows.title}, no alignment", ["", "registered", "ATE m", "RPE-t m", "RPE-r deg"], poses)
+    print_table(f"{rows.title}, no alignment", ["", "located", "ATE m", "RPE-t m", "RPE-r deg"], poses)
     views = []
     for name, seen, known in (
         ("aerial", rows.ours.aerial, paper.aerial if paper else None),
