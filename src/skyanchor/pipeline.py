@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from skyanchor import bounds
-from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.config import AnchorConfig, PaperSupportConfig
+from skyanchor.anchors.mixed import MixedConfig
 from skyanchor.anchors.priors import local_priors
 from skyanchor.backends.choices import check_all
 from skyanchor.errors import BackendError, RecipeError
 from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Note, silent
 from skyanchor.gaussians.devices import load_engine
-from skyanchor.matching import AnyMatcher, AnySparse
+from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import STATE, Made, RunFolder
@@ -39,6 +40,7 @@ from skyanchor.stages.survey import Site, Work, value_digest
 from skyanchor.stereo import RefineConfig, StereoConfig, TritonStereo
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
+from skyanchor.trajectory.config import AdjustConfig
 from skyanchor.types import Camera, Sequence
 
 
@@ -58,15 +60,36 @@ Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
 
 CPU = PipelineConfig(scene=SceneConfig(device="cpu"))
 GPU_STEREO = StereoConfig(width=1600, refine=RefineConfig(tried_sources=5), backend=TritonStereo())
-GPU = PipelineConfig(
-    geometry=GeometryConfig(sample_m=0.1, stereo=GPU_STEREO),
-    trajectory=TrajectoryConfig(device="cuda"),
-    scene=SceneConfig(points=GroundPointConfig(stereo=replace(GPU_STEREO, width=640))),
-)
+
+
+def on_gpu(config: PipelineConfig) -> PipelineConfig:
+    """The same settings with depth, descriptors and street depth on CUDA."""
+    return replace(
+        config,
+        geometry=GeometryConfig(sample_m=0.1, stereo=GPU_STEREO),
+        trajectory=replace(config.trajectory, device="cuda"),
+        scene=replace(config.scene, points=GroundPointConfig(stereo=replace(GPU_STEREO, width=640))),
+    )
+
+
+GPU = on_gpu(CPU)
 PAPER = PipelineConfig(
     sequence=SequenceConfig(cut=SubmapConfig(join_boundaries=False)),
+    anchors=AnchorConfig(
+        ground_matcher=Sift(keypoints=6000),
+        paper=PaperSupportConfig(matcher=XFeat(keypoints=6000)),
+        mixed=MixedConfig(orientations=False),
+    ),
+    trajectory=TrajectoryConfig(
+        matcher=Sift(keypoints=6000),
+        verify=VerifyConfig(1.0, 0.999999, (100, 50_000), least_ratio=0.2, estimator="magsac"),
+        adjust=AdjustConfig(final_rounds=1),
+        loop_pairs=0,
+        last_adjustment=False,
+    ),
     scene=SceneConfig(aerial=scaffold_training.PAPER, update=scene_update.PAPER),
 )
+"""The paper's settings but for the anchors' route, which needs weights that are not ours to give: docs/paper.md."""
 PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}
 
 

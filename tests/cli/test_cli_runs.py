@@ -123,6 +123,9 @@ def test_the_preset_is_the_machines_own_unless_one_is_named(monkeypatch: pytest.
     assert (
         commands.chosen_preset("auto").config is pipeline.GPU and "gpu, because" in commands.chosen_preset("auto").why
     )
+    paper = commands.chosen_preset("paper").config
+    assert paper.geometry == pipeline.GPU.geometry and paper.trajectory.device == "cuda"
+    assert paper.scene.update == pipeline.PAPER.scene.update and paper.anchors == pipeline.PAPER.anchors
 
 
 def test_the_gpu_preset_without_a_gpu_advises_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

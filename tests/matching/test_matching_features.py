@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -111,27 +112,31 @@ def scene(camera: Camera, outliers: float, seed: int = 0):
 CAMERAS = [cameras.pinhole(640, 480, 500.0), Camera("SIMPLE_RADIAL", 640, 480, (500.0, 320.0, 240.0, -0.05))]
 
 
+@pytest.mark.parametrize("estimator", ["lo-ransac", "magsac"])
 @pytest.mark.parametrize("camera", CAMERAS, ids=lambda c: c.model)
-def test_verification_finds_the_pose_and_the_outliers(camera: Camera):
+def test_verification_finds_the_pose_and_the_outliers(camera: Camera, estimator: Literal["lo-ransac", "magsac"]):
     xy_a, xy_b, wrong, b_from_a = scene(camera, 0.4)
-    found = verify(xy_a, xy_b, camera, camera, 1.0, VerifyConfig())
+    config = VerifyConfig(estimator=estimator)
+    found = verify(xy_a, xy_b, camera, camera, 1.0, config)
     assert isinstance(found, TwoView)
-    assert found.inliers[~wrong].mean() > 0.95
+    assert found.inliers[~wrong].mean() > 0.93
     assert found.inliers[wrong].mean() < 0.15  # some wrong ones lie on their epipolar line
     direction = b_from_a.translation / np.linalg.norm(b_from_a.translation)
     assert np.degrees(rigid.angle_between(found.b_from_a.rotation, b_from_a.rotation)) < 0.5
     assert np.degrees(np.arccos(np.clip(found.b_from_a.translation @ direction, -1, 1))) < 4.0
-    again = verify(xy_a, xy_b, camera, camera, 1.0, VerifyConfig())
+    again = verify(xy_a, xy_b, camera, camera, 1.0, config)
     assert isinstance(again, TwoView) and np.array_equal(again.inliers, found.inliers)
 
 
-def test_unrelated_photos_are_refused():
+@pytest.mark.parametrize("estimator", ["lo-ransac", "magsac"])
+def test_unrelated_photos_are_refused(estimator: Literal["lo-ransac", "magsac"]):
     rng = np.random.default_rng(0)
     camera = CAMERAS[0]
     a, b = (rng.uniform(0, [640, 480], (200, 2)) for _ in range(2))
-    refused = verify(a, b, camera, camera, 1.0, VerifyConfig())
+    config = VerifyConfig(estimator=estimator)
+    refused = verify(a, b, camera, camera, 1.0, config)
     assert isinstance(refused, Refusal) and refused.reason == Reason.NO_COMMON_GEOMETRY
-    few = verify(a[:10], b[:10], camera, camera, 1.0, VerifyConfig())
+    few = verify(a[:10], b[:10], camera, camera, 1.0, config)
     assert isinstance(few, Refusal) and few.reason == Reason.TOO_FEW_MATCHES
 
 

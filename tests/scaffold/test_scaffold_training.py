@@ -20,7 +20,15 @@ from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, read_finished
 from skyanchor.scaffold import seeding
 from skyanchor.scaffold.seeding import SeedConfig
-from skyanchor.scaffold.training import CPU, AerialModel, first_splats, scene_extent, train_aerial, with_iterations
+from skyanchor.scaffold.training import (
+    CPU,
+    PAPER,
+    AerialModel,
+    first_splats,
+    scene_extent,
+    train_aerial,
+    with_iterations,
+)
 from skyanchor.stages import splats as stage
 from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.types import Cloud, DepthMap, Scaffold, Tracks, View
@@ -167,3 +175,10 @@ def test_an_aerial_model_shows_photos_it_has_not_seen(scaffold: Scaffold, tmp_pa
 def test_models_without_tracks_start_at_their_points(scaffold: Scaffold) -> None:
     bare = replace(scaffold, tracks=Tracks(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 2))))
     assert len(first_splats(bare, CPU)) == 300
+
+
+def test_the_paper_starts_at_the_points_whatever_depth_there_is(scaffold: Scaffold) -> None:
+    ones = np.ones(5, np.float32)
+    cloud = Cloud(np.zeros((5, 3), np.float32), np.tile(ones[:3], (5, 1)), np.zeros((5, 3), np.uint8), ones)
+    started = first_splats(scaffold, PAPER, cloud)
+    assert np.allclose(started.means, scaffold.points, atol=1e-5) and len(first_splats(scaffold, CPU, cloud)) == 5

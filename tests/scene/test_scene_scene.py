@@ -23,6 +23,7 @@ from skyanchor.scene.floaters import FloaterConfig
 from skyanchor.scene.schedule import CurvePoint, Phase, is_flat
 from skyanchor.scene.scoring import Judge, Quality
 from skyanchor.scene.update import (
+    PAPER,
     SceneUpdate,
     UpdateConfig,
     ground_seeds,
@@ -210,6 +211,23 @@ def test_what_only_training_photos_show_is_not_hidden_either(world: World) -> No
     assert not update_scene(inputs, quick(joint=None), world.engine).change.hidden[-1]
 
 
+def test_the_papers_update_moves_all_and_hides_nothing(world: World) -> None:
+    """Its switches on a schedule of a few steps: no exposures, no sky, no guard, no early end, no way back."""
+    short = {"iterations": 12, "width": 64, "seed": 0}
+    config = replace(
+        PAPER,
+        insertion=replace(PAPER.insertion, **short),
+        joint=replace(PAPER.joint, **short),
+        score_every=4,
+    )
+    inputs = inputs_of(world)
+    result = update_scene(inputs, config, world.engine)
+    assert result.change.moved.all() and not result.change.hidden.any() and not result.rolled_back
+    assert not np.array_equal(result.change.aerial.means, inputs.aerial.means)
+    assert (result.exposures == np.eye(3, 4)).all()
+    assert [point.iteration for point in result.curves] == [4, 8, 12] * 2
+
+
 def test_what_stands_behind_a_wall_is_not_seen(world: World) -> None:
     inputs = inputs_of(world)
     rng = np.random.default_rng(4)
@@ -250,6 +268,7 @@ def test_flat_curves_end_a_phase() -> None:
     assert not is_flat(curve([20, 21]), phase)
     assert not is_flat(curve([20, 21, 21.0, 21.1]), phase)
     assert is_flat(curve([20, 21, 21.0, 21.02]), phase)
+    assert not is_flat(curve([20, 21, 21.0, 21.02]), replace(phase, patience=0))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 17, 26, 100, 1000])

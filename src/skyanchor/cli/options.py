@@ -95,7 +95,7 @@ class Options:
         _option(
             "auto|cpu|gpu|paper",
             "Settings to start from. gpu: full-size depth and long training on CUDA; cpu: smaller and shorter; auto, "
-            "the default: gpu where all of it is there, else cpu; paper: the paper's groups and lengths, for CUDA.",
+            "the default: gpu where all of it is there, else cpu; paper: the paper's, on CUDA where there is one.",
         ),
     ] = "auto"
     workers: Annotated[

@@ -163,7 +163,7 @@ def asked_preset(words: Sequence[str]) -> str:
 
 def chosen_preset(asked: str) -> ChosenPreset:
     """The preset by name, or the one for this machine; BackendError for gpu where there is none."""
-    missing = missing_for_cuda() if asked in ("auto", "gpu") else None
+    missing = missing_for_cuda() if asked in ("auto", "gpu", "paper") else None
     if asked == "auto" and missing is None:
         return ChosenPreset(pipeline.GPU, "gpu, because everything for CUDA is here; --preset cpu says otherwise")
     if asked == "auto":
@@ -172,6 +172,8 @@ def chosen_preset(asked: str) -> ChosenPreset:
         raise BackendError(
             "--preset gpu needs an NVIDIA GPU and a CUDA build of torch, and torch sees none here. Use --preset cpu."
         )
+    if asked == "paper" and missing is None:
+        return ChosenPreset(pipeline.on_gpu(pipeline.PAPER))
     return ChosenPreset(next((config for name, config in pipeline.PRESETS.items() if name == asked), pipeline.CPU))
 
 

@@ -42,6 +42,8 @@ class AerialConfig:
     """The first Gaussians."""
     blocks: BlockConfig = field(default_factory=BlockConfig)
     """Areas that are trained one by one, where the depth of the photos is known."""
+    from_points: bool = False
+    """Whether the first Gaussians are the model's sparse points, as 3DGS begins, whatever depth there is."""
     seed_opacity: Annotated[float, Range(0.001, 0.999)] = 0.5
     """Opacity of the first Gaussians, 0..1."""
     test_every: Annotated[int, Range(2, 1e9)] = TEST_EVERY
@@ -63,10 +65,12 @@ CPU = AerialConfig(
 )
 """Under a minute on two cores."""
 
-PAPER = AerialConfig(
+LONG = AerialConfig(
     TrainConfig(coarse_until=(0.02,), checkpoint_every=5_000), SeedConfig(count=300_000, per_view=30_000)
 )
-"""30K iterations at full resolution."""
+"""30K iterations at full resolution from dense seeds."""
+PAPER = AerialConfig(TrainConfig(checkpoint_every=5_000), from_points=True)
+"""30K iterations of 3DGS as published, from the sparse points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +152,8 @@ def share_of(config: AerialConfig, photos: float, area: float) -> AerialConfig:
 def first_splats(scaffold: Scaffold, config: AerialConfig, cloud: Cloud | None = None) -> Splats:
     """The Gaussians before training: of the dense cloud, else between the sparse points, else at them."""
     degree = config.train.sh_degree
+    if config.from_points:
+        return splats_from_points(scaffold.points, scaffold.point_colors, sh_degree=degree)
     if cloud is None or not len(cloud.points):
         trained = {view.name for view in split(scaffold.views, config.test_every).training}
         seen = [k for k, view in enumerate(scaffold.views) if view.name in trained]
@@ -186,7 +192,7 @@ def with_iterations(config: AerialConfig, iterations: int) -> AerialConfig:
     return replace(config, train=replace(train, iterations=iterations, growth=growth, sh_every=every))
 
 
-CUDA = with_iterations(PAPER, 7_000)
+CUDA = with_iterations(LONG, 7_000)
 """About a quarter of that: a minute or two on a large GPU."""
 
 

@@ -31,7 +31,7 @@ class Phase:
     score_every: int
     """Iterations."""
     patience: int
-    """Scores without a gain before the phase ends."""
+    """Scores without a gain before the phase ends; 0 = it does not."""
     least_gain_db: float
     least_aerial_db: float = 0.0
     """Aerial PSNR of the validation views below which the phase does not end if it was above it at an earlier score."""
@@ -144,7 +144,7 @@ def _held_curve(checkpoint: Path | None, fingerprint: str, iteration: int) -> li
 
 def is_flat(curve: Sequence[CurvePoint], phase: Phase) -> bool:
     """Whether neither curve gained `least_gain_db` over the last `patience` scores."""
-    if len(curve) <= phase.patience:
+    if phase.patience == 0 or len(curve) <= phase.patience:
         return False
     before, recent = curve[: -phase.patience], curve[-phase.patience :]
 

@@ -74,7 +74,9 @@ class UpdateConfig:
             checkpoint_every=5_000,
         )
     )
-    """Joint refinement; rates are (ground, aerial that ground views see, the rest). None = leave it out."""
+    """Joint refinement; rates are (ground, aerial that is free to move, the rest). None = leave it out."""
+    refined: Literal["seen", "all"] = "seen"
+    """Which aerial Gaussians are free in the joint refinement: those that ground views show, or all as in the paper."""
     floaters: FloaterConfig | None = field(default_factory=FloaterConfig)
     """Aerial Gaussians that ground views look through are hidden; None = hide nothing."""
     in_the_air: FloaterConfig | None = field(default_factory=lambda: FloaterConfig(margin=0.4, relative_margin=0.01))
@@ -103,8 +105,8 @@ class UpdateConfig:
     """PSNR of the aerial validation views that the joint refinement may cost before it is rolled back, dB."""
     score_every: Count = 1_000
     """Iterations between two scores of the validation views."""
-    patience: Count = 4
-    """Scores without a gain of `least_gain_db` after which a phase ends early."""
+    patience: CountOrNone = 4
+    """Scores without a gain of `least_gain_db` after which a phase ends early; 0 = never."""
     least_gain_db: NotNegative = 0.03
     """dB."""
 
@@ -152,8 +154,15 @@ def with_iterations(config: UpdateConfig, insertion: int, joint: int) -> UpdateC
 CUDA = with_iterations(UpdateConfig(), 1_500, 12_500)
 """A fifth of the paper's 70K iterations, most of them in the refinement: what is frozen cannot make way."""
 
-PAPER = UpdateConfig(guard=False)
-"""The paper's 30K + 40K iterations and its objective; ended early, as all are, when the validation curves are flat."""
+PAPER = UpdateConfig(
+    insertion=TrainConfig(rates=(Rates(), None), checkpoint_every=5_000),
+    joint=TrainConfig(
+        iterations=40_000, rates=(Rates(), Rates(), None), growth=None, sh_every=0, checkpoint_every=5_000
+    ),
+    refined="all", floaters=None, in_the_air=None, finer_views=0, guard=False, guard_weight=1.0, guard_pictures=0,
+    exposures=False, sky_radius=0.0, most_aerial_loss_db=math.inf, patience=0,
+)  # fmt: skip
+"""The paper's 30K + 40K iterations and its objective: 3DGS as published, nothing hidden, guarded, ended or undone."""
 
 
 def preset(device: str) -> UpdateConfig:
@@ -419,7 +428,8 @@ def _refine(
 ) -> Fitted | None:  # fmt: skip
     """Both sets after the joint refinement; None when it costs the aerial view too much."""
     assert config.joint is not None
-    seen = seen_by(inserted.aerial, inputs.ground_views, judge)
+    everything = np.ones(len(inserted.aerial), np.bool_)
+    seen = everything if config.refined == "all" else seen_by(inserted.aerial, inputs.ground_views, judge)
     order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])
     near, far = select(inserted.aerial, seen), select(inserted.aerial, ~seen)
     pools = _pools(inputs, config, judge, guard=True, pictures=0)

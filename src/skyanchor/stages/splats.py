@@ -55,7 +55,7 @@ def train_splats(
             scores = score(splats, split(scaffold.views, config.test_every).test, engine, config.train.width)
         else:
             checkpoint = stage.path(f"{PROGRESS}/checkpoint.npz")
-            cloud = None if depth is None else _cloud(depth, scaffold, config)
+            cloud = None if depth is None or config.from_points else _cloud(depth, scaffold, config)
             model = train_aerial(scaffold, engine, config, cloud=cloud, listen=stage.listen, checkpoint=checkpoint)
             splats, scores = model.splats, model.scores
         write_ply(stage.path(parts.SPLATS_FILE), splats)

@@ -172,7 +172,7 @@ class TrajectoryConfig:
     """Adjust all submaps together, with tracks across their boundaries."""
     ablation: Ablation = field(default_factory=Ablation)
     device: str = "cpu"
-    """Where descriptors are compared: cpu or cuda."""
+    """Where descriptors are compared: cpu, cuda, or auto for CUDA where there is one."""
 
     @property
     def implied(self) -> tuple[TorchDevice, ...]:
