@@ -458,7 +458,7 @@ class GroupFigures:
     reprojection: float = nan
     """Median residual in ground frames, sigmas."""
     aerial_reprojection: float = nan
-    """Median residual in aerial photos, sigmas."""
+    """Median residual in aerial photos that the match was not lifted from, sigmas."""
     tilt_deg: float = nan
     """Largest angle between a camera's up and the scene's, degrees."""
     height_m: float = nan

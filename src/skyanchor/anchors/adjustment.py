@@ -51,7 +51,7 @@ class FixedAerial:
     reprojection: float
     """Median residual of the cross-view observations in ground frames, in sigmas."""
     aerial_reprojection: float
-    """Median residual in aerial photos, in sigmas."""
+    """Median residual in aerial photos that the match was not lifted from, in sigmas; inf without any."""
     points: Floats
     """(M, 3), adjusted positions of those matches, metres."""
     focal_scale: float
@@ -77,7 +77,8 @@ class _Problem:
     bundle: ba.Bundle
     """Cameras: the group's frames, then aerial views; points: the matches, then the group's own tracks."""
     tags: Ints
-    """(K,), cross-view ground (0), aerial (1) and ground-track (2) observations."""
+    """(K,), cross-view ground (0), aerial (1), ground-track (2) observations, and aerial ones (3) of the photo that the
+    match was lifted from: there the point lies where it was taken, which proves nothing."""
     cross: Ints
     """(P,), match number of each point, or -1."""
 
@@ -111,8 +112,8 @@ def _assembled(
         prior=points,
         prior_information=information,
     )
-    tags = np.repeat([0, 1, 2], [count, len(aerial.view), len(tracks.point)])
-    return _Problem(bundle, tags, np.concatenate([np.arange(count), np.full(len(tracks.points), -1)]))
+    tags = np.concatenate([np.zeros(count), np.where(aerial.reference == 1, 3, 1), np.full(len(tracks.point), 2)])
+    return _Problem(bundle, tags.astype(np.int64), np.concatenate([np.arange(count), np.full(len(tracks.points), -1)]))
 
 
 def _pruned(problem: _Problem, adjusted: ba.Bundle, most: float) -> _Problem:
@@ -120,12 +121,17 @@ def _pruned(problem: _Problem, adjusted: ba.Bundle, most: float) -> _Problem:
     near = ba.residual_lengths(adjusted) < most
     tags, cross, count = problem.tags, problem.cross, len(adjusted.points)
     ground = np.bincount(adjusted.point[near & (tags == 0)], minlength=count) > 0
-    aerial = np.bincount(adjusted.point[near & (tags == 1)], minlength=count) > 0
+    aerial = np.bincount(adjusted.point[near & _above(tags)], minlength=count) > 0
     shape = np.bincount(adjusted.point[near & (tags == 2)], minlength=count) >= 2
     whole = np.where(cross >= 0, ground & aerial, shape)
     keep = near & whole[adjusted.point]
     part, used = ba.selected(adjusted, keep)
     return _Problem(part, tags[keep], cross[used])
+
+
+def _above(tags: Ints) -> Bools:
+    """Which observations are those of aerial photos."""
+    return np.asarray((tags == 1) | (tags == 3))
 
 
 def adjust_fixed_aerial(
@@ -177,7 +183,7 @@ def _summary(
 ) -> FixedAerial:
     whole, tags, frames = problem.bundle, problem.tags, len(covariances)
     lengths = ba.residual_lengths(whole)
-    views = np.bincount(whole.point[tags == 1], minlength=len(whole.points))
+    views = np.bincount(whole.point[_above(tags)], minlength=len(whole.points))
     kept = np.flatnonzero(problem.cross >= 0)
     factor = max(1.0, _median(lengths, tags < 2) ** 2 / 1.386)
     return FixedAerial(
