@@ -18,11 +18,12 @@ from scenes import load_scene, prepared_in
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.places import PlaceIndex, PlaceQuery, count_votes, find_places, place_seeds, spread_voters
+from skyanchor.anchors.place_index import PlaceIndex
+from skyanchor.anchors.places import PlaceQuery, count_votes, find_places, likeness, place_seeds, spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup, reconstruct_local
+from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import rigid
-from skyanchor.matching.retrieval import vlad
 from skyanchor.types import Bools, Pose
 
 REACH_M, TURN_DEG = 9.0, 45.0
@@ -40,10 +41,10 @@ class Found:
     wrong_support: int
 
 
-def right_places(index: PlaceIndex, pose: Pose) -> Bools:
+def right_places(index: PlaceIndex, ground: Ground, pose: Pose) -> Bools:
     """(V,), views of the index that stand and look like a camera."""
     near = np.linalg.norm(index.eyes - rigid.centre_in_world(pose), axis=1) < REACH_M
-    looking = np.array([view.node.cam_from_world.rotation[2] for view in index.views])
+    looking = np.stack([np.cos(index.headings), np.sin(index.headings)], axis=1) @ ground.across
     return np.asarray(near & (looking @ pose.rotation[2] > np.cos(np.radians(TURN_DEG))))
 
 
@@ -57,9 +58,8 @@ def try_group(search: Search, chosen: tuple[int, ...], pose: Pose) -> Found:
     index = prepared.places
     features = tuple(frames.features(i, config.places.features) for i in chosen)
     voters = tuple(features[int(k)] for k in spread_voters(len(features), config.places.voters))
-    right, everywhere = right_places(index, pose), np.ones(len(index.views), bool)
-    described = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
-    by_descriptor = np.argsort(-(described @ index.globals_.T).sum(axis=0), kind="stable")
+    right, everywhere = right_places(index, prepared.ground, pose), np.ones(len(index), bool)
+    by_descriptor = np.argsort(-likeness(index, voters), kind="stable")
     by_votes, _ = count_votes(index, voters, everywhere, config.places)
     seen = tuple(frames.features(i, config.ground_matcher) for i in chosen)
     local = reconstruct_local(chosen, seen, search.camera, config.ground_matcher.load(), config.local)
@@ -90,7 +90,7 @@ def main() -> None:
         pose = scene.true[scene.sequence.frames[chosen[3]].name]
         found.append(try_group(search, chosen, pose))
         print(found[-1], flush=True)
-    report(found, len(prepared.places.views))
+    report(found, len(prepared.places))
 
 
 def report(found: list[Found], views: int) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pycolmap
 
-from skyanchor.anchors.places import PlaceIndex
 from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
@@ -25,7 +24,7 @@ from skyanchor.run.inputs import Inputs
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.stages import scaffold as scaffold_stage
-from skyanchor.stages.places import places_part
+from skyanchor.stages.places import place_files, places_part
 from skyanchor.types import Pose, Scaffold, Sequence
 
 
@@ -77,11 +76,13 @@ def prepared_in(run: Path, folder: Path, ground: str) -> PreparedScaffold:
     with RunFolder(run, listen=told) as opened:
         work = read_work(opened, Inputs(folder / "aerial", folder / ground / "images"), config, executor_of(1))
         surface = scaffold_stage.run(work.site, config.geometry, config.scaffold)
-        places = places_part(work.site, surface, work.sequence.camera, config.anchors.places)
+        camera, settings = work.sequence.camera, config.anchors.places
+        places_part(work.site, surface, camera, settings)
+        places = place_files(work.site, surface, camera, settings, (), told).index()
     return prepared_for(
         work.scaffold,
         surface.load(parts.SURFACE_FILE, Surface),
         surface.load(parts.GROUND_FILE, Ground),
-        places.load(parts.PLACES_FILE, PlaceIndex),
+        places,
         config.anchors,
     )

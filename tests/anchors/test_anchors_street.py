@@ -11,9 +11,8 @@ from skyanchor.anchors import prepare
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.in_process import LocalRunner
-from skyanchor.anchors.places import PlaceIndex, choose_nodes
-from skyanchor.anchors.prepare import PreparedScaffold
-from skyanchor.anchors.priors import Area, Near, Prior
+from skyanchor.anchors.prepare import PreparedScaffold, tiles_of
+from skyanchor.anchors.priors import Area, Near, Prior, allowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.walk import GroupTask, verdict_on
 from skyanchor.bridges.carry import CarryConfig, carry
@@ -26,7 +25,10 @@ from skyanchor.photos import read_pixels
 from skyanchor.storage import files
 from skyanchor.types import Georeference, LocalisedGroup, Pose, Reason, Sequence
 
-NOT_THERE = (Reason.NO_PLACE, Reason.PLACE_NOT_CONFIRMED, Reason.NOTHING_LEFT, Reason.TOO_LITTLE_SUPPORT)
+NOT_THERE = (
+    Reason.NO_PLACE, Reason.PLACE_NOT_CONFIRMED, Reason.NOTHING_LEFT, Reason.TOO_LITTLE_SUPPORT,
+    Reason.TOO_MANY_DISAGREE,
+)  # fmt: skip
 """What may be said of frames that the scaffold does not show."""
 
 
@@ -161,14 +163,15 @@ def test_a_wrong_area_refuses_and_a_right_one_helps(prepared: PreparedScaffold, 
     assert close.accepted and errors(close).max() < 0.25
 
 
-def test_only_places_in_the_area_are_described(prepared: PreparedScaffold) -> None:
-    config = small_config().places
-    everywhere = choose_nodes(prepared.ground, prepared.scaffold.points, (), config)
+def test_only_tiles_that_touch_the_area_are_described(prepared: PreparedScaffold) -> None:
+    config = replace(small_config().places, tile=20.0)
+    everywhere = tiles_of(prepared.scaffold, prepared.ground, config)
     area = rectangle(-7.0, -7.0, 7.0, 17.0)
-    inside = choose_nodes(prepared.ground, prepared.scaffold.points, (area,), config)
-    eyes = np.array([node.eye for node in inside])
-    assert 6 <= len(inside) < 0.7 * len(everywhere)
-    assert (eyes[:, 1] > -7.0 - area.margin).all() and (eyes[:, 1] < 17.0 + area.margin).all()
+    inside = tiles_of(prepared.scaffold, prepared.ground, config, (area,))
+    assert 1 <= len(inside) < len(everywhere)
+    assert all(len(inside[square]) == len(everywhere[square]) for square in inside)  # whole: others can use them
+    eyes = np.array([node.eye for square in everywhere if square not in inside for node in everywhere[square]])
+    assert not allowed((area,), eyes @ prepared.ground.across.T).any()
 
 
 def test_exif_narrows_the_search_but_never_moves_a_pose(prepared: PreparedScaffold, walk: Sequence) -> None:
@@ -250,13 +253,8 @@ def test_ablations_localise_too(
     assert (len(result.poses) == 1) == ablation.single_frame
 
 
-def test_places_and_surface_survive_the_disk(prepared: PreparedScaffold, tmp_path: Path) -> None:
+def test_surface_survives_the_disk(prepared: PreparedScaffold, tmp_path: Path) -> None:
     files.save(tmp_path / "surface.npz", prepared.surface)
     surface = files.load(tmp_path / "surface.npz", Surface)
     assert np.array_equal(surface.points, prepared.surface.points)
     assert np.array_equal(surface.cell_starts, prepared.surface.cell_starts)
-    files.save(tmp_path / "places.npz", prepared.places)
-    places = files.load(tmp_path / "places.npz", PlaceIndex)
-    assert len(places.views) == len(prepared.places.views)
-    assert np.array_equal(places.views[3].points, prepared.places.views[3].points)
-    assert np.array_equal(places.globals_, prepared.places.globals_)

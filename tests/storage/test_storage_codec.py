@@ -138,3 +138,32 @@ def test_values_without_a_json_form_are_refused() -> None:
 def test_large_arrays_keep_every_bit() -> None:
     values: Floats = np.random.default_rng(3).normal(size=(500, 3)) * 10.0 ** np.arange(-1, 2)
     assert codec.loads(Pose, codec.dumps(Pose(values, values))).rotation.tobytes() == values.tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Cloud:
+    points: Floats
+    counts: Ints
+    name: str
+
+
+def test_mapped_arrays_are_the_packed_ones_and_stay_on_the_disk(tmp_path: Path) -> None:
+    cloud = Cloud(np.random.default_rng(1).normal(size=(7, 3)), np.arange(5), "a")
+    path = tmp_path / "cloud.npz"
+    path.write_bytes(codec.pack(cloud))
+    held = codec.mapped(Cloud, path)
+    npt.assert_array_equal(held.points, cloud.points)
+    npt.assert_array_equal(held.counts, cloud.counts)
+    assert held.name == "a" and not held.points.flags.owndata and not held.points.flags.writeable
+    assert held.points.ctypes.data % 64 == 0
+    with np.load(path) as archive:  # numpy reads it as well
+        npt.assert_array_equal(archive["array0"], cloud.points)
+
+
+def test_a_cut_file_is_not_mapped(tmp_path: Path) -> None:
+    data = codec.pack(Cloud(np.zeros((50, 3)), np.arange(5), "a"))
+    path = tmp_path / "cloud.npz"
+    for size in (0, 40, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:size])
+        with pytest.raises(ValueError):
+            codec.mapped(Cloud, path)

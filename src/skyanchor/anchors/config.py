@@ -12,7 +12,7 @@ from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.shape.incremental import LocalConfig
 from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.verdict import VerdictConfig
-from skyanchor.bounds import CountOrNone, Few, FewOrNone, NotNegative, Pixels, Positive, Range, Share
+from skyanchor.bounds import Coordinate, CountOrNone, Few, FewOrNone, NotNegative, Pixels, Positive, Range, Share
 from skyanchor.bridges.views import BridgeConfig
 from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat, XFeatStar
@@ -102,6 +102,28 @@ class OdometryConfig:
 
 
 @dataclass(frozen=True)
+class WalkVotesConfig:
+    """How a stretch of the walk votes on where a group stands."""
+
+    above: CountOrNone = 2000
+    """Views of the index beyond which the walk votes; fewer are told apart by a group alone."""
+    reach: Few = 48
+    """Frames on either side of the group's middle that vote, at most: dead reckoning drifts."""
+    every: Few = 3
+    """One of so many frames votes."""
+    paces: tuple[Positive, Positive, Few] = (0.12, 3.0, 15)
+    """Shortest and longest step between frames that is tried, metres, and how many, evenly in their logarithm."""
+    directions: Few = 24
+    """Directions of the middle frame that are tried."""
+    clip: tuple[Coordinate, Coordinate] = (-1.0, 5.0)
+    """Least and most that one frame says for a place, standard deviations of its likeness to all places."""
+    hints: Few = 12
+    """Positions that are handed on, the best first."""
+    radius: Positive = 12.0
+    """The group is looked for so far from each of them, metres."""
+
+
+@dataclass(frozen=True)
 class FocalConfig:
     """How the focal length of a camera is found that nobody described."""
 
@@ -155,6 +177,7 @@ class AnchorConfig:
     ladder: LadderConfig = field(default_factory=LadderConfig)
     prior: PriorConfig = field(default_factory=PriorConfig)
     odometry: OdometryConfig = field(default_factory=OdometryConfig)
+    votes: WalkVotesConfig = field(default_factory=WalkVotesConfig)
     focal: FocalConfig = field(default_factory=FocalConfig)
     paper: PaperSupportConfig = field(default_factory=PaperSupportConfig)
     mixed: MixedConfig = field(default_factory=MixedConfig)

@@ -119,7 +119,8 @@ def seeds_of(search: Search, frames: tuple[int, ...]) -> tuple[PlaceSeed, ...]:
     prepared, config = search.prepared, search.config.places
     features = tuple(search.frames.features(i, config.features) for i in frames)
     with search.frames.clock.step("places"):
-        query = PlaceQuery(features, search.camera.width, search.near, _voters_look(search, frames))
+        look = _voters_look(search, frames)
+        query = PlaceQuery(features, search.camera.width, search.near, search.hints, look)
         return place_seeds(prepared.places, prepared.ground, query, config)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes, vote_focal
 from skyanchor.anchors.frames import GroundFrames, Lens
@@ -11,12 +13,15 @@ from skyanchor.anchors.group import seeds_of
 from skyanchor.anchors.odometry import Steps, measure_steps
 from skyanchor.anchors.places import PlaceSeed
 from skyanchor.anchors.prepare import Describer, PreparedScaffold, described_places, prepared_for
-from skyanchor.anchors.priors import Prior
+from skyanchor.anchors.priors import Near, Prior
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, verdict_on
+from skyanchor.anchors.walk_votes import Looks
 from skyanchor.bridges.fusion import DepthMaps, SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import find_ground
 from skyanchor.events import ANCHORS, Listener, Progress, silent
+from skyanchor.matching.global_descriptors import described
+from skyanchor.matching.retrieval import vlad
 from skyanchor.types import Camera, Scaffold
 
 
@@ -28,7 +33,7 @@ class LocalRunner:
     frames: GroundFrames
     config: AnchorConfig
     listen: Listener = silent
-    _seeds: dict[tuple[int, tuple[Prior, ...]], tuple[PlaceSeed, ...]] = field(default_factory=dict)
+    _seeds: dict[tuple[int, tuple[Prior, ...], tuple[Near, ...]], tuple[PlaceSeed, ...]] = field(default_factory=dict)
 
     def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         """The verdict on each group."""
@@ -44,7 +49,7 @@ class LocalRunner:
 
     def _seeds_of(self, task: GroupTask) -> tuple[PlaceSeed, ...]:
         """Where the group may stand by its looks, which no focal length changes."""
-        key = (task.group.index, task.near)
+        key = (task.group.index, task.near, task.hints)
         if key not in self._seeds:
             self._seeds[key] = seeds_of(self.search(task), task.group.frames)
         return self._seeds[key]
@@ -54,9 +59,20 @@ class LocalRunner:
         last = len(self.frames.sequence.frames) - 1
         return (measure_steps(self.frames, 0, last, lens, self.config.odometry),)
 
+    def looks(self, frames: tuple[int, ...]) -> tuple[Looks, ...]:
+        """How much the frames are like all described places."""
+        index, descriptor = self.prepared.places, self.prepared.descriptor
+        if index.vocabulary is None:
+            assert descriptor is not None, "views that a global descriptor described"
+            own = described(descriptor, [self.frames.photo(k) for k in frames])
+        else:
+            choice = self.config.places.features
+            own = np.stack([vlad(self.frames.features(k, choice).descriptors, index.vocabulary) for k in frames])
+        return (Looks(index.likeness(own)),)
+
     def search(self, task: GroupTask) -> Search:
         """The look for the group of a task."""
-        return Search(self.prepared, self.frames, self.config, task.lens, task.near)
+        return Search(self.prepared, self.frames, self.config, task.lens, task.near, task.hints)
 
 
 def prepared_here(
@@ -66,5 +82,5 @@ def prepared_here(
     surface = fuse_surface(maps, scaffold.up, SurfaceConfig(), listen)
     ground = find_ground(surface)
     describer = Describer(scaffold, surface, camera, config.places)
-    places = described_places(scaffold, ground, config.places, describer.describe, config.prior.near, listen)
+    places = described_places(describer, ground, config.prior.near, listen)
     return prepared_for(scaffold, surface, ground, places, config)

@@ -1,7 +1,7 @@
 """Place finding: where in the scaffold a group of street frames may stand, with no prior or with one.
 
-Bridge views on a grid over the walkable ground are described once. A group votes with several frames: a global
-descriptor picks a shortlist, mutual feature matches rank it, and the whole group's geometry decides.
+Bridge views on a grid over the walkable ground are described once, square by square. A group votes with several
+frames: a global descriptor picks a shortlist, mutual feature matches rank it, and the whole group's geometry decides.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from skyanchor.anchors.evidence import CrossMatches, joined, sightings
-from skyanchor.anchors.priors import Prior, allowed
+from skyanchor.anchors.place_index import PlaceIndex, PlaceView
+from skyanchor.anchors.priors import Near, Prior, allowed
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
-from skyanchor.bounds import Cosine, Count, CountOrNone, Few, NotNegative, Pixels, Range, Share
+from skyanchor.bounds import Cosine, Count, CountOrNone, Few, NotNegative, Pixels, Positive, Range, Share
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import AerialAtlas, Bridge, BridgeConfig, Node, NodeConfig, lift, nodes
 from skyanchor.geometry import cameras
@@ -58,8 +59,10 @@ class PlacesConfig:
     """Cosine between descriptors of a match that geometry will check, at least."""
     landmarks: tuple[CountOrNone, NotNegative] = (25, 25.0)
     """A place is described when the scaffold has this many sparse points within so many metres of it."""
-    most_views: Count = 1600
-    """Views of the index; the nodes move apart until there are no more."""
+    tile: Positive = 32.0
+    """Side of the squares that places are kept in, metres."""
+    sampled: Count = 40
+    """Nodes spread over the scaffold whose views the vocabulary is fitted to."""
     least_support: CountOrNone = 30
     """Ground keypoints that must agree before a place is worth rendering."""
     seeds: Count = 10
@@ -68,32 +71,6 @@ class PlacesConfig:
     """Views this near to a seed help its geometry, metres."""
     solve: SolveConfig = field(default_factory=lambda: SolveConfig(threshold=5.0, trials=(200, 1600)))
     """Geometry of the group at a seed; the residual includes surface errors seen from some metres away."""
-
-
-@dataclass(frozen=True, eq=False)
-class PlaceView:
-    """One described bridge view: its features and where they lie on the surface."""
-
-    node: Node
-    features: Features
-    points: Floats32
-    """(N, 3), world, metres."""
-    source: Ints
-    """(N,), aerial view each was painted from."""
-    described: Floats32 | None = None
-    """(E,), unit, by the chosen global descriptor; None without one."""
-
-
-@dataclass(frozen=True, eq=False)
-class PlaceIndex:
-    """All described views of the walkable scaffold."""
-
-    views: tuple[PlaceView, ...]
-    eyes: Floats
-    """(V, 3), metres."""
-    vocabulary: Vocabulary
-    globals_: Floats32
-    """(V, E), unit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +83,8 @@ class PlaceQuery:
     """Of the street photos, pixels."""
     near: tuple[Prior, ...] = ()
     """Where it may stand; anywhere when empty."""
+    hints: tuple[Near, ...] = ()
+    """Where the walk says that it stands; nobody asked the walk when empty."""
     voters_look: Floats32 | None = None
     """(F, E), the voters' global descriptors by `PlacesConfig.descriptor`, where there is one."""
 
@@ -161,13 +140,7 @@ def described_view(
         scales=seen.scales[good],
     )
     look = None if descriptor is None else descriptor.describe(bridge.photo)
-    return PlaceView(node, features, points[good].astype(np.float32), source[good], look)
-
-
-def _wanted(all_nodes: tuple[Node, ...], ground: Ground, near: tuple[Prior, ...]) -> tuple[Node, ...]:
-    """The nodes that some prior allows; all of them without priors."""
-    flat = np.array([node.eye for node in all_nodes]).reshape(-1, 3) @ ground.across.T
-    return tuple(node for node, good in zip(all_nodes, allowed(near, flat), strict=True) if good)
+    return PlaceView(node.eye, node.heading, features, points[good].astype(np.float32), source[good], look)
 
 
 def _with_landmarks(all_nodes: tuple[Node, ...], landmarks: Floats, least: int, reach: float) -> tuple[Node, ...]:
@@ -179,34 +152,45 @@ def _with_landmarks(all_nodes: tuple[Node, ...], landmarks: Floats, least: int, 
     return tuple(node for node, count in zip(all_nodes, counts, strict=True) if count >= least)
 
 
-def choose_nodes(ground: Ground, landmarks: Floats, near: tuple[Prior, ...], config: PlacesConfig) -> tuple[Node, ...]:
-    """Where the index's views stand: free ground that priors allow and landmarks surround, within its size."""
-    spacing = config.nodes.spacing
-    while True:
-        chosen = _wanted(nodes(ground, replace(config.nodes, spacing=spacing)), ground, near)
-        chosen = _with_landmarks(chosen, landmarks, *config.landmarks)
-        if len(chosen) <= config.most_views:
-            return chosen
-        spacing *= 1.1
+def choose_nodes(ground: Ground, landmarks: Floats, config: PlacesConfig) -> tuple[Node, ...]:
+    """Where views may stand: free ground that landmarks surround."""
+    return _with_landmarks(nodes(ground, config.nodes), landmarks, *config.landmarks)
 
 
-def index_places(views: tuple[PlaceView, ...], centres: int) -> PlaceIndex:
-    """The views with a vocabulary of their own descriptors and a global descriptor each."""
+def in_tiles(chosen: tuple[Node, ...], ground: Ground, side: float) -> dict[tuple[int, int], tuple[Node, ...]]:
+    """The nodes by the square of the map they stand in, squares in order."""
+    squares = np.floor(_on_map(chosen, ground) / side).astype(np.int64)
+    held: dict[tuple[int, int], list[Node]] = {}
+    for node, (x, y) in zip(chosen, squares.tolist(), strict=True):
+        held.setdefault((x, y), []).append(node)
+    return {square: tuple(held[square]) for square in sorted(held)}
+
+
+def tiles_near(
+    tiles: dict[tuple[int, int], tuple[Node, ...]], ground: Ground, near: tuple[Prior, ...]
+) -> dict[tuple[int, int], tuple[Node, ...]]:
+    """The tiles with a node that some prior allows, whole; all of them without priors."""
+    return {square: held for square, held in tiles.items() if allowed(near, _on_map(held, ground)).any()}
+
+
+def _on_map(chosen: tuple[Node, ...], ground: Ground) -> Floats:
+    """(N, 2), horizontal coordinates of nodes, metres."""
+    return np.array([node.eye for node in chosen]).reshape(-1, 3) @ ground.across.T
+
+
+def fit_words(views: tuple[PlaceView, ...], centres: int) -> Vocabulary:
+    """A vocabulary of the descriptors of some views."""
     if not views:
-        nothing = Vocabulary(np.zeros((1, 64), np.float32))
-        return PlaceIndex((), np.empty((0, 3)), nothing, np.empty((0, 64), np.float32))
-    vocabulary = fit_vocabulary(np.concatenate([v.features.descriptors for v in views]), centres)
-    described = np.stack([vlad(v.features.descriptors, vocabulary) for v in views])
-    return PlaceIndex(views, np.array([v.node.eye for v in views]), vocabulary, described)
+        return Vocabulary(np.zeros((1, 64), np.float32))
+    return fit_vocabulary(np.concatenate([view.features.descriptors for view in views]), centres)
 
 
 def likeness(index: PlaceIndex, voters: tuple[Features, ...], looks: Floats32 | None = None) -> Floats32:
-    """(V,), how much each view is like all voters together, by their global descriptors `looks` (F, E) if given."""
-    views_look = [view.described for view in index.views if view.described is not None]
-    if looks is not None and len(views_look) == len(index.views):
-        return np.asarray((looks @ np.stack(views_look).T).sum(axis=0))
-    described = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
-    return np.asarray((described @ index.globals_.T).sum(axis=0))
+    """(V,), how much each view is like all voters together; `looks` (F, E) where a global descriptor made the index."""
+    if index.vocabulary is not None:
+        looks = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
+    assert looks is not None, "views that a global descriptor described are compared by it"
+    return np.asarray(index.likeness(looks).sum(axis=0))
 
 
 def count_votes(
@@ -215,21 +199,33 @@ def count_votes(
     free: Bools,
     config: PlacesConfig,
     looks: Floats32 | None = None,
+    hinted: Bools | None = None,
 ) -> tuple[Ints, Floats]:
-    """(views, votes): the shortlist by global descriptor, and mutual matches of all voters with each, most first."""
+    """(views, votes): the shortlist by global descriptor, and mutual matches of all voters with each, most first.
+
+    The free views that the walk hints at have a shortlist of their own besides.
+    """
     if not free.any():
         return np.empty(0, np.int64), np.empty(0)
-    like = np.where(free, likeness(index, voters, looks), -np.inf)
-    short = np.argsort(-like, kind="stable")[: min(config.shortlist, int(free.sum()))]
+    like = likeness(index, voters, looks)
+    short = _shortlist(like, free, config.shortlist)
+    if hinted is not None:
+        more = _shortlist(like, free & hinted, config.shortlist)
+        short = np.concatenate([short, more[~np.isin(more, short)]])
     votes = np.array(
         [
-            sum(len(match_features(f, index.views[int(v)].features, 1.0, config.vote_cosine)) for f in voters)
-            for v in short
+            sum(len(match_features(f, view.features, 1.0, config.vote_cosine)) for f in voters)
+            for view in map(index.view, short.tolist())
         ],
         dtype=np.float64,
     )
     order = np.argsort(-votes, kind="stable")
     return short[order].astype(np.int64), votes[order]
+
+
+def _shortlist(like: Floats32, free: Bools, most: int) -> Ints:
+    """The free views that are most like the voters, most first."""
+    return np.argsort(np.where(free, -like, np.inf), kind="stable")[: min(most, int(free.sum()))]
 
 
 def spread_voters(count: int, voters: int) -> Ints:
@@ -242,7 +238,7 @@ def _matches_at(index: PlaceIndex, chosen: Ints, query: PlaceQuery, frames: Ints
     parts: list[CrossMatches] = []
     width = query.width
     for v in chosen:
-        view = index.views[int(v)]
+        view = index.view(int(v))
         for k in frames:
             features = query.features[int(k)]
             pairs = match_features(features, view.features, 1.0, config.least_cosine)
@@ -265,7 +261,7 @@ def _seeds(index: PlaceIndex, views: Ints, votes: Floats, config: PlacesConfig) 
     """Clusters of ranked views: each seed with the views near it that look about the same way."""
     taken: set[int] = set()
     seeds: list[tuple[Ints, float]] = []
-    headings = np.array([index.views[int(v)].node.heading for v in views])
+    headings = index.headings[views]
     for i, v in enumerate(views):
         if int(v) in taken:
             continue
@@ -289,8 +285,9 @@ def place_seeds(index: PlaceIndex, ground: Ground, query: PlaceQuery, config: Pl
     """Where the group may stand by its looks alone, most votes first: any camera can then be tried there."""
     frames = spread_voters(len(query.features), config.voters)
     voters = tuple(query.features[int(k)] for k in frames)
-    free = allowed(query.near, index.eyes @ ground.across.T)
-    views, votes = count_votes(index, voters, free, config, query.voters_look)
+    flat = index.eyes @ ground.across.T
+    hinted = allowed(query.hints, flat) if query.hints else None
+    views, votes = count_votes(index, voters, allowed(query.near, flat), config, query.voters_look, hinted)
     return tuple(
         PlaceSeed(_matches_at(index, members, query, frames, config), vote)
         for members, vote in _seeds(index, views, votes, config)

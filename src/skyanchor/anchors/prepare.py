@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, PlaceView, make_tile
 from skyanchor.anchors.places import (
-    PlaceIndex,
     PlacesConfig,
-    PlaceView,
     choose_nodes,
     described_view,
-    index_places,
+    fit_words,
+    in_tiles,
     load_descriptor,
+    spread_voters,
+    tiles_near,
     view_camera,
 )
 from skyanchor.anchors.priors import Prior
@@ -26,6 +26,7 @@ from skyanchor.events import ANCHORS, Listener, Note, silent
 from skyanchor.geometry import cameras
 from skyanchor.matching import SparseMatcher
 from skyanchor.matching.global_descriptors import GlobalDescriptor
+from skyanchor.matching.retrieval import Vocabulary
 from skyanchor.scaffold import visibility_graph
 from skyanchor.types import Camera, Scaffold, VisibilityGraph
 
@@ -34,9 +35,6 @@ COARSE_BYTES = 1 << 28
 
 GLANCE = 4
 """A view is first looked at this many times smaller."""
-
-Describe: TypeAlias = Callable[[tuple[Node, ...]], tuple[PlaceView, ...]]
-"""Views from nodes, made in whatever process; those that show too little are left out."""
 
 
 def coarse_atlas(scaffold: Scaffold, surface: Surface, config: PlacesConfig) -> AerialAtlas:
@@ -80,6 +78,17 @@ class Describer:
             views.append(described_view(node, bridge, self.matcher, least, self.descriptor))
         return tuple(view for view in views if view is not None)
 
+    def vocabulary(self, nodes: tuple[Node, ...]) -> Vocabulary | None:
+        """Words of some views spread over all nodes of the scaffold; None where a global descriptor needs none."""
+        if self.config.descriptor is not None:
+            return None
+        some = spread_voters(len(nodes), self.config.sampled) if nodes else ()
+        return fit_words(self.describe(tuple(nodes[int(k)] for k in some)), self.config.centres)
+
+    def tile(self, nodes: tuple[Node, ...], vocabulary: Vocabulary | None) -> PlaceTile:
+        """The views from the nodes of one square, to be kept."""
+        return make_tile(self.describe(nodes), vocabulary)
+
     def _shows(self, node: Node, camera: Camera) -> float:
         """Share of a view from the node that shows front sides of the surface, on a small picture of it.
 
@@ -95,19 +104,23 @@ class Describer:
         return self.config.bridge.near, self.config.bridge.far
 
 
-def described_places(
-    scaffold: Scaffold,
-    ground: Ground,
-    config: PlacesConfig,
-    describe: Describe,
-    near: tuple[Prior, ...] = (),
-    listen: Listener = silent,
-) -> PlaceIndex:
-    """The index of bridge views over the walkable ground, or over the parts that priors allow."""
-    chosen = choose_nodes(ground, scaffold.points, near, config)
+def tiles_of(
+    scaffold: Scaffold, ground: Ground, config: PlacesConfig, near: tuple[Prior, ...] = (), listen: Listener = silent
+) -> dict[tuple[int, int], tuple[Node, ...]]:
+    """Where views stand, by square of the map: all walkable ground, or the squares that priors allow."""
+    tiles = in_tiles(choose_nodes(ground, scaffold.points, config), ground, config.tile)
+    chosen = tiles_near(tiles, ground, near)
     if near and not chosen:
         listen(Note(ANCHORS, "where the walk was said to be is no ground to stand on", warning=True))
-    return index_places(describe(chosen), config.centres)
+    return chosen
+
+
+def described_places(describer: Describer, ground: Ground, near: tuple[Prior, ...], listen: Listener) -> PlaceIndex:
+    """The index of bridge views over the walkable ground, or over the squares that priors allow."""
+    scaffold, config = describer.scaffold, describer.config
+    vocabulary = describer.vocabulary(choose_nodes(ground, scaffold.points, config))
+    tiles = tiles_of(scaffold, ground, config, near, listen)
+    return PlaceIndex(tuple(describer.tile(nodes, vocabulary) for nodes in tiles.values()), vocabulary)
 
 
 @dataclass(frozen=True, eq=False)

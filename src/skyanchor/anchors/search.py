@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
 from skyanchor.anchors.prepare import PreparedScaffold
-from skyanchor.anchors.priors import Prior
+from skyanchor.anchors.priors import Near, Prior
 from skyanchor.matching import Matcher
 from skyanchor.types import Camera
 
@@ -22,6 +22,8 @@ class Search:
     lens: Lens = field(default_factory=Lens)
     near: tuple[Prior, ...] = ()
     """Where the group may stand; anywhere when empty."""
+    hints: tuple[Near, ...] = ()
+    """Where the walk says that it stands; nobody asked the walk when empty."""
 
     @property
     def camera(self) -> Camera:

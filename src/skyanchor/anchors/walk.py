@@ -18,9 +18,10 @@ from skyanchor.anchors.odometry import Steps, Walk, reckoned, walked
 from skyanchor.anchors.paper import settle_both_ways, settle_on_cameras
 from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
-from skyanchor.anchors.priors import Near, Prior, gps_priors
+from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.verdict import is_sure
+from skyanchor.anchors.walk_votes import Looks, Stretch, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
 from skyanchor.events import ANCHORS, Listener, Note, silent
 from skyanchor.geometry import rigid
@@ -37,6 +38,8 @@ class GroupTask:
     lens: Lens = field(default_factory=Lens)
     found: tuple[AnchorPose, ...] = ()
     """Where it was found with nearly the same lens; looked at first."""
+    hints: tuple[Near, ...] = ()
+    """Where the walk says that it stands; empty where the walk was not asked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +84,10 @@ class Runner(Protocol):
 
     def steps(self, lens: Lens) -> tuple[Steps, ...]:
         """The motion between all consecutive frames, stretch by stretch."""
+        ...
+
+    def looks(self, frames: tuple[int, ...]) -> tuple[Looks, ...]:
+        """How much the frames are like all described places, a few frames at a time."""
         ...
 
 
@@ -205,6 +212,7 @@ def _first_look(outing: _Outing, gps: dict[int, Near]) -> tuple[tuple[GroupVerdi
     """(a verdict on each group on its own, the focal length of the look); EXIF that no group bears out is dropped."""
     sequence, config = outing.sequence, outing.config
     tasks = tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups)
+    tasks = _with_hints(outing, tasks)
     focal = 1.0
     if sequence.focal_sigma > config.focal.vote_above:
         focal = _elected(outing, tasks)
@@ -215,6 +223,30 @@ def _first_look(outing: _Outing, gps: dict[int, Near]) -> tuple[tuple[GroupVerdi
         outing.tell("no group was found where EXIF says: all are looked for without it")
         return _first_look(outing, {})
     return verdicts, focal
+
+
+def _with_hints(outing: _Outing, tasks: tuple[GroupTask, ...]) -> tuple[GroupTask, ...]:
+    """The tasks, those that may stand in more places than a group can tell apart with what the walk says of them."""
+    config, index, ground = outing.config.votes, outing.prepared.places, outing.prepared.ground
+    flat = index.eyes @ ground.across.T
+    free = {task.group.index: allowed(task.near, flat) for task in tasks}
+    wide = [task for task in tasks if free[task.group.index].sum() > config.above]
+    if not wide or outing.config.ablation != AnchorAblation():
+        return tasks
+    length = len(outing.sequence.frames)
+    voting = {task.group.index: voting_frames(length, task.group, config) for task in wide}
+    asked = tuple(sorted({frame for frames in voting.values() for frame in frames}))
+    row = {frame: k for k, frame in enumerate(asked)}
+    looks = np.concatenate([part.likeness for part in outing.runner.looks(asked)])
+    walk, grid = walked(outing.runner.steps(Lens())), outing.prepared.described_with.nodes
+    hints: dict[int, tuple[Near, ...]] = {}
+    for task in wide:
+        k, frames = task.group.index, voting[task.group.index]
+        own = looks[[row[frame] for frame in frames]]
+        stretch = Stretch(walk, middle_frame(task.group), frames, own)
+        hints[k] = hints_for(index, ground, stretch, free[k], grid, config)
+    outing.tell(f"{len(asked)} frames voted on where {len(wide)} groups stand, among {len(index)} views")
+    return tuple(replace(task, hints=hints.get(task.group.index, ())) for task in tasks)
 
 
 def _elected(outing: _Outing, tasks: tuple[GroupTask, ...]) -> float:

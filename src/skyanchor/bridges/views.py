@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated
 
 import cv2
@@ -83,6 +84,15 @@ class AerialAtlas:
         self._photos = np.zeros((room, *size, 3), np.uint8)
         self._fronts = np.zeros((room, *front_size), np.float32)
 
+    @cached_property
+    def cones(self) -> tuple[Floats, Floats, Floats]:
+        """(centres (V, 3), optical axes (V, 3), half opening angles (V,), radians) of all views."""
+        poses = [view.cam_from_world for view in self.views]
+        corners = [np.array([[0.0, 0.0], [c.width, c.height]]) for c in map(self.front_camera, range(len(poses)))]
+        rays = [cameras.unproject(self.front_camera(k), corner)[:, :2] for k, corner in enumerate(corners)]
+        half = np.array([np.arctan(np.linalg.norm(np.abs(ray).max(axis=0))) for ray in rays])
+        return rigid.centres_in_world(poses), np.array([pose.rotation[2] for pose in poses]), half
+
     def photo_camera(self, index: int) -> Camera:
         """The PINHOLE camera of the photo as it is used."""
         camera = self.views[index].camera
@@ -138,8 +148,8 @@ class AerialAtlas:
 def _sources(atlas: AerialAtlas, points: Floats, normals: Floats, count: int) -> Ints:
     """The aerial views that see most of the points (N, 3) with normals (N, 3), weighted by pixels per area."""
     gains = np.zeros(len(atlas.views))
-    for j, view in enumerate(atlas.views):
-        camera = atlas.front_camera(j)
+    for j in _in_sight(atlas, points).tolist():
+        view, camera = atlas.views[j], atlas.front_camera(j)
         in_cam = view.cam_from_world(points)
         xy = cameras.project(camera, in_cam)
         length = np.linalg.norm(in_cam, axis=1)
@@ -147,6 +157,20 @@ def _sources(atlas: AerialAtlas, points: Floats, normals: Floats, count: int) ->
         gains[j] = np.where(depths.inside(camera, xy) & (facing > 0.08), facing / length, 0.0).sum()
     order = np.argsort(-gains, kind="stable")[:count]
     return order[gains[order] > 0]
+
+
+def _in_sight(atlas: AerialAtlas, points: Floats) -> Ints:
+    """The aerial views whose cone touches a ball round the points (N, 3)."""
+    if not len(points):
+        return np.empty(0, np.int64)
+    middle = points.mean(axis=0)
+    radius = float(np.linalg.norm(points - middle, axis=1).max())
+    centres, axes, half = atlas.cones
+    towards = middle - centres
+    distance = np.linalg.norm(towards, axis=1)
+    aside = np.arccos(np.clip((towards * axes).sum(axis=1) / np.maximum(distance, 1e-9), -1.0, 1.0))
+    slack = np.arcsin(np.clip(radius / np.maximum(distance, 1e-9), 0.0, 1.0))
+    return np.flatnonzero((aside < half + slack + 1e-6) | (distance <= radius))
 
 
 def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, normal: Floats32) -> tuple[Floats, Floats]:

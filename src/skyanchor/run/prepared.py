@@ -4,12 +4,13 @@
     SCAFFOLD/model/               the COLMAP model as it came
     SCAFFOLD/depth/               dense depth of every photo, NAME.npz
     SCAFFOLD/surface/             surface.npz, ground.npz
-    SCAFFOLD/places/<camera>/     places.npz: described places, one set per field of view of a street camera
+    SCAFFOLD/places/<camera>/     described places, one set per field of view of a street camera: vocabulary.npz,
+                                  tiles/X_Y.npz for every square of the map
     SCAFFOLD/splats/              splats.ply: aerial Gaussians, where they were trained here
 
-Each part is a stage of its own with a recipe. A finished part never changes; parts that are missing are added by
-whoever needs them first. RUN/1-scaffold is such a folder. It may be moved: the photos are looked for where they were,
-then where they would be had they moved along.
+Each part is a stage of its own with a recipe. A finished part never changes; parts and tiles that are missing are
+added by whoever needs them first. RUN/1-scaffold is such a folder. It may be moved: the photos are looked for where
+they were, then where they would be had they moved along.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from skyanchor.types import Floats, Plane, Scaffold, UpSource
 AERIAL_FILE, MODEL = "aerial.json", "model"
 DEPTH, SURFACE, PLACES, SPLATS = "depth", "surface", "places", "splats"
 """The parts."""
-SURFACE_FILE, GROUND_FILE, PLACES_FILE, SPLATS_FILE = "surface.npz", "ground.npz", "places.npz", "splats.ply"
+SURFACE_FILE, GROUND_FILE, TILES, SPLATS_FILE = "surface.npz", "ground.npz", "tiles", "splats.ply"
 
 
 @dataclass(frozen=True, eq=False)

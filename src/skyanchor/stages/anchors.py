@@ -12,10 +12,10 @@ from skyanchor.anchors.focal import FocalVotes
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.in_process import LocalRunner
 from skyanchor.anchors.odometry import Steps, measure_steps
-from skyanchor.anchors.places import PlaceIndex
-from skyanchor.anchors.prepare import PreparedScaffold, described_places, prepared_for
+from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
 from skyanchor.anchors.priors import Area, local_priors
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk
+from skyanchor.anchors.walk_votes import Looks
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.events import ANCHORS, Listener
@@ -25,7 +25,7 @@ from skyanchor.run.executor import Job
 from skyanchor.run.folder import PROGRESS, Made, Stage
 from skyanchor.run.records import AnchorSeconds, AnchorsRecord, GroupSeconds
 from skyanchor.scaffold import georeference
-from skyanchor.stages.places import JobDescriber, describing, places_part
+from skyanchor.stages.places import PlaceFiles, place_files, places_part
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.survey import Work, free_digests, ground_digests, value_digest
 from skyanchor.storage import codec, files
@@ -34,6 +34,8 @@ from skyanchor.types import Anchors, Sequence
 
 CONTEXT, SETTINGS = "context.json", "settings.json"
 """Files in the progress folder that the jobs share."""
+LOOKS_PER_JOB = 20
+"""Frames that one job compares with all places."""
 STEPS_PER_JOB = 40
 """Steps between frames that one job measures."""
 
@@ -46,7 +48,7 @@ class Context:
     sequence: Path
     surface: Path
     ground: Path
-    places: Path
+    places: PlaceFiles
 
 
 def run(work: Work, config: AnchorConfig, surface: Made) -> Made:
@@ -60,7 +62,7 @@ def run(work: Work, config: AnchorConfig, surface: Made) -> Made:
     what = f"places of {len(sequence.groups)} anchor groups"
     inputs = {**ground_digests(work.run, sequence), **free_digests(work.run, config.shape)}
     above: tuple[Made, ...] = (surface,)
-    if not config.prior.near:  # with a prior the places are this walk's alone
+    if not config.prior.near:  # with a prior only the tiles that it allows are described
         above = (surface, places_part(work.site, surface, sequence.camera, config.places))
     stage = work.run.stage(ANCHORS, what, settings, inputs, above)
     if not stage.done:
@@ -78,8 +80,8 @@ def _localised(stage: Stage, work: Work, above: tuple[Made, ...], config: Anchor
     config = replace(config, prior=replace(config.prior, near=local_priors(config.prior.near, scaffold)))
     stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", scaffold)
     stage.save(f"{PROGRESS}/{SETTINGS}", config)
-    surface, ground = above[0], above[0].load(parts.GROUND_FILE, Ground)
-    places = above[1].path(parts.PLACES_FILE) if len(above) > 1 else _places_near(stage, work, surface, ground, config)
+    surface = above[0]
+    places = place_files(work.site, surface, sequence.camera, config.places, config.prior.near, stage.listen)
     shared = (stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"), work.sequence_file)
     standing = (surface.path(parts.SURFACE_FILE), surface.path(parts.GROUND_FILE))
     context = Context(*shared, *standing, places)
@@ -88,19 +90,6 @@ def _localised(stage: Stage, work: Work, above: tuple[Made, ...], config: Anchor
     anchors = localise_walk(_prepared(context, config), sequence, config, runner, stage.listen)
     files.save(work.run.root / records.ANCHOR_SECONDS_FILE, AnchorSeconds(tuple(runner.spent)))
     return anchors
-
-
-def _places_near(stage: Stage, work: Work, surface: Made, ground: Ground, config: AnchorConfig) -> Path:
-    """The index of the places that the walk's priors allow, which is this walk's alone."""
-    near, camera, name = config.prior.near, work.sequence.camera, f"{PROGRESS}/{parts.PLACES_FILE}"
-    basis = (describing(config.places), near, camera)
-    jobs = JobDescriber(stage, surface, camera, config.places, work.executor, basis)
-
-    def described() -> PlaceIndex:
-        return described_places(work.scaffold, ground, config.places, jobs.describe, near, stage.listen)
-
-    stage.cached(name, PlaceIndex, described)
-    return stage.path(name)
 
 
 class JobRunner:
@@ -137,6 +126,16 @@ class JobRunner:
             work[f"steps-{first}-{value_digest(lens)}"] = call
         return tuple(files.load(path, Steps) for path in self._produced("walk between groups", work))
 
+    def looks(self, frames: tuple[int, ...]) -> tuple[Looks, ...]:
+        """How much the frames are like all described places, a few frames a job."""
+        work = {}
+        for first in range(0, len(frames), LOOKS_PER_JOB):
+            some = frames[first : first + LOOKS_PER_JOB]
+            work[f"looks-{first}-{value_digest(some)}"] = Job.of(
+                look_job, context=self.stage.path(PROGRESS), frames=some
+            )
+        return tuple(files.load(path, Looks) for path in self._produced("frames compared with places", work))
+
     def _job(self, function: Callable[..., None], task: GroupTask) -> Job:
         return Job.of(function, context=self.stage.path(PROGRESS), task=task)
 
@@ -156,8 +155,7 @@ def load_sequence_file(path: str) -> Sequence:
 def _prepared(context: Context, config: AnchorConfig) -> PreparedScaffold:
     """What all groups share, from the files that the stage stands on."""
     scaffold, surface = load_scaffold_file(str(context.scaffold)), files.load(context.surface, Surface)
-    ground, places = files.load(context.ground, Ground), files.load(context.places, PlaceIndex)
-    return prepared_for(scaffold, surface, ground, places, config)
+    return prepared_for(scaffold, surface, files.load(context.ground, Ground), context.places.index(), config)
 
 
 @lru_cache(maxsize=1)
@@ -175,6 +173,11 @@ def localise_group_job(out: str, context: str, task: Json, listen: Listener) -> 
 def vote_focal_job(out: str, context: str, task: Json, factors: list[float], listen: Listener) -> None:
     """Write the FocalVotes of one GroupTask."""
     files.save(Path(out), _in_process(context).votes((codec.from_json(GroupTask, task),), tuple(factors))[0])
+
+
+def look_job(out: str, context: str, frames: list[int], listen: Listener) -> None:
+    """Write the Looks of some frames."""
+    files.save(Path(out), _in_process(context).looks(tuple(frames))[0])
 
 
 def measure_steps_job(out: str, context: str, first: int, last: int, lens: Json, listen: Listener) -> None:

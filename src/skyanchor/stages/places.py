@@ -1,4 +1,4 @@
-"""Described places of the scaffold, one set per field of view of a street camera, for all walks that look alike."""
+"""Described places of the scaffold: one set per field of view of a street camera, tile by tile, for all walks alike."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor.anchors.places import PlacesConfig, PlaceView
-from skyanchor.anchors.prepare import Describer, described_places
+from skyanchor.anchors.place_index import PlaceIndex
+from skyanchor.anchors.places import PlacesConfig, choose_nodes
+from skyanchor.anchors.prepare import Describer, tiles_of
+from skyanchor.anchors.priors import Prior
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.bridges.views import Node
 from skyanchor.events import Listener
 from skyanchor.geometry import cameras
+from skyanchor.matching.retrieval import Vocabulary
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import Executor, Job
+from skyanchor.run.executor import Job
 from skyanchor.run.folder import PROGRESS, Made, Stage
 from skyanchor.sequence.intrinsics import guessed_camera
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.survey import Site, value_digest
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Camera, Scaffold
+from skyanchor.types import Camera
 
 PHONE = guessed_camera(1920, 1080)
 """What a walk is taken with when nobody says."""
@@ -31,19 +34,31 @@ FOCAL_STEP = 1.1
 """Between the focal lengths that places are described for."""
 SHAPES = (9 / 16, 2 / 3, 3 / 4, 1.0, 4 / 3, 3 / 2, 16 / 9)
 """Height over width of the pictures that places are described for."""
-NODES_PER_JOB = 20
-"""Places that one job describes: few enough to keep many cores busy to the end."""
+VOCABULARY_FILE = "vocabulary.npz"
+"""In the folder of a set of places, beside its tiles."""
 DESCRIBING = (
-    "nodes", "bridge", "width", "features", "centres", "descriptor", "least_painted", "landmarks", "most_views",
+    "nodes", "bridge", "width", "features", "centres", "descriptor", "least_painted", "landmarks", "tile", "sampled",
 )  # fmt: skip
 """Settings of `PlacesConfig` that the described places depend on; the others only matter for the search."""
 
 
 @dataclass(frozen=True, eq=False)
-class PlaceViews:
-    """Described places, as a job leaves them."""
+class Words:
+    """vocabulary.npz."""
 
-    views: tuple[PlaceView, ...]
+    vocabulary: Vocabulary | None
+
+
+@dataclass(frozen=True)
+class PlaceFiles:
+    """The places that a search looks at."""
+
+    vocabulary: Path
+    tiles: tuple[Path, ...]
+
+    def index(self) -> PlaceIndex:
+        """The places, mapped."""
+        return PlaceIndex(self.tiles, files.load(self.vocabulary, Words).vocabulary)
 
 
 def places_part(site: Site, surface: Made, camera: Camera, config: PlacesConfig) -> Made:
@@ -53,16 +68,47 @@ def places_part(site: Site, surface: Made, camera: Camera, config: PlacesConfig)
     show the most of what it sees. Sets are kept in steps of a tenth of the focal length.
     """
     camera = like(camera, config.width)
-    settings = {"camera": camera, "places": describing(config)}
-    name = f"{parts.PLACES}/{_field_of_view(camera)}-{value_digest(settings)[:8]}"
+    name, settings = _set_for(camera, config)
     held = site.prepared.part(name)
     if held is not None:
         return held
     with site.adding(parts.PLACES) as folder:
         stage = folder.stage(name, "places as this street camera sees them", settings, {}, (surface,))
         if not stage.done:
-            _make(stage, site.scaffold, surface, camera, config, site.executor)
+            made = _make(stage, site, surface, camera, config, ())
+            stage.finish({"views": len(made.index())})
         return stage
+
+
+def place_files(
+    site: Site, surface: Made, camera: Camera, config: PlacesConfig, near: tuple[Prior, ...], listen: Listener
+) -> PlaceFiles:
+    """The tiles that priors (in the scaffold's coordinates) allow; those that nobody needed before are described now.
+
+    They stay with the scaffold: a set that only walks with priors have used is unfinished, and grows.
+    """
+    camera = like(camera, config.width)
+    name, settings = _set_for(camera, config)
+    if not near or site.prepared.part(name) is not None:
+        ground = surface.load(parts.GROUND_FILE, Ground)
+        return _files(site.prepared.root / name, tuple(tiles_of(site.scaffold, ground, config, near, listen)))
+    with site.adding(parts.PLACES) as folder:
+        stage = folder.stage(name, "places where the walk may have been", settings, {}, (surface,))
+        return _make(stage, site, surface, camera, config, near)
+
+
+def _set_for(camera: Camera, config: PlacesConfig) -> tuple[str, dict[str, object]]:
+    """(name, settings) of the set of places that a camera's walks use."""
+    settings: dict[str, object] = {"camera": camera, "places": describing(config)}
+    return f"{parts.PLACES}/{_field_of_view(camera)}-{value_digest(settings)[:8]}", settings
+
+
+def _files(folder: Path, squares: tuple[tuple[int, int], ...]) -> PlaceFiles:
+    return PlaceFiles(folder / VOCABULARY_FILE, tuple(folder / _tile_file(square) for square in squares))
+
+
+def _tile_file(square: tuple[int, int]) -> str:
+    return f"{parts.TILES}/{square[0]}_{square[1]}.npz"
 
 
 def describing(config: PlacesConfig) -> dict[str, Json]:
@@ -88,54 +134,47 @@ def _field_of_view(camera: Camera) -> str:
 
 
 def _make(
-    stage: Stage, scaffold: Scaffold, surface: Made, camera: Camera, config: PlacesConfig, executor: Executor
-) -> None:
-    ground = surface.load(parts.GROUND_FILE, Ground)
+    stage: Stage, site: Site, surface: Made, camera: Camera, config: PlacesConfig, near: tuple[Prior, ...]
+) -> PlaceFiles:
+    """The vocabulary and the tiles that priors allow, described by jobs where they are not there."""
+    scaffold, ground = site.scaffold, surface.load(parts.GROUND_FILE, Ground)
     stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", scaffold)
-    jobs = JobDescriber(stage, surface, camera, config, executor)
-    index = described_places(scaffold, ground, config, jobs.describe)
-    stage.save(parts.PLACES_FILE, index)
-    stage.finish({"views": len(index.views)})
-
-
-@dataclass(frozen=True, eq=False)
-class JobDescriber:
-    """Describes places by jobs, a few dozen at a time; the stage holds scaffold.npz in its progress."""
-
-    stage: Stage
-    surface: Made
-    camera: Camera
-    config: PlacesConfig
-    executor: Executor
-    basis: object = None
-    """What the kept results depend on besides the nodes."""
-
-    def describe(self, nodes: tuple[Node, ...]) -> tuple[PlaceView, ...]:
-        """Views from the nodes with their features; those that show too little are left out."""
-        shared = {
-            "scaffold": self.stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"),
-            "surface": self.surface.path(parts.SURFACE_FILE),
-            "camera": self.camera,
-            "config": self.config,
-        }
-        groups = [nodes[start : start + NODES_PER_JOB] for start in range(0, len(nodes), NODES_PER_JOB)]
-        work = {
-            f"{PROGRESS}/places-{k}-{value_digest(group)}.npz": Job.of(describe_places_job, nodes=group, **shared)
-            for k, group in enumerate(groups)
-        }
-        made = self.stage.produce("describe places", work, self.executor, self.basis)
-        return tuple(view for path in made for view in files.load(path, PlaceViews).views)
+    shared = {
+        "scaffold": stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"),
+        "surface": surface.path(parts.SURFACE_FILE),
+        "camera": camera,
+        "config": config,
+    }
+    tiles = tiles_of(scaffold, ground, config, near, stage.listen)
+    everywhere = {VOCABULARY_FILE: Job.of(find_words_job, ground=surface.path(parts.GROUND_FILE), **shared)}
+    words = stage.produce("words for places", everywhere, site.executor)[0]
+    work = {
+        _tile_file(square): Job.of(describe_places_job, nodes=nodes, words=words, **shared)
+        for square, nodes in tiles.items()
+    }
+    stage.produce("describe places", work, site.executor)
+    return _files(stage.folder, tuple(tiles))
 
 
 # --- jobs ---------------------------------------------------------------------------------------------------------
 
 
-def describe_places_job(
-    out: str, scaffold: str, surface: str, camera: Json, config: Json, nodes: Json, listen: Listener
+def find_words_job(
+    out: str, scaffold: str, surface: str, ground: str, camera: Json, config: Json, listen: Listener
 ) -> None:
-    """Write the PlaceViews from some nodes."""
+    """Write the Words of places."""
     describer = _describer(scaffold, surface, codec.from_json(Camera, camera), codec.from_json(PlacesConfig, config))
-    files.save(Path(out), PlaceViews(describer.describe(codec.from_json(tuple[Node, ...], nodes))))
+    nodes = choose_nodes(files.load(Path(ground), Ground), describer.scaffold.points, describer.config)
+    files.save(Path(out), Words(describer.vocabulary(nodes)))
+
+
+def describe_places_job(
+    out: str, scaffold: str, surface: str, camera: Json, config: Json, nodes: Json, words: str, listen: Listener
+) -> None:
+    """Write the PlaceTile of some nodes."""
+    describer = _describer(scaffold, surface, codec.from_json(Camera, camera), codec.from_json(PlacesConfig, config))
+    vocabulary = files.load(Path(words), Words).vocabulary
+    files.save(Path(out), describer.tile(codec.from_json(tuple[Node, ...], nodes), vocabulary))
 
 
 @lru_cache(maxsize=1)

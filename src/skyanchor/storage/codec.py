@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import mmap
 import struct
 import types
 import typing
@@ -40,6 +41,8 @@ MAPPED_BYTES = 1 << 24
 _DOCUMENT = "document"
 _HEADER, _ZIP64 = 30, 20
 """Bytes of a zip entry's header without its name, and of the field that holds large sizes."""
+_LONGEST_HEAD = 1 << 16
+"""Bytes before the values of a .npy file, at most."""
 DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, EOFError, LookupError, AttributeError)
 DAMAGE += (TypeError, RuntimeError, SyntaxError, TokenError, struct.error, OverflowError, MemoryError)
 """What reading a file that is cut, altered or of another kind may raise, besides ValueError."""
@@ -178,6 +181,43 @@ def unpack_file(kind: type[T], path: Path) -> T:
         return _unpacked(kind, file, path.stat().st_size, path)
 
 
+def mapped(kind: type[T], path: Path) -> T:
+    """As `unpack_file`, with every array left in the file and read only where it is used.
+
+    They cannot be written to. The file is open once, however many arrays it holds; checksums are not compared.
+    """
+    try:
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            held = {name: _array_in(data, entry) for name, entry in _entries(archive, len(data)).items()}
+        document = json.loads(held.pop(_DOCUMENT).tobytes().decode())
+        return typing.cast(T, _decoded(kind, document, [held[f"array{index}"] for index in range(len(held))]))
+    except DAMAGE as error:
+        raise ValueError(f"not a whole archive: {error}") from error
+
+
+def _array_in(data: mmap.mmap, entry: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """The array of a member of an archive, where it lies."""
+    name, extra = struct.unpack_from("<HH", data, entry.header_offset + 26)
+    first = entry.header_offset + _HEADER + name + extra
+    head = io.BytesIO(data[first : min(first + entry.file_size, first + _LONGEST_HEAD)])
+    shape, by_column, dtype = _header(head)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize != entry.file_size - head.tell():
+        raise ValueError("an array is not as large as it says")
+    values = np.frombuffer(data, dtype, math.prod(shape), first + head.tell())
+    return values.reshape(shape, order="F" if by_column else "C")
+
+
+def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """The members of an archive of so many bytes by name. None is compressed, so it cannot claim more than it has."""
+    entries = archive.infolist()
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+        raise ValueError("it is compressed, which `pack` never does")
+    if sum(entry.file_size for entry in entries) > size:
+        raise ValueError("it claims to hold more than it is large")
+    return {entry.filename.removesuffix(".npy"): entry for entry in entries}
+
+
 def _unpacked(kind: type[T], file: IO[bytes], size: int, path: Path | None) -> T:
     try:
         held = _members(file, size, path)
@@ -189,16 +229,13 @@ def _unpacked(kind: type[T], file: IO[bytes], size: int, path: Path | None) -> T
 
 
 def _members(file: IO[bytes], size: int, path: Path | None) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an archive by name. Nothing in it is compressed, so it cannot claim more than it has."""
+    """The arrays of an archive by name."""
     with zipfile.ZipFile(file) as archive:
-        entries = archive.infolist()
-        if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
-            raise ValueError("it is compressed, which `pack` never does")
-        if sum(entry.file_size for entry in entries) > size:
-            raise ValueError("it claims to hold more than it is large")
-        mapped = {entry: None if path is None else _mapped(archive, entry, file, path) for entry in entries}
-        read = {entry: array_of(archive.read(entry)) if array is None else array for entry, array in mapped.items()}
-        return {entry.filename.removesuffix(".npy"): array for entry, array in read.items()}
+        entries = _entries(archive, size)
+        mapped = {
+            name: None if path is None else _mapped(archive, entry, file, path) for name, entry in entries.items()
+        }
+        return {name: array_of(archive.read(entries[name])) if held is None else held for name, held in mapped.items()}
 
 
 def _mapped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], path: Path) -> npt.NDArray[Any] | None:

@@ -162,12 +162,24 @@ def save(path: Path, value: object) -> None:
 
 def load(path: Path, kind: type[T]) -> T:
     """The value of type `kind` that `save` wrote; large arrays of an archive are read when they are looked at."""
+
+    def read() -> T:
+        return codec.unpack_file(kind, path) if path.suffix == ".npz" else codec.loads(kind, path.read_text())
+
+    return _read(path, kind, read)
+
+
+def load_mapped(path: Path, kind: type[T]) -> T:
+    """The value that `save` wrote to an .npz, with all arrays left there until they are used, read-only."""
+    return _read(path, kind, lambda: codec.mapped(kind, path))
+
+
+def _read(path: Path, kind: type[T], read: Callable[[], T]) -> T:
+    """What the file holds; InputError where it is missing or holds something else."""
     if not path.is_file():
         raise InputError(path, "is missing", "Delete its stage folder and run that stage again.")
     try:
-        if path.suffix == ".npz":
-            return codec.unpack_file(kind, path)
-        return codec.loads(kind, path.read_text())
+        return read()
     except (ValueError, TypeError, KeyError, OSError) as error:
         why = f"does not hold a {kind.__name__} ({error})"
         raise InputError(path, why, "Delete its stage folder and run that stage again.") from error

@@ -1,0 +1,101 @@
+"""A stretch of a walk finds its position among places that each frame alone cannot tell apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skyanchor.anchors.config import WalkVotesConfig
+from skyanchor.anchors.odometry import Walk
+from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, make_tile
+from skyanchor.anchors.walk_votes import Stretch, hints_for, middle_frame, voting_frames
+from skyanchor.bridges.ground import Ground
+from skyanchor.bridges.views import NodeConfig
+from skyanchor.geometry import rigid
+from skyanchor.types import AnchorGroup, Floats
+
+SIDE, HEADINGS, SPACING = 30, 6, 8.0
+UP = np.array([0.0, 0.0, 1.0])
+GROUND = Ground(np.eye(3)[:2], UP, np.zeros(2), 0.5, np.zeros((1, 1)), np.ones((1, 1), bool))
+NODES = NodeConfig(spacing=SPACING, headings=HEADINGS)
+EVERYWHERE = np.ones(SIDE * SIDE * HEADINGS, bool)
+
+
+def index() -> PlaceIndex:
+    """A place in every square of a map of 240 x 240 m, six views each, in two tiles; what they show plays no part."""
+    x, y, k = (part.ravel() for part in np.mgrid[:SIDE, :SIDE, :HEADINGS])
+    eyes = np.stack([(x + 0.5) * SPACING, (y + 0.5) * SPACING, np.full(x.shape, 1.7)], axis=1)
+    headings = k * 2.0 * np.pi / HEADINGS
+
+    def tile(part: slice) -> PlaceTile:
+        return replace(make_tile((), None), eyes=eyes[part], headings=headings[part])
+
+    half = len(eyes) // 2
+    return PlaceIndex((tile(slice(None, half)), tile(slice(half, None))), None)
+
+
+def path(frames: int, pace: float) -> tuple[Floats, Floats]:
+    """(positions (F, 2), headings (F,)) of a walk that turns left half-way; it looks about."""
+    turn = np.where(np.arange(frames) < frames // 2, 0.3, 0.3 + np.pi / 2.0)
+    steps = pace * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    looking = turn + 0.4 * np.sin(np.arange(frames) / 5.0)
+    return np.array([70.0, 90.0]) + np.cumsum(steps, axis=0), looking
+
+
+def reckoned_walk(places: Floats, headings: Floats, pace: float, drift: float) -> Walk:
+    """Dead reckoning of the path in steps, its turns off by so many radians a frame."""
+    poses = []
+    for k, ((x, y), a) in enumerate(zip(places / pace, headings + drift * np.arange(len(places)), strict=True)):
+        c, s = np.cos(drift * k), np.sin(drift * k)
+        eye = np.array([c * x - s * y, s * x + c * y, 1.7])
+        poses.append(rigid.look_at(eye, eye + np.array([np.cos(a), np.sin(a), 0.05]), UP))
+    start = poses[0].inverse
+    return Walk(tuple(pose @ start for pose in poses), np.arange(len(poses), dtype=float))
+
+
+def looks(held: PlaceIndex, places: Floats, headings: Floats, alike: int, seed: int = 0) -> np.ndarray:
+    """(F, V), every frame as much like the views of so many other places as like those of its own, and noise."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for place, heading in zip(places, headings, strict=True):
+        near = np.exp(-(np.linalg.norm(held.eyes[:, :2] - place, axis=1) ** 2) / 2.0 / 6.0**2)
+        near *= np.exp(2.0 * (np.cos(held.headings - heading) - 1.0))
+        other = sum(np.roll(near, int(shift) * HEADINGS) for shift in rng.integers(1, SIDE * SIDE, alike))
+        rows.append(0.2 * (near + other) + rng.normal(0.0, 0.05, len(near)))
+    return np.array(rows, np.float32)
+
+
+@pytest.mark.parametrize("pace", [0.4, 1.1])
+def test_a_stretch_votes_for_its_place(pace: float) -> None:
+    held, config = index(), WalkVotesConfig()
+    places, headings = path(97, pace)
+    walk = reckoned_walk(places, headings, pace, 0.001)
+    frames = tuple(range(0, 97, 3))
+    likeness = looks(held, places[list(frames)], headings[list(frames)], alike=8)
+    hints = hints_for(held, GROUND, Stretch(walk, 48, frames, likeness), EVERYWHERE, NODES, config)
+    assert len(hints) == config.hints
+    assert np.hypot(*(places[48] - [hints[0].x, hints[0].y])) < SPACING
+    alone = hints_for(held, GROUND, Stretch(walk, 48, (48,), likeness[16:17]), EVERYWHERE, NODES, config)
+    assert np.hypot(*(places[48] - [alone[0].x, alone[0].y])) > SPACING  # one frame looks like elsewhere
+
+
+def test_only_places_that_are_free_are_named() -> None:
+    held = index()
+    places, headings = path(97, 1.1)
+    walk, frames = reckoned_walk(places, headings, 1.1, 0.0), tuple(range(0, 97, 6))
+    likeness = looks(held, places[list(frames)], headings[list(frames)], alike=2)
+    stretch = Stretch(walk, 48, frames, likeness)
+    free = held.eyes[:, 0] > 150.0  # the walk was not there
+    hints = hints_for(held, GROUND, stretch, free, NODES, WalkVotesConfig())
+    assert hints and all(hint.x > 150.0 for hint in hints)
+    assert hints_for(held, GROUND, stretch, np.zeros_like(free), NODES, WalkVotesConfig()) == ()
+
+
+def test_frames_that_vote_lie_round_the_group_and_are_shared() -> None:
+    config = WalkVotesConfig(reach=10, every=3)
+    first, second = AnchorGroup(0, tuple(range(6)), (0,)), AnchorGroup(1, tuple(range(20, 26)), (0,))
+    assert voting_frames(100, first, config) == (0, 3, 6, 9, 12)
+    assert middle_frame(second) == 23
+    assert voting_frames(100, second, config) == (15, 18, 21, 23, 24, 27, 30, 33)
