@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +11,11 @@ import pytest
 from skyanchor.anchors.config import WalkVotesConfig
 from skyanchor.anchors.odometry import Walk
 from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, make_tile
-from skyanchor.anchors.walk_votes import Stretch, hints_for, middle_frame, voting_frames
+from skyanchor.anchors.walk_votes import Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import NodeConfig
-from skyanchor.geometry import rigid
-from skyanchor.types import AnchorGroup, Floats
+from skyanchor.geometry import cameras, rigid
+from skyanchor.types import AnchorGroup, Floats, Frame, Sequence
 
 SIDE, HEADINGS, SPACING = 30, 6, 8.0
 UP = np.array([0.0, 0.0, 1.0])
@@ -74,10 +75,10 @@ def test_a_stretch_votes_for_its_place(pace: float) -> None:
     walk = reckoned_walk(places, headings, pace, 0.001)
     frames = tuple(range(0, 97, 3))
     likeness = looks(held, places[list(frames)], headings[list(frames)], alike=8)
-    hints = hints_for(held, GROUND, Stretch(walk, 48, frames, likeness), EVERYWHERE, NODES, config)
+    hints = hints_for(held, GROUND, Voters(walk, 48, frames, likeness), EVERYWHERE, NODES, config)
     assert len(hints) == config.hints
     assert np.hypot(*(places[48] - [hints[0].x, hints[0].y])) < SPACING
-    alone = hints_for(held, GROUND, Stretch(walk, 48, (48,), likeness[16:17]), EVERYWHERE, NODES, config)
+    alone = hints_for(held, GROUND, Voters(walk, 48, (48,), likeness[16:17]), EVERYWHERE, NODES, config)
     assert np.hypot(*(places[48] - [alone[0].x, alone[0].y])) > SPACING  # one frame looks like elsewhere
 
 
@@ -86,7 +87,7 @@ def test_only_places_that_are_free_are_named() -> None:
     places, headings = path(97, 1.1)
     walk, frames = reckoned_walk(places, headings, 1.1, 0.0), tuple(range(0, 97, 6))
     likeness = looks(held, places[list(frames)], headings[list(frames)], alike=2)
-    stretch = Stretch(walk, 48, frames, likeness)
+    stretch = Voters(walk, 48, frames, likeness)
     free = held.eyes[:, 0] > 150.0  # the walk was not there
     hints = hints_for(held, GROUND, stretch, free, NODES, WalkVotesConfig())
     assert hints and all(hint.x > 150.0 for hint in hints)
@@ -94,8 +95,10 @@ def test_only_places_that_are_free_are_named() -> None:
 
 
 def test_frames_that_vote_lie_round_the_group_and_are_shared() -> None:
+    frames = tuple(Frame(k, f"{k}.jpg", Path(f"{k}.jpg")) for k in range(100))
+    walk = Sequence(Path(), frames, cameras.pinhole(64, 48, 50.0), False, (), (), cuts=(30,))
     config = WalkVotesConfig(reach=10, every=3)
     first, second = AnchorGroup(0, tuple(range(6)), (0,)), AnchorGroup(1, tuple(range(20, 26)), (0,))
-    assert voting_frames(100, first, config) == (0, 3, 6, 9, 12)
+    assert voting_frames(walk, first, config) == (0, 3, 6, 9, 12)
     assert middle_frame(second) == 23
-    assert voting_frames(100, second, config) == (15, 18, 21, 23, 24, 27, 30, 33)
+    assert voting_frames(walk, second, config) == (15, 18, 21, 23, 24, 27)  # 30 begins another stretch

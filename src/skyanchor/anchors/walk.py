@@ -21,7 +21,7 @@ from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.verdict import is_sure
-from skyanchor.anchors.walk_votes import Looks, Stretch, hints_for, middle_frame, voting_frames
+from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
 from skyanchor.events import ANCHORS, Listener, Note, silent
 from skyanchor.geometry import rigid
@@ -233,18 +233,17 @@ def _with_hints(outing: _Outing, tasks: tuple[GroupTask, ...]) -> tuple[GroupTas
     wide = [task for task in tasks if free[task.group.index].sum() > config.above]
     if not wide or outing.config.ablation != AnchorAblation():
         return tasks
-    length = len(outing.sequence.frames)
-    voting = {task.group.index: voting_frames(length, task.group, config) for task in wide}
+    voting = {task.group.index: voting_frames(outing.sequence, task.group, config) for task in wide}
     asked = tuple(sorted({frame for frames in voting.values() for frame in frames}))
     row = {frame: k for k, frame in enumerate(asked)}
     looks = np.concatenate([part.likeness for part in outing.runner.looks(asked)])
-    walk, grid = walked(outing.runner.steps(Lens())), outing.prepared.described_with.nodes
+    walk, grid = walked(outing.runner.steps(Lens()), outing.sequence.cuts), outing.prepared.described_with.nodes
     hints: dict[int, tuple[Near, ...]] = {}
     for task in wide:
         k, frames = task.group.index, voting[task.group.index]
         own = looks[[row[frame] for frame in frames]]
-        stretch = Stretch(walk, middle_frame(task.group), frames, own)
-        hints[k] = hints_for(index, ground, stretch, free[k], grid, config)
+        voters = Voters(walk, middle_frame(task.group), frames, own)
+        hints[k] = hints_for(index, ground, voters, free[k], grid, config)
     outing.tell(f"{len(asked)} frames voted on where {len(wide)} groups stand, among {len(index)} views")
     return tuple(replace(task, hints=hints.get(task.group.index, ())) for task in tasks)
 

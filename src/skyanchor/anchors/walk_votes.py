@@ -19,7 +19,7 @@ from skyanchor.anchors.priors import Near
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import NodeConfig
 from skyanchor.geometry import rigid
-from skyanchor.types import AnchorGroup, Bools, Floats, Floats32, Ints
+from skyanchor.types import AnchorGroup, Bools, Floats, Floats32, Ints, Sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Looks:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
+class Voters:
     """Frames that vote together."""
 
     walk: Walk
@@ -43,11 +43,12 @@ class Stretch:
     """(F, V), how much each is like the views of the index."""
 
 
-def voting_frames(walk_length: int, group: AnchorGroup, config: WalkVotesConfig) -> tuple[int, ...]:
-    """The frames that vote for a group, its middle one among them; groups of one walk share as many as they can."""
+def voting_frames(sequence: Sequence, group: AnchorGroup, config: WalkVotesConfig) -> tuple[int, ...]:
+    """The frames that vote for a group, its middle one among them, in one stretch; groups share as many as they can."""
     middle = middle_frame(group)
-    near = range(max(0, middle - config.reach), min(walk_length, middle + config.reach + 1))
-    return tuple(f for f in near if f % config.every == 0 or f == middle)
+    near = range(max(0, middle - config.reach), min(len(sequence.frames), middle + config.reach + 1))
+    own = [f for f in near if sequence.stretch_of(f) == sequence.stretch_of(middle)]
+    return tuple(f for f in own if f % config.every == 0 or f == middle)
 
 
 def middle_frame(group: AnchorGroup) -> int:
@@ -87,7 +88,7 @@ def _grid(index: PlaceIndex, ground: Ground, spacing: float, headings: int) -> _
 
 
 def hints_for(
-    index: PlaceIndex, ground: Ground, stretch: Stretch, free: Bools, nodes: NodeConfig, config: WalkVotesConfig
+    index: PlaceIndex, ground: Ground, voters: Voters, free: Bools, nodes: NodeConfig, config: WalkVotesConfig
 ) -> tuple[Near, ...]:
     """Where a stretch of the walk says that its middle frame stands, the best first.
 
@@ -96,13 +97,13 @@ def hints_for(
     if not free.any():
         return ()
     grid = _grid(index, ground, nodes.spacing, nodes.headings)
-    votes = np.zeros((len(stretch.frames), len(grid.places), nodes.headings), np.float32)
-    votes[:, grid.place, grid.slot] = np.clip(_standard(stretch.likeness), *config.clip)
+    votes = np.zeros((len(voters.frames), len(grid.places), nodes.headings), np.float32)
+    votes[:, grid.place, grid.slot] = np.clip(_standard(voters.likeness), *config.clip)
     may = np.zeros(len(grid.places), bool)
     may[grid.place[free]] = True
     paces = np.geomspace(config.paces[0], config.paces[1], config.paces[2])
     lying = (grid.places, may, grid.numbers, grid.origin, grid.spacing)
-    score = _scores(*lying, votes, *_lie(stretch), paces, config.directions)
+    score = _scores(*lying, votes, *_lie(voters), paces, config.directions)
     return _best(grid.places, score, config)
 
 
@@ -112,10 +113,10 @@ def _standard(looks: Floats32) -> Floats32:
     return np.asarray((looks - mean) / np.maximum(spread, 1e-9), dtype=np.float32)
 
 
-def _lie(stretch: Stretch) -> tuple[Floats, Floats]:
+def _lie(voters: Voters) -> tuple[Floats, Floats]:
     """((F, 2) steps ahead of the middle frame and to its right, (F,) turn to the left of it, radians)."""
-    at = stretch.walk.cams_from_start[stretch.middle]
-    poses = [stretch.walk.cams_from_start[f] for f in stretch.frames]
+    at = voters.walk.cams_from_start[voters.middle]
+    poses = [voters.walk.cams_from_start[f] for f in voters.frames]
     centres = at(rigid.centres_in_world(poses))
     ahead = np.array([at.rotation @ pose.rotation[2] for pose in poses])
     return np.stack([centres[:, 2], centres[:, 0]], axis=1), -np.arctan2(ahead[:, 0], ahead[:, 2])
