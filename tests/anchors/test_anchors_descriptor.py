@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,3 +88,6 @@ def test_tiles_keep_what_was_described(tmp_path: Path) -> None:
     assert held.vocabulary is not None
     looks = np.stack([vlad(v.features.descriptors, held.vocabulary) for v in views])
     assert np.allclose(index.likeness(looks), looks @ looks.T, atol=0.01)
+    files.save(tmp_path / "0.npz", held.tiles[2])
+    os.utime(tmp_path / "0.npz", ns=(1, 1))
+    assert len(PlaceIndex((tmp_path / "0.npz",), None)) == 5  # a tile that was made anew
