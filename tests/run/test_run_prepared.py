@@ -13,6 +13,9 @@ import pytest
 
 import skyanchor
 from skyanchor import pipeline
+from skyanchor.anchors.prepare import tiles_of
+from skyanchor.anchors.priors import Near
+from skyanchor.bridges.ground import Ground
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.events import ANCHORS, SCAFFOLD, TRAJECTORY, Listener, silent
 from skyanchor.geometry import cameras
@@ -27,7 +30,7 @@ from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import anchors
-from skyanchor.stages.places import like
+from skyanchor.stages.places import like, place_files, places_part
 from skyanchor.stages.scaffold import GeometryConfig, replace_earlier_layout
 from skyanchor.stages.survey import Site
 from skyanchor.stereo import SourceConfig, StereoConfig
@@ -131,6 +134,25 @@ def test_another_camera_adds_its_places_once(prepared: Prepared, scene: Path, tm
         counts.append(len(executor.of_stage_1()))
     assert counts[0] > 0 and counts[1] == 0
     assert len(list((mine.root / parts.PLACES).iterdir())) == 2
+
+
+def test_a_prior_describes_the_tiles_it_touches_and_others_use_them(prepared: Prepared, tmp_path: Path) -> None:
+    mine = Prepared(shutil.copytree(prepared.root, tmp_path / "scaffold"))
+    shutil.rmtree(mine.root / parts.PLACES)
+    config, executor = replace(small().anchors.places, tile=14.0), Counting()
+    site, surface = Site(mine.scaffold(), mine, executor, given=True), mine.needed(parts.SURFACE)
+    ground = surface.load(parts.GROUND_FILE, Ground)
+    whole = tiles_of(site.scaffold, ground, config)
+    x, y = ground.across @ next(iter(whole.values()))[0].eye
+    near = (Near(float(x), float(y), 1.0),)
+    some = place_files(site, surface, paper_street.WALKER, config, near, silent)
+    assert 1 == len(some.tiles) < len(whole) and some.tiles[0].is_file()
+    assert executor.functions.count("skyanchor.stages.places:describe_places_job") == 1
+    places_part(site, surface, paper_street.WALKER, config)
+    assert executor.functions.count("skyanchor.stages.places:describe_places_job") == len(whole)
+    everywhere = place_files(site, surface, paper_street.WALKER, config, (), silent)
+    assert len(everywhere.tiles) == len(whole) and len(everywhere.index()) > len(some.index())
+    assert place_files(site, surface, paper_street.WALKER, config, near, silent) == some
 
 
 def test_cameras_alike_share_their_places() -> None:
