@@ -159,7 +159,7 @@ def test_the_papers_variants_are_all_there() -> None:
         "no-metric-alignment",
         "single-frame",
     ]
-    assert len(names["trajectory"]) == 8 and len(names["update"]) == 7
+    assert len(names["trajectory"]) == 9 and len(names["update"]) == 7
     for table in ab.VARIED:
         changed = [variant.change(pipeline.CPU) for variant in all_variants(table)]
         assert len({repr(config) for config in changed}) == len(changed)

@@ -105,7 +105,14 @@ def trajectory_variants() -> tuple[Variant, ...]:
         ("group-size-4", "anchor group size (4, 4)", {"group_size": 4}),
         ("group-size-6", "anchor group size (6, 6)", {"group_size": 6}),
     )
-    return tuple(Variant("trajectory", name, label, _trajectory_without(switches)) for name, label, switches in rows)
+    return (
+        *(Variant("trajectory", name, label, _trajectory_without(switches)) for name, label, switches in rows),
+        Variant("trajectory", "no-whole-adjustment", "w/o adjustment over all submaps (the paper's)", _submaps_alone),
+    )
+
+
+def _submaps_alone(config: PipelineConfig) -> PipelineConfig:
+    return replace(config, trajectory=replace(config.trajectory, last_adjustment=False))
 
 
 def _trajectory_without(switches: dict[str, Any]) -> Change:
