@@ -21,6 +21,8 @@ from skyanchor.meshing import (
     without_crumbs,
 )
 from skyanchor.meshing.extraction import Piece
+from skyanchor.meshing.field import Samples
+from skyanchor.meshing.field_kernels import CORNERS
 from skyanchor.meshing.mesh import read_ply, write_glb, write_ply
 from skyanchor.types import DepthMap, Floats, Ints
 
@@ -85,6 +87,14 @@ def test_what_one_view_alone_sees_is_a_hole() -> None:
     assert len(alone) == 0
     trusting = MeshConfig(least_views=1)
     assert len(joined(pieces_of([ball_map(eyes()[0])], trusting), trusting.voxel_m)) > 1_000
+
+
+def test_blocks_that_the_surface_passes_only_where_nobody_saw_have_no_mesh() -> None:
+    """Free space at one corner and solid at another, but in no cell that is known whole."""
+    distance = np.full((1, CORNERS, CORNERS, CORNERS), np.nan, np.float32)
+    distance[0, :2, :2, :2], distance[0, 4:6, 4:6, 4:6] = 0.1, -0.1
+    found = meshed(Samples(np.zeros((1, 3), np.int64), distance, np.zeros((*distance.shape, 3), np.float32)))
+    assert len(found.faces) == 0
 
 
 def test_depth_beyond_the_crop_takes_no_part() -> None:

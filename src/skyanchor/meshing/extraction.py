@@ -10,7 +10,7 @@ import numpy as np
 from skyanchor.meshing.field import Samples
 from skyanchor.meshing.field_kernels import CORNERS, EDGE
 from skyanchor.meshing.mesh import Mesh
-from skyanchor.types import Bools, Bytes, Floats, Floats32, Ints
+from skyanchor.types import Bools, Bytes, Floats, Ints
 
 AT_ONCE = 64
 """Blocks in one call: they are laid end to end, and positions along them must stay exact in 32 bits."""
@@ -45,15 +45,14 @@ def _meshed(samples: Samples, some: slice) -> Piece | None:
 
     distance = samples.distance[some]
     seen = np.isfinite(distance)
-    cells = seen[:, :-1] & seen[:, 1:]
-    cells = cells[:, :, :-1] & cells[:, :, 1:]
-    cells = cells[..., :-1] & cells[..., 1:]
+    values = np.where(seen, np.copysign(np.maximum(np.abs(distance), LEAST_DISTANCE), distance), 1.0)
+    cells = _over_corners(seen, np.logical_and)
+    crossed = cells & _over_corners(values < 0, np.logical_or) & _over_corners(values > 0, np.logical_or)
+    if not crossed.any():
+        return None
     mask = np.zeros(distance.shape, np.bool_)
     mask[:, 1:, 1:, 1:] = cells  # of a cell, its corner farthest from the origin
-    values = np.where(seen, np.copysign(np.maximum(np.abs(distance), LEAST_DISTANCE), distance), 1.0)
     values = values.reshape(-1, CORNERS, CORNERS).astype(np.float32)
-    if not mask.any() or not _crosses(distance, cells):
-        return None
     vertices, faces, _, _ = marching_cubes(
         values, 0.0, mask=mask.reshape(values.shape), allow_degenerate=False, gradient_direction="descent"
     )
@@ -67,11 +66,12 @@ def _meshed(samples: Samples, some: slice) -> Piece | None:
     return Piece(edge_keys(corner, local), corner + local, colors, faces.astype(np.int64))
 
 
-def _crosses(distance: Floats32, cells: Bools) -> bool:
-    """Whether the surface passes a cell that all corners of are known."""
-    held = distance[:, :-1, :-1, :-1][cells], distance[:, 1:, 1:, 1:][cells]
-    known = np.concatenate(held)
-    return bool((known < 0).any() and (known > 0).any())
+def _over_corners(of_points: Bools, joined_by: np.ufunc) -> Bools:
+    """(B, E, E, E), a property of lattice points (B, N, N, N) joined over the eight corners of every cell."""
+    for axis in (1, 2, 3):
+        low, high = (np.moveaxis(of_points, axis, 0)[part] for part in (slice(None, -1), slice(1, None)))
+        of_points = np.moveaxis(joined_by(low, high), 0, axis)
+    return of_points
 
 
 def edge_keys(corner: Ints, local: Floats) -> Ints:
