@@ -217,7 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("photos", type=int, nargs="*", default=[100, 400, 1000])
     parser.add_argument("--work", type=Path)
-    parser.add_argument("--only", nargs="*", default=[step.__name__ for step in STEPS])
+    parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--step", help=argparse.SUPPRESS)
     parser.add_argument("--markdown", action="store_true")
     args = parser.parse_args()
@@ -226,7 +226,7 @@ def main() -> None:
         step(args.work, files.load(args.work / "scaffold.npz", Scaffold))
         return
     with tempfile.TemporaryDirectory() as folder:
-        table = measured(args.photos, args.work or Path(folder), args.only)
+        table = measured(args.photos, args.work or Path(folder), args.only or [step.__name__ for step in STEPS])
     if args.markdown:
         print(f"| step | {' | '.join(f'{count} photos' for count in args.photos)} | most / least |")
         print(f"|---|{'---|' * (len(args.photos) + 1)}")
