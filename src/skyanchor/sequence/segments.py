@@ -17,18 +17,17 @@ import poselib
 from skyanchor.bounds import Few
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Progress, silent
-from skyanchor.matching import AnySparse, Features, Sift, SparseMatcher
+from skyanchor.matching import AnySparse, Features, Sift, SparseMatcher, TwoView, VerifyConfig, verify
 from skyanchor.photos import read_frame
 from skyanchor.sequence import submaps
 from skyanchor.sequence.submaps import SubmapConfig
 from skyanchor.types import Frame, Sequence
 
-GOES_ON = 30
-"""Matches that agree with one motion of the camera, at least, where a photo goes on from another."""
-GOES_ON_RATIO = 0.3
-"""The same over all matches of the two, 0..1."""
-THRESHOLD = 2.0
-"""Distance of a match from its epipolar line, in the matcher's sigma, at most."""
+VERIFY = VerifyConfig(trials=(200, 2000))
+"""When a photo goes on from another with the camera as far as it is known."""
+MANY, HALF = 60, 0.5
+"""Matches, and share of all, that agree with some motion of some camera where a photo goes on: the focal length may be
+a guess. Windows of two streets agree by chance, with a motion that nobody has to explain, in half as many."""
 
 
 @dataclass(frozen=True)
@@ -109,19 +108,19 @@ class _Photos:
         return _loaded(self.choice).extract(read_frame(self.sequence, frame))
 
     def go_on(self, a: int, b: int) -> bool:
-        """Whether one motion of the camera explains enough of what two photos have in common.
-
-        The focal length may be a guess, so any fundamental matrix will do.
-        """
+        """Whether one motion of the camera explains enough of what two photos have in common."""
         here, there = self.features(a), self.features(b)
         pairs = _loaded(self.choice).pairs(here, there)
-        if len(pairs) < GOES_ON:
+        xy_a, xy_b, sigma_px = here.xy[pairs[:, 0]], there.xy[pairs[:, 1]], max(here.sigma_px, there.sigma_px)
+        camera = self.sequence.camera
+        if isinstance(verify(xy_a, xy_b, camera, camera, sigma_px, VERIFY), TwoView):
+            return True
+        if len(pairs) < MANY:
             return False
-        error = THRESHOLD * max(here.sigma_px, there.sigma_px)
-        options = {"max_epipolar_error": error, "max_iterations": 2000, "seed": 0}
-        _, info = poselib.estimate_fundamental(here.xy[pairs[:, 0]], there.xy[pairs[:, 1]], options, {})
+        options = {"max_epipolar_error": VERIFY.threshold * sigma_px, "max_iterations": 2000, "seed": 0}
+        _, info = poselib.estimate_fundamental(xy_a, xy_b, options, {})
         inliers = np.array(info["inliers"], dtype=bool)
-        return bool(inliers.sum() >= GOES_ON and inliers.mean() >= GOES_ON_RATIO)
+        return bool(inliers.sum() >= MANY and inliers.mean() >= HALF)
 
 
 @lru_cache(maxsize=2)
