@@ -67,7 +67,7 @@ def _results(root: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in found
-        if path.name not in ("timings.json", "memory.json")
+        if path.name not in ("timings.json", "memory.json", "trajectory_seconds.json")
     }
 
 
