@@ -11,8 +11,8 @@ scenes (a folder with aerial and ground, truth beside the photos). Runs stop at 
 the splats, which is long, `--upto anchors --frames 12` looks at the first groups of a walk alone, which is short. What
 lies below `--work` is not made again: the same command goes on after an interruption. The truth is read to score.
 
-`--upto matches --frames 2` takes seconds: each photo is matched with a bridge view rendered at its true pose, and the
-matches are counted that agree with that pose. It tells whether a condition breaks the matching, not what becomes of a
+`--upto matches --frames 6` takes seconds: two photos are matched with bridge views rendered at their true poses, and
+the matches are counted that agree with those. It tells whether a condition breaks the matching, not what becomes of a
 walk.
 
 Wrong is an accepted group more than 0.5 m or more than five of its stated sigmas from the truth, root mean square over
@@ -260,16 +260,18 @@ def outcome_of(task: Task) -> Outcome:
     else:
         outcome = _made(task)
         kept.write_text(json.dumps(asdict(outcome), indent=1))
-    error = "-" if outcome.ate_m is None else f"{outcome.ate_m:.3f} m"
-    if outcome.matches is not None and outcome.agreeing is not None:
-        error = f"{outcome.matches:.0f} matches a photo, {outcome.agreeing:.0%} of all"
-    print(
-        f"{outcome.condition} {outcome.severity} on {outcome.where}: {outcome.accepted}/{outcome.groups} groups,"
-        f" {outcome.wrong} wrong, ATE {error}, {outcome.posed}/{outcome.frames} frames, {outcome.seconds:.0f} s"
-        f" {outcome.reasons or ''}",
-        flush=True,
-    )
+    print(f"{outcome.condition} {outcome.severity} on {outcome.where}: {said_of(outcome)}", flush=True)
     return outcome
+
+
+def said_of(outcome: Outcome) -> str:
+    """What came of a task in a line."""
+    if outcome.matches is not None and outcome.agreeing is not None:
+        return f"{outcome.matches:.0f} matches a photo agree, {outcome.agreeing:.0%} of all, {outcome.seconds:.0f} s"
+    error = "-" if outcome.ate_m is None else f"{outcome.ate_m:.3f} m"
+    groups = f"{outcome.accepted}/{outcome.groups} groups, {outcome.wrong} wrong, ATE {error}"
+    refused = ", ".join(f"{reason} {count}" for reason, count in outcome.reasons.items())
+    return f"{groups}, {outcome.posed}/{outcome.frames} frames, {outcome.seconds:.0f} s {refused}"
 
 
 def _made(task: Task) -> Outcome:
@@ -320,13 +322,14 @@ def _prepared(run: Path, scene: Path) -> PreparedScaffold:
 
 
 def matched(task: Task, ground: Path) -> Outcome:
-    """Matches of the photos with bridge views at their true poses; a match agrees within a hundredth of the width."""
+    """Matches of two photos with bridge views at their true poses; a match agrees within a hundredth of the width."""
     prepared = _prepared(task.work / CLEAR_DAY.name / "run", task.scene)
     sequence = load_sequence(ground / "images", SequenceConfig(camera=focal_of(task)))
     search = Search(prepared, GroundFrames(sequence), AnchorConfig())
     true = read_truth(ground / "truth", prepared.scaffold.georef.offset)
     camera, agreeing, total = search.camera, 0, 0
-    for k, frame in enumerate(sequence.frames):
+    chosen = sequence.frames[:: max(1, len(sequence.frames) // 2)][:2]
+    for k, frame in ((frame.index, frame) for frame in chosen):
         bridge = render_bridge(prepared.atlas, camera, true[frame.name])
         found = match_bridge(
             search.matcher, k, search.frames.features(k, search.config.refine.matcher), k, bridge,
@@ -334,7 +337,7 @@ def matched(task: Task, ground: Path) -> Outcome:
         )  # fmt: skip
         off = np.linalg.norm(cameras.project(camera, true[frame.name](found.points)) - found.xy, axis=1)
         agreeing, total = agreeing + int((off < 0.01 * camera.width).sum()), total + len(found)
-    count = len(sequence.frames)
+    count = len(chosen)
     return Outcome(
         task.hardship.name, task.severity, task.where, 0, 0, 0, 0.0, 0.0, None, None, 0, count, None, 0.0, {},
         agreeing / count, agreeing / max(1, total),
