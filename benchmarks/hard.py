@@ -452,9 +452,10 @@ def main() -> None:
         parser.error(f"no condition {', '.join(sorted(unknown))}: there are {', '.join(CONDITIONS)}")
     asked = [CONDITIONS[name] for name in args.conditions or CONDITIONS]
     chosen = [hardship for hardship in asked if hardship.operation is not None or not args.scenes]
-    places: list[tuple[Path, Path, int | None]] = [(args.work / scene.name, scene, None) for scene in args.scenes]
+    part = "" if args.frames is None else f"-first-{args.frames}"
+    places: list[tuple[Path, Path, int | None]] = [(args.work / (s.name + part), s, None) for s in args.scenes]
     if not places:
-        folders = {seed: args.work / f"{args.preset}-{seed}" for seed in args.seeds}
+        folders = {seed: args.work / f"{args.preset}-{seed}{part}" for seed in args.seeds}
         places = [(folder, folder / "town", seed) for seed, folder in folders.items()]
     shared = (args.preset, args.upto, args.frames, args.workers)
     clear = [Task(CLEAR_DAY, SEVERITIES[0], *place, *shared) for place in places]
