@@ -11,7 +11,7 @@ from skyanchor.geometry import cameras
 from skyanchor.matching import XFeatStar
 from skyanchor.types import AnchorGroup, Frame, Sequence, Submap
 
-CONFIG = AnchorConfig(ladder=LadderConfig(shift=6, enlarge=12))
+CONFIG = AnchorConfig(ladder=LadderConfig(shift=6, enlarge=12, shade=True))
 
 
 def sequence(count: int) -> Sequence:
@@ -47,9 +47,9 @@ def test_the_second_rung_sees_through_shade_and_changes_nothing_else() -> None:
     assert shade.verdict == first.verdict and shade.places.least_support == first.places.least_support
 
 
-def test_shade_can_be_left_out_and_ablations_do_without() -> None:
+def test_shade_is_asked_for_and_ablations_do_without() -> None:
     group = AnchorGroup(0, tuple(range(6)), (0,))
-    without = replace(CONFIG, ladder=replace(CONFIG.ladder, shade=False))
+    without = AnchorConfig()
     ablated = replace(CONFIG, ablation=AnchorAblation(metric_alignment=False))
     for config in (without, ablated):
         assert not any(rung.config.places.features.through_shade for rung in rungs(sequence(40), group, config))

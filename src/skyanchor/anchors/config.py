@@ -66,8 +66,11 @@ class LadderConfig:
     """A second place with more than this share of the support makes the group ambiguous."""
     apart: NotNegative = 4.0
     """Places nearer than this are one place, metres."""
-    shade: bool = True
-    """Whether a second attempt is made with features that see through cast shadows and sunlit patches."""
+    shade: bool = False
+    """Whether a second attempt is made with features that see through cast shadows and sunlit patches.
+
+    It finds places in leaf shade that nothing else finds, but wrong places come nearer to the limits of the verdict.
+    """
     wider_search: Few = 2
     """Factor on the shortlist and the seeds of the third attempt."""
     enlarge: Few = 12
