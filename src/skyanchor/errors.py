@@ -25,6 +25,10 @@ class InputError(SkyAnchorError):
         super().__init__(f"{path}: {_short(problem)}. {advice}")
 
 
+class WriteError(SkyAnchorError):
+    """Something cannot be written where it was to be."""
+
+
 class BackendError(SkyAnchorError):
     """A chosen backend cannot run here (missing package, weights or device)."""
 

@@ -310,20 +310,27 @@ def fetch(weights: Weights, folder: Path | None = None) -> Path:
     path = (folder or target_folder()) / name
 
     def download(draft: Path) -> None:
-        with urllib.request.urlopen(weights.url) as answer, draft.open("wb") as file:
-            while chunk := answer.read(CHUNK):
+        with draft.open("wb") as file:
+            for chunk in _chunks(weights, path):
                 file.write(chunk)
         if name == weights.files[0]:
             check(weights, draft)
 
     _log.info("downloading %s, about %d MB", weights.url, weights.megabytes)
+    files.write_through(path, download)
+    return path
+
+
+def _chunks(weights: Weights, path: Path) -> Iterator[bytes]:
+    """The bytes of the file that is to lie at `path`; BackendError when they do not come."""
     try:
-        files.write_through(path, download)
-    except (urllib.error.URLError, OSError) as error:
+        with urllib.request.urlopen(weights.url) as answer:
+            while chunk := answer.read(CHUNK):
+                yield chunk
+    except OSError as error:
         reason = getattr(error, "reason", error)
         advice = f"Get it with another program or machine, as {path}"
         raise BackendError(f"{weights.url} cannot be downloaded from here ({reason}). {advice}") from error
-    return path
 
 
 def check(weights: Weights, path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.bridges.surface import Surface
+from skyanchor.storage import files
 from skyanchor.storage.spill import Spill
 from skyanchor.types import Floats, Floats32, Ints
 
@@ -88,9 +89,9 @@ class _Column:
         first = not self.parts
         self.parts = [values[:0]]
         self.shape = (self.shape[0] + len(values), *values.shape[1:])
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("wb" if first else "ab") as file:
-            values.tofile(file)
+        files.make_folder(self.path.parent)
+        with files.writing(self.path), self.path.open("wb" if first else "ab") as file:
+            file.write(np.ascontiguousarray(values).data)
 
     def array(self) -> npt.NDArray[Any]:
         """All rows; those in a file are read when they are looked at."""

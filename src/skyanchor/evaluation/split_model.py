@@ -193,7 +193,7 @@ def write_aerial(
         return names
     high = _above(out, names, least_height_m)
     for name in set(names) - set(high):
-        (out / "images" / name).unlink()
+        files.remove(files.beneath(out / "images", name))
     write_model(out / "sparse", part(model, high))
     return high
 
@@ -253,5 +253,4 @@ def _flat(names: Sequence[str]) -> dict[str, str]:
 
 def _link(target: Path, photos: Path, names: dict[str, str]) -> None:
     for name, source in names.items():
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        (target / name).symlink_to((photos / source).resolve())
+        files.link_to(files.beneath(photos, source), files.beneath(target, name))

@@ -10,6 +10,7 @@ The folder is what VGGT-SLAM, MASt3R-SLAM and their like can be made to write:
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 from skyanchor.errors import InputError
 from skyanchor.geometry import rigid
 from skyanchor.sequence.depth_files import PNG_STEP, find_depth, plane, read_depth
-from skyanchor.storage import foreign
+from skyanchor.storage import files, foreign
 from skyanchor.types import Camera, Floats, Floats32, Photo, Pose, Sequence
 
 FARTHEST = 1e9
@@ -100,15 +101,15 @@ def read_free_frames(folder: Path, sequence: Sequence) -> FreeFrames:
 def write_free_frames(folder: Path, free: FreeFrames) -> None:
     """The folder that `read_free_frames` reads, for those who run a system elsewhere; intrinsics are left out."""
     lines = []
-    for part in ("depth", "confidence"):
-        (folder / part).mkdir(parents=True)
     for one in free.frames:
         world_from_cam = one.cam_from_free.inverse
         w, x, y, z = rigid.quaternion_from_rotation(world_from_cam.rotation)
         lines.append(" ".join(str(v) for v in (one.frame, *world_from_cam.translation, x, y, z, w)))
-        np.save(folder / "depth" / f"{one.frame}.npy", one.depth)
-        np.save(folder / "confidence" / f"{one.frame}.npy", one.confidence)
-    (folder / "trajectory.tum").write_text("\n".join(lines))
+        for part, values in (("depth", one.depth), ("confidence", one.confidence)):
+            buffer = io.BytesIO()
+            np.save(buffer, values)
+            files.write_bytes(folder / part / f"{one.frame}.npy", buffer.getvalue())
+    files.write_text(folder / "trajectory.tum", "\n".join(lines))
 
 
 def read_tum(path: Path) -> list[tuple[float, Pose]]:

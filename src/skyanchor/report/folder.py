@@ -47,7 +47,6 @@ def write_report(run: Run, truth: Path | None = None) -> Path:
 
 def write_plots(folder: Path, report: Report) -> None:
     """trajectory.png, and curves.png where a scene was trained."""
-    folder.mkdir(exist_ok=True)
     plot_map(report.map, folder / "trajectory.png", report.groups)
     if report.curves:
         plot_curves(report.curves, folder / "curves.png")

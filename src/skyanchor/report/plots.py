@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from skyanchor.report.content import Curve, GroupRow, MapContent
+from skyanchor.storage import files
 from skyanchor.types import Floats
 
 DOTS_PER_INCH = 200
@@ -35,7 +36,7 @@ def plot_map(content: MapContent, path: Path, groups: tuple[GroupRow, ...] = ())
     _draw_groups(axes, groups)
     axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.legend(loc="best", fontsize=7)
-    figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})
+    _save(figure, path)
 
 
 def _draw_frames(figure: Any, axes: Any, content: MapContent) -> None:
@@ -77,7 +78,7 @@ def plot_curves(curves: tuple[Curve, ...], path: Path) -> None:
     axes.set(xlabel="iteration", ylabel="PSNR of validation views [dB]")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
-    figure.savefig(path, dpi=DOTS_PER_INCH, metadata={"Software": None})
+    _save(figure, path)
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
@@ -88,3 +89,9 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.add_subplot()
+
+
+def _save(figure: Any, path: Path) -> None:
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=DOTS_PER_INCH, format="png", metadata={"Software": None})
+    files.write_bytes(path, picture.getvalue())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TextIO
 
 from skyanchor.events import Event, Listener, Note, Progress, StageFinished, StageSkipped, StageStarted
 from skyanchor.report.words import duration
+from skyanchor.storage import files
 
 LOG = "log.txt"
 SHARES = 10
@@ -163,9 +164,12 @@ def _live(stream: TextIO, stages: int) -> Iterator[Listener]:
 
 @contextmanager
 def log_file(run: Path) -> Iterator[Listener]:
-    """A listener that appends to log.txt in the run folder, with the library's own log messages beside the events."""
-    run.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(run / LOG)
+    """A listener that appends to log.txt in the run folder, with the library's own log messages beside the events.
+
+    A disk that takes no more of it is silent here: the work itself will say so.
+    """
+    with files.writing(run / LOG):
+        handler = _LogFile(run / LOG)
     handler.setFormatter(_UtcFormatter("{asctime}  {message}", style="{"))
     logger = logging.getLogger("skyanchor")
     level = logger.level
@@ -198,6 +202,15 @@ class _Telling(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.listen(Note(self.part, record.getMessage()))
+
+
+class _LogFile(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Nothing: a line that cannot be written is no reason to end the work, nor to print a traceback."""
+
+    def close(self) -> None:
+        with suppress(OSError):
+            super().close()
 
 
 class _UtcFormatter(logging.Formatter):

@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import IO
 
-from skyanchor.errors import SkyAnchorError
+from skyanchor.errors import SkyAnchorError, WriteError
+from skyanchor.storage import files
 
 
 def lock_to_write(path: Path, wait: bool = False) -> IO[str]:
@@ -15,24 +16,25 @@ def lock_to_write(path: Path, wait: bool = False) -> IO[str]:
 
     With `wait` the call returns when the others have let go.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = path.open("a+")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError as error:
-        raise _taken(handle, path) from error
-    handle.truncate(0)
-    handle.write(f"{os.getpid()}\n")
-    handle.flush()
+    files.make_folder(path.parent)
+    with files.writing(path):
+        handle = path.open("a+")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise _taken(handle, path) from error
+        handle.truncate(0)
+        handle.write(f"{os.getpid()}\n")
+        handle.flush()
     return handle
 
 
 def lock_to_read(path: Path) -> IO[str] | None:
     """The lock file, shared with other readers; None on a disk that nobody can write to anyway."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        files.make_folder(path.parent)
         handle = path.open("a+")
-    except OSError:
+    except (WriteError, OSError):
         if not path.is_file():
             return None
         handle = path.open()

@@ -17,7 +17,7 @@ from skyanchor.errors import InputError
 from skyanchor.geometry.cameras import plausible_focal, plausible_params
 from skyanchor.scaffold.checked_file import COPY_ADVICE, CheckedBytes, bad_line, contents, numbered_lines, truncated
 from skyanchor.scaffold.colmap_rigs import Rigs, read_rigs, rig_files
-from skyanchor.storage.files import write_bytes
+from skyanchor.storage.files import remove, write_bytes
 from skyanchor.types import Bytes, Camera, Floats, Ints
 
 NO_POINT = -1
@@ -384,7 +384,7 @@ def write_model(folder: Path, model: ColmapModel) -> None:
     """
     for name, data in rig_files(model.rigs).items():
         if data is None:
-            (folder / name).unlink(missing_ok=True)
+            remove(folder / name)
         else:
             write_bytes(folder / name, data)
     write_bytes(folder / "cameras.bin", _cameras_bytes(model.cameras))

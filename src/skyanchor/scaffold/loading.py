@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from skyanchor.photos import find_mask, natural_key, refuse_long_name
 from skyanchor.scaffold import colmap_files, georeference, orientation, photo_files
 from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
 from skyanchor.scaffold.orientation import OrientationConfig
+from skyanchor.storage import files
 from skyanchor.types import Floats, Georeference, Ints, Pose, Scaffold, Tracks, View
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ def check_model(folder: Path, model: ColmapModel) -> None:
         raise InputError(path, "holds no image: the model is empty", "Give a model with posed aerial photos.")
     names: set[str] = set()
     for image in model.images:
-        if leads_outside(image.name):
+        if files.leads_outside(image.name):
             raise InputError(
                 path,
                 f"image {image.name!r} has a name that leads out of the image folder",
@@ -125,12 +126,6 @@ def check_model(folder: Path, model: ColmapModel) -> None:
         raise InputError(path, "has an image id twice", colmap_files.COPY_ADVICE)
     if len(np.unique(model.points.ids)) < len(model.points.ids):
         raise InputError(folder / f"points3D{suffix}", "has a point id twice", colmap_files.COPY_ADVICE)
-
-
-def leads_outside(name: str) -> bool:
-    """Whether a photo's name, as a path beneath a folder, would be one that is not beneath it; on any system."""
-    ways = (PurePosixPath(name), PureWindowsPath(name))
-    return not name or any(way.is_absolute() or way.drive or way.root or ".." in way.parts for way in ways)
 
 
 def find_splats(path: Path, model: Path, given: Path | None) -> Path | None:

@@ -16,7 +16,7 @@ import numpy as np
 from skyanchor.bounds import Range
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Progress, silent
-from skyanchor.storage.files import recall, write_bytes
+from skyanchor.storage import files
 from skyanchor.types import Bytes, Floats
 
 log = logging.getLogger(__name__)
@@ -60,13 +60,13 @@ def extract_frames(path: Path, config: VideoConfig, folder: Path, listen: Listen
     chosen = choose_frames(survey, config)
     photos = _write_frames(path, chosen, folder / "images", config.quality)
     document = json.dumps({**recipe, "frames": [photo.name for photo in photos]}, indent=1)
-    write_bytes(folder / INDEX, (document + "\n").encode())
+    files.write_text(folder / INDEX, document + "\n")
     return photos
 
 
 def _extracted(folder: Path, recipe: dict[str, Any]) -> list[Path] | None:
     """The frames of an earlier extraction with the same recipe, when all are still there."""
-    held = recall(folder / INDEX, dict[str, Any])
+    held = files.recall(folder / INDEX, dict[str, Any])
     names = None if held is None else held.pop("frames", None)
     if held != recipe or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
@@ -193,10 +193,13 @@ def choose_by_motion(survey: Survey, step: float) -> list[int]:
 
 def _write_frames(path: Path, chosen: list[int], folder: Path, quality: int) -> list[Path]:
     """frame_000123.jpg per chosen frame, numbered as in the video."""
-    folder.mkdir(parents=True, exist_ok=True)
     wanted, photos = set(chosen), []
     for k, frame in enumerate(_frames(path)):
         if k in wanted:
             photos.append(folder / f"frame_{k:06d}.jpg")
-            cv2.imwrite(str(photos[-1]), frame, [cv2.IMWRITE_JPEG_QUALITY, quality])
+            files.write_bytes(photos[-1], _jpeg(frame, quality))
     return photos
+
+
+def _jpeg(frame: Bytes, quality: int) -> bytes:
+    return bytes(cv2.imencode(".jpg", frame, [cv2.IMWRITE_JPEG_QUALITY, quality])[1])

@@ -25,7 +25,7 @@ from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, fit_aerial, settled_aerial, share_of
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stereo import depth_path, load_depth
-from skyanchor.storage import codec
+from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Bools, Scaffold, View
 
@@ -121,8 +121,7 @@ def _ground_of(out: str, scaffold: str, depth: str, block: Json, config: Json) -
     settings = codec.from_json(AerialConfig, config)
     margin = settings.blocks.margin_m
     training = split(held.views, settings.test_every).training
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=Path(out).parent) as masks:
+    with TemporaryDirectory(dir=files.make_folder(Path(out).parent)) as masks:
         views = _views_of(area, margin, training, Path(depth), Path(masks))
         share = float(area.holds(held.points, margin).mean())
         yield _Ground(held, area, settings, share_of(settings, len(views) / len(training), share), views)
@@ -135,7 +134,7 @@ def _views_of(block: Block, margin: float, views: tuple[View, ...], depth: Path,
         path = depth_path(depth, view.name)
         mask = _mask_of(block, margin, view, path) if path.is_file() else np.zeros((1, 1), bool)
         if mask.mean() >= LEAST_SHARE:
-            cv2.imwrite(str(masks / f"{k}.png"), mask.astype(np.uint8) * 255)
+            files.write_bytes(masks / f"{k}.png", bytes(cv2.imencode(".png", mask.astype(np.uint8) * 255)[1]))
             found.append(replace(view, mask_path=masks / f"{k}.png"))
     return tuple(found)
 

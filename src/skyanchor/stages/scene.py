@@ -292,22 +292,25 @@ def _write_pictures(
     maps = torch.tensor(update.exposures, dtype=torch.float32, device=engine.device)
     photos = PhotoCache(64 << 20)
     for kind, views in (("aerial", inputs.aerial_views), ("ground", inputs.ground_views)):
-        for view in views.test:
+        for view, png in zip(views.test, picture_names(views.test), strict=True):
             target = load_target(photos, TrainingView(view), config.insertion.width)
-            _save_png(folder / kind / "photo" / _png(view), target.pixels)
+            _save_png(folder / kind / "photo" / png, target.pixels)
             for name, tensors in sets.items():
                 rgb = rendered_rgb(tensors, target, engine)
                 if kind == "ground" and name == "render" and len(maps):
                     rgb = exposure.exposed(rgb, _exposure_of(view, views, maps)).clamp(0.0, 1.0)
-                _save_png(folder / kind / name / _png(view), (255.0 * rgb).round().byte().cpu().numpy())
+                _save_png(folder / kind / name / png, (255.0 * rgb).round().byte().cpu().numpy())
 
 
 def _exposure_of(view: View, views: Split, maps: object) -> object:
     return borrowed_exposure(view, views.training, maps)  # type: ignore[arg-type]
 
 
-def _png(view: View) -> str:
-    return Path(view.name.replace("/", "_")).stem + ".png"
+def picture_names(views: tuple[View, ...]) -> tuple[str, ...]:
+    """Names of the views' pictures in one folder, each its own."""
+    flat = [view.name.replace("/", "_") for view in views]
+    names = files.names_for(flat, ".png")
+    return tuple(f"{k}_{name}" if names.count(name) > 1 else name for k, name in enumerate(names))
 
 
 def _save_png(path: Path, pixels: Bytes) -> None:

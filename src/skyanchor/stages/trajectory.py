@@ -81,10 +81,10 @@ def _write_trajectory(stage: Stage, work: Work, trajectory: Trajectory, report: 
     stage.save(records.REPORT_FILE, _timeless(report))
     spent = tuple(SubmapSeconds(submap.index, submap.seconds) for submap in report.submaps)
     files.save(work.run.root / records.TRAJECTORY_SECONDS_FILE, TrajectorySeconds(spent, report.seconds))
-    stage.path(export.TUM_FILE).write_text(export.tum_text(trajectory, work.scaffold.georef))
+    files.write_text(stage.path(export.TUM_FILE), export.tum_text(trajectory, work.scaffold.georef))
     track = export.geojson_text(trajectory, work.sequence, work.scaffold.georef)
     if track is not None:
-        stage.path(export.GEOJSON_FILE).write_text(track)
+        files.write_text(stage.path(export.GEOJSON_FILE), track)
     parts = (work.scaffold, work.sequence, trajectory)
     export.write_street_model(stage.path(records.MODEL_FOLDER), *parts)
     aerial_names = {view.name for view in work.scaffold.views}

@@ -8,37 +8,47 @@ confidence as one byte.
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
 
 from skyanchor.errors import InputError
 from skyanchor.storage import codec, files
+from skyanchor.storage.files import beneath, names_for
 from skyanchor.types import Bytes, Camera, DepthMap, Floats32, Pose
 
 FORMAT = 1
 LEVELS = 65534
+MARK = "%"
+BESIDE = ("progress", "recipe.json", "georef.json")
+"""What a stage that writes depth has in its folder besides."""
 
 
 def depth_files(names: Sequence[str]) -> tuple[str, ...]:
-    """Where to write the depth of every photo, relative to a folder: the name with its suffix replaced by .npz.
-
-    Photos that would share a file, a.jpg and a.png, keep their suffix: a.jpg.npz and a.png.npz.
-    """
-    short = [Path(name).with_suffix(".npz").as_posix() for name in names]
-    taken = Counter([*short, *(f"{name}.npz" for name in names)])
-    return tuple(f"{name}.npz" if taken[file] > 1 else file for name, file in zip(names, short, strict=True))
+    """Where to write the depth of every photo, relative to a folder of it alone: see `names_for`."""
+    return names_for([_kept_apart(name) for name in names], ".npz")
 
 
 def depth_path(folder: Path, name: str) -> Path:
     """Where the depth of photo `name` lies in a folder that was written to the places of `depth_files`."""
-    own = folder / f"{name}.npz"
-    return own if own.is_file() else folder / Path(name).with_suffix(".npz")
+    stored = _kept_apart(name)
+    own = beneath(folder, f"{stored}.npz")
+    return own if own.is_file() else beneath(folder, Path(stored).with_suffix(".npz").as_posix())
+
+
+def _kept_apart(name: str) -> str:
+    """The photo's name, marked where its folder is named like something else that lies beside depth."""
+    first = PurePosixPath(name).parts[:1]
+    return f"{MARK}{name}" if first and len(PurePosixPath(name).parts) > 1 and _is_taken(first[0]) else name
+
+
+def _is_taken(first: str) -> bool:
+    return first in BESIDE or first.startswith(MARK)
 
 
 @dataclass

@@ -1,30 +1,117 @@
-"""Files that are whole or absent, and what they hold: atomic writes, typed values, content digests."""
+"""Files that are whole or absent, and what they hold: atomic writes, typed values, content digests.
+
+Whatever the program writes is written here, and whatever it removes is removed here. A disk that refuses is a
+WriteError, one line that names the place and says what to do, and the half file is gone.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from skyanchor.errors import InputError
+from skyanchor.errors import InputError, WriteError
 from skyanchor.storage import codec
 
 T = TypeVar("T")
 
-TEMPORARY = ".tmp"
+TEMPORARY = ".skyanchor.tmp"
 """Ending of files and folders that are being written."""
-TEMPORARY_NAME = re.compile(rf"\..+\.\d+{re.escape(TEMPORARY)}")
+TEMPORARY_NAME = re.compile(rf"\..+\.\d+{re.escape(TEMPORARY)}", re.DOTALL)
 """Whole name of such a file or folder, as `temporary` makes it."""
+LONGEST_NAME = 200
+"""Bytes of a name that a draft's name may repeat: a disk takes 255 in all."""
+REMEDIES = {
+    errno.ENOSPC: "Make room there",
+    errno.EDQUOT: "Make room there",
+    errno.EFBIG: "Raise the limit on the size of files (`ulimit -f`), or choose another disk",
+    errno.EACCES: "Choose a place that you may write to",
+    errno.EPERM: "Choose a place that you may write to",
+    errno.EROFS: "Choose a disk that can be written to",
+    errno.ENAMETOOLONG: "Choose a shorter name",
+    errno.ELOOP: "It is a link that leads to itself: choose another place",
+    errno.ENOTDIR: "A file is where a folder was to be: choose another place",
+    errno.EEXIST: "Something else has that name: choose another place",
+    errno.EISDIR: "A folder has that name: choose another one",
+}
+"""What helps against what a disk says."""
+
+
+# --- what a disk refuses ------------------------------------------------------------------------------------------
+
+
+def write_error(path: Path, error: OSError) -> WriteError:
+    """What to tell of a disk that refused to write `path`, or to read what it was to be made of."""
+    named = error.filename2 or error.filename
+    where = _meant(path if named is None else Path(os.fsdecode(named)))
+    what, advice = error.strerror or str(error), REMEDIES.get(error.errno or 0, "Check the disk")
+    return WriteError(f"{where}: cannot be written ({what}). {advice}; then the same command goes on.")
+
+
+def _meant(path: Path) -> Path:
+    """The path with drafts named as what they will become."""
+    return Path(*(part[1:].rsplit(".", 3)[0] if TEMPORARY_NAME.fullmatch(part) else part for part in path.parts))
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """While inside, a disk that refuses is a WriteError about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def refuse_lost(out: Path, *read: Path) -> None:
+    """InputError where a file that is read would be written over."""
+    if any(out.exists() and path.exists() and out.samefile(path) for path in read):
+        raise InputError(out, "is a file that is read here, which would be lost", "Give --out another name.")
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def leads_outside(name: str) -> bool:
+    """Whether a name that was read somewhere, as a path beneath a folder, would be one that is not; on any system."""
+    ways = (PurePosixPath(name), PureWindowsPath(name), PureWindowsPath(PurePosixPath(name).as_posix()))
+    odd = any(way.is_absolute() or way.drive or way.root or ".." in way.parts for way in ways)
+    return odd or "\0" in name or PurePosixPath(name) == PurePosixPath()
+
+
+def beneath(folder: Path, name: str) -> Path:
+    """The path of a name that was read somewhere, beneath a folder; InputError for one that would lead out of it."""
+    if leads_outside(name):
+        raise InputError(folder, f"{name!r} would lead out of it", "Names are relative to a folder and have no '..'.")
+    return folder / name
+
+
+def names_for(names: Sequence[str], ending: str) -> tuple[str, ...]:
+    """A name of its own for what is made of each file, beneath one folder: the file's, its ending replaced.
+
+    Files that would share one, a.jpg and a.png, keep their ending: a.jpg.npz and a.png.npz. InputError for names that
+    lead out of a folder.
+    """
+    whole = [PurePosixPath(beneath(Path(), name)).as_posix() for name in names]
+    short = [PurePosixPath(name).with_suffix(ending).as_posix() for name in whole]
+    taken = Counter([*short, *(f"{name}{ending}" for name in whole)])
+    found = tuple(f"{name}{ending}" if taken[file] > 1 else file for name, file in zip(whole, short, strict=True))
+    if len(set(found)) < len(found):
+        twice = next(name for name, count in Counter(whole).items() if count > 1)
+        raise InputError(twice, "is named twice", "Every file needs a name of its own.")
+    return found
 
 
 # --- atomic writes ------------------------------------------------------------------------------------------------
@@ -32,19 +119,29 @@ TEMPORARY_NAME = re.compile(rf"\..+\.\d+{re.escape(TEMPORARY)}")
 
 def temporary(path: Path) -> Path:
     """Where this process writes what will become `path`."""
-    return path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    name = path.name if len(os.fsencode(path.name)) <= LONGEST_NAME else digest(os.fsencode(path.name))
+    return path.with_name(f".{name}.{os.getpid()}{TEMPORARY}")
+
+
+def make_folder(path: Path) -> Path:
+    """The folder, made where it is not there, with those above it."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write the file whole or not at all: beside it, to the disk, then renamed into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = temporary(path)
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync_folder(path.parent)
+
+    def write(draft: Path) -> None:
+        draft.write_bytes(data)
+
+    write_through(path, write)
+
+
+def write_text(path: Path, text: str) -> None:
+    """As `write_bytes`, for a text."""
+    write_bytes(path, text.encode())
 
 
 def write_through(path: Path, write: Callable[[Path], None]) -> None:
@@ -52,19 +149,21 @@ def write_through(path: Path, write: Callable[[Path], None]) -> None:
 
     Where the function raises, what it wrote goes and what was there stays.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     draft = temporary(path)
-    remove(draft)
-    try:
-        write(draft)
-        sync_tree(draft)
-    except BaseException:
-        remove(draft)
-        raise
-    if draft.is_dir():
-        remove(path)
-    draft.replace(path)
-    sync_folder(path.parent)
+    with writing(path):
+        try:
+            remove(draft)
+            write(draft)
+            sync_tree(draft)
+            if draft.is_dir():
+                remove(path)
+            draft.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                remove(draft)
+            raise
+        sync_folder(path.parent)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], compressed: bool = False) -> None:
@@ -79,13 +178,27 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], compressed:
 
 def link(source: Path, target: Path) -> None:
     """The same file under a second name, or a copy where the disk knows no links; what is there already stays."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     try:
         os.link(source, target)
     except FileExistsError:
         return
     except OSError:
         copy(source, target)
+
+
+def link_folder(source: Path, target: Path) -> None:
+    """A relative link to a folder, so that both can be moved together; a link that is there already stays."""
+    if not target.is_symlink():
+        with writing(target):
+            target.symlink_to(os.path.relpath(source, target.parent), target_is_directory=True)
+
+
+def link_to(source: Path, target: Path) -> None:
+    """A link to a file, wherever that lies; WriteError where something has the name already."""
+    make_folder(target.parent)
+    with writing(target):
+        target.symlink_to(source.resolve())
 
 
 def copy(source: Path, target: Path) -> None:
@@ -99,8 +212,9 @@ def copy(source: Path, target: Path) -> None:
 
 def sync_tree(path: Path) -> None:
     """Make sure that a file or everything in a folder is on the disk."""
-    for item in [path, *path.rglob("*")] if path.is_dir() else [path]:
-        sync_folder(item)
+    with writing(path):
+        for item in [path, *path.rglob("*")] if path.is_dir() else [path]:
+            sync_folder(item)
 
 
 def sync_folder(path: Path) -> None:
@@ -112,36 +226,46 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+# --- removal ------------------------------------------------------------------------------------------------------
+
+
 def remove(path: Path) -> None:
     """Remove a file, link or folder at once: a folder is renamed first, so that no half of it keeps the name."""
-    if path.is_dir() and not path.is_symlink():
-        doomed = temporary(path.with_name(path.name + ".old"))
-        shutil.rmtree(doomed, ignore_errors=True)
-        path.rename(doomed)
-        shutil.rmtree(doomed)
-    else:
-        path.unlink(missing_ok=True)
+    with writing(path):
+        if path.is_dir() and not path.is_symlink():
+            doomed = temporary(path.with_name(path.name + ".old"))
+            shutil.rmtree(doomed, ignore_errors=True)
+            path.rename(doomed)
+            shutil.rmtree(doomed)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def sweep_drafts(path: Path) -> None:
     """Remove what interrupted writes of one file or folder left beside it."""
-    drafts = re.compile(rf"\.{re.escape(path.name)}(\.old)?\.\d+{re.escape(TEMPORARY)}")
-    for leftover in [near for near in path.parent.glob(f".*{TEMPORARY}") if drafts.fullmatch(near.name)]:
-        _discard(leftover)
-
-
-def _discard(leftover: Path) -> None:
-    if leftover.is_dir():
-        shutil.rmtree(leftover, ignore_errors=True)
-    else:
-        leftover.unlink(missing_ok=True)
+    names = [temporary(one).name for one in (path, path.with_name(path.name + ".old"))]
+    heads = [name.removesuffix(f"{os.getpid()}{TEMPORARY}") for name in names]
+    for leftover in _drafts(path.parent.glob(f".*{TEMPORARY}")):
+        if any(re.fullmatch(rf"\d+{re.escape(TEMPORARY)}", leftover.name.removeprefix(head)) for head in heads):
+            _discard(leftover)
 
 
 def sweep(folder: Path) -> None:
-    """Remove what interrupted writes of this program left below a folder that it made."""
-    leftovers = [path for path in folder.rglob(f".*{TEMPORARY}") if TEMPORARY_NAME.fullmatch(path.name)]
-    for leftover in leftovers:
+    """Remove what interrupted writes of this program left below a folder that it made; links are not followed."""
+    for leftover in _drafts(folder.rglob(f".*{TEMPORARY}")):
         _discard(leftover)
+
+
+def _drafts(found: Iterator[Path]) -> list[Path]:
+    return [path for path in found if TEMPORARY_NAME.fullmatch(path.name)]
+
+
+def _discard(leftover: Path) -> None:
+    if leftover.is_dir() and not leftover.is_symlink():
+        shutil.rmtree(leftover, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            leftover.unlink(missing_ok=True)
 
 
 # --- typed values -------------------------------------------------------------------------------------------------
@@ -214,6 +338,11 @@ def file_digest(path: Path) -> str:
     return state.hexdigest()
 
 
+def joint_digest(each: Mapping[str, str]) -> str:
+    """One digest of named digests; their order does not matter."""
+    return digest("".join(f"{name}\0{value}\n" for name, value in sorted(each.items())).encode())
+
+
 SETTLED_S = 2.0
 """A file younger than this when it was read may still change within one tick of its clock: not remembered, seconds."""
 
@@ -234,11 +363,15 @@ class DigestCache:
 
     def digest(self, files: Mapping[str, Path]) -> str:
         """One digest of names and contents; neither order nor place on the disk matters."""
+        return joint_digest(self.each(files))
+
+    def each(self, files: Mapping[str, Path]) -> dict[str, str]:
+        """The digest of every file's contents by its name."""
         before = dict(self._known)
-        lines = [f"{name}\0{self._file(path)}\n" for name, path in sorted(files.items())]
+        found = {name: self._file(path) for name, path in files.items()}
         if self._known != before:
             write_bytes(self.path, json.dumps(self._known, indent=0).encode())
-        return digest("".join(lines).encode())
+        return found
 
     def _file(self, path: Path) -> str:
         key = str(path.resolve())

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from skyanchor.storage import files
+
 Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
 
 
@@ -60,7 +62,7 @@ class Spill:
             return arrays
         arrays = self._fetched(number)
         self._away.remove(number)
-        self._path(number).unlink()
+        files.remove(self._path(number))
         return arrays
 
     def _path(self, number: int) -> Path:
@@ -69,8 +71,8 @@ class Spill:
 
     def _put_away(self, number: int, arrays: Arrays) -> None:
         path = self._path(number)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
+        files.make_folder(path.parent)
+        with files.writing(path), path.open("wb") as file:
             np.save(file, np.array(len(arrays)))
             for array in arrays:
                 np.save(file, array, allow_pickle=False)

@@ -37,8 +37,8 @@ def build_town(out: Path, preset: TownPreset, seed: int | None = None, listen: L
 
     The folder must be empty or absent. The same preset and seed give the same bytes with any number of threads.
     """
-    if out.is_file() or (out.is_dir() and any(out.iterdir())):
-        raise InputError(out, "is not empty", "Give a new or empty folder for the scene.")
+    if out.is_symlink() or out.is_file() or (out.is_dir() and any(out.iterdir())):
+        raise InputError(out, "is not an empty folder", "Give a new or empty folder for the scene.")
     start = time.monotonic()
     used = preset.seed if seed is None else seed
     listen(StageStarted("town", f"building the {preset.name} scene from seed {used}"))
@@ -136,11 +136,10 @@ def _write_scene(root: Path, preset: TownPreset, seed: int, listen: Listener) ->
 def _write_aerial_model(
     folder: Path, images: Path, camera: Camera, shots: list[Shot], listen: Listener
 ) -> dict[str, float]:
-    from skyanchor.town.tracks import TrackConfig, triangulated
+    from skyanchor.town.tracks import TrackConfig, triangulated, write_model
 
     model = triangulated(images, camera, shots, TrackConfig(), listen)
-    folder.mkdir(parents=True)
-    model.write_binary(folder)
+    write_model(folder, model)
     return {
         "points": model.num_points3D(),
         "mean_track_length": model.compute_mean_track_length(),
@@ -152,14 +151,13 @@ def _write_walk(root: Path, town: Town, walk: _Walk, seed: int, listen: Listener
     from skyanchor.town import photographing
     from skyanchor.town.photographing import Roll
     from skyanchor.town.town import Epoch
-    from skyanchor.town.tracks import empty_model
+    from skyanchor.town.tracks import empty_model, write_model
 
     camera = routes.walk_camera(walk.plan, town.weather.carried.k1)
     phone = sensor.handheld_sensor(walk.plan.gain, walk.plan.noise, 0.1 if walk.epoch == Epoch.GROUND else -0.08)
     roll = Roll(camera, walk.shots, walk.epoch, phone, walk.plan)
     photographing.photograph(town, roll, root / "images", seed, listen)
-    (root / "truth").mkdir()
-    empty_model(camera, walk.shots).write_binary(root / "truth")
+    write_model(root / "truth", empty_model(camera, walk.shots))
     (root / TRUE_DEPTH).mkdir()
     for done, shot in enumerate(walk.shots):
         _write_depth(root / TRUE_DEPTH, town, half_camera(camera), shot, walk.epoch)

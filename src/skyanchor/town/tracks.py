@@ -9,6 +9,7 @@ import numpy as np
 import pycolmap
 from scipy.sparse import csr_array
 
+from skyanchor.errors import InputError, WriteError
 from skyanchor.events import Listener, Progress
 from skyanchor.geometry import cameras, colmap, rigid
 from skyanchor.geometry.depth import inside
@@ -16,6 +17,8 @@ from skyanchor.matching.choices import Sift
 from skyanchor.matching.features import Features
 from skyanchor.matching.sift import SiftMatcher
 from skyanchor.photos import read_pixels
+from skyanchor.scaffold import colmap_files
+from skyanchor.storage import files
 from skyanchor.town.routes import Shot, zoomed
 from skyanchor.types import Camera, Floats, Ints, Photo, Pose
 
@@ -74,6 +77,16 @@ def empty_model(camera: Camera, shots: list[Shot], xy: list[Floats] | None = Non
         image = pycolmap.Image(name=shot.name, keypoints=points, camera_id=numbers[shot.zoom], image_id=k + 1)
         model.add_image_with_trivial_frame(image, colmap.to_rigid3d(shot.cam_from_world))
     return model
+
+
+def write_model(folder: Path, model: pycolmap.Reconstruction) -> None:
+    """The model's files, read once more: COLMAP does not say when a disk is full."""
+    model.write_binary(files.make_folder(folder))
+    try:
+        colmap_files.read_model(folder)
+    except InputError as error:
+        advice = "Make room there; then the same command goes on."
+        raise WriteError(f"{folder}: cannot be written whole. {advice}") from error
 
 
 def _pairs(camera: Camera, shots: list[Shot], neighbours: int) -> list[tuple[int, int]]:
