@@ -15,6 +15,8 @@ from skyanchor import pipeline
 from skyanchor.cli.main import main
 from skyanchor.gaussians.ply import read_bytes, read_ply
 from skyanchor.pipeline import CPU, PipelineConfig, read_settings
+from skyanchor.run.folder import OF_A_RUN
+from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import training
 from skyanchor.scene.patch import load_patch, remove_patch
@@ -59,6 +61,9 @@ def test_update_goes_to_its_end(
     remove_patch(read_bytes(root / "4-scene/updated.ply"), patch, tmp_path / "back.ply")
     assert (tmp_path / "back.ply").read_bytes() == trained.read_bytes() and len(read_ply(trained)) == run.scene.aerial
     assert "2 of 2 anchor groups" in (root / "report.html").read_text()
+    for folder, layout in ((root, OF_A_RUN), (root / "1-scaffold", OF_A_SCAFFOLD)):
+        known = {*layout.stages, *layout.besides, "places"}
+        assert {path.name for path in folder.iterdir()} <= known, "what a run writes is refused where it is another's"
     finished = {path: path.stat().st_mtime_ns for path in root.glob("*/recipe.json")}
     assert len(finished) == 3
     settings = read_settings(root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from killable import UNITS, State, first
 
-from skyanchor.errors import InputError, RecipeError, SkyAnchorError
+from skyanchor.errors import InputError, RecipeError, SkyAnchorError, WriteError
 from skyanchor.events import Event, Progress, StageFinished, StageSkipped, StageStarted
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, Stage
@@ -163,8 +164,8 @@ def test_two_processes_do_not_share_a_run_folder(tmp_path: Path) -> None:
 def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "1-scaffold").mkdir()
     (tmp_path / "1-scaffold/thesis.txt").write_text("mine")
-    with RunFolder(tmp_path, redo=True) as run, pytest.raises(SkyAnchorError, match="not made by skyanchor"):
-        run.stage("1-scaffold", "", Settings(), {})
+    with pytest.raises(SkyAnchorError, match="not made by skyanchor"):
+        RunFolder(tmp_path, redo=True).__enter__()
     assert (tmp_path / "1-scaffold/thesis.txt").read_text() == "mine"
 
 
@@ -198,9 +199,9 @@ def test_a_damaged_result_is_named(tmp_path: Path) -> None:
 def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
     def fail(path: Path) -> None:
         path.write_text("half")
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(WriteError, match=r"model: cannot be written \(disk full\)\. Make room"):
         files.write_through(tmp_path / "model", fail)
     assert not (tmp_path / "model").exists()
     files.sweep(tmp_path)

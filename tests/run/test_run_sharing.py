@@ -8,7 +8,7 @@ import pytest
 
 from skyanchor.events import Listener
 from skyanchor.run.executor import InProcess, Job
-from skyanchor.run.folder import SHARED, STATE, RunFolder
+from skyanchor.run.folder import SHARED, STATE, RunFolder, claim
 from skyanchor.run.timing import timings
 from skyanchor.storage import files
 from skyanchor.storage.codec import Json
@@ -41,7 +41,7 @@ def make(root: Path, settings: int, basis: object) -> tuple[list[str], list[str]
 
 
 def share(root: Path, folder: Path) -> None:
-    (root / STATE).mkdir(parents=True)
+    claim(root)
     (root / STATE / SHARED).symlink_to(folder, target_is_directory=True)
 
 

@@ -29,8 +29,9 @@ from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig, read_settings
 from skyanchor.report import outcome
 from skyanchor.report.progress import Standing, display, every, log_file, spoken
 from skyanchor.run.executor import Executor, executor_of
-from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.run.folder import OF_A_RUN, STATE, Layout, RunFolder, claim
 from skyanchor.run.inputs import INPUTS_FILE, Inputs, remember_command
+from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.results import Run
 from skyanchor.sequence.loading import street_camera
 from skyanchor.storage import files
@@ -101,7 +102,7 @@ def preparing(preset: ChosenPreset) -> Callable[..., int]:
         settings = with_crs(settings, options.crs)
         engine, config = executor_of(options.workers, options.engine), replace(settings.sequence, camera=options.camera)
         camera = None if options.ground is None and options.camera is None else street_camera(options.ground, config)
-        with told(options.out) as listen:
+        with told(options.out, layout=OF_A_SCAFFOLD) as listen:
             kernels.announce(listen)
             if preset.why:
                 listen(Note("preset", preset.why))
@@ -199,9 +200,13 @@ def near_place(text: str) -> Near:
 
 
 @contextmanager
-def told(root: Path, stages: int = 0) -> Iterator[Listener]:
-    """Progress of so many stages on stderr and in log.txt of a folder; an early end says where the work stands."""
+def told(root: Path, stages: int = 0, layout: Layout = OF_A_RUN) -> Iterator[Listener]:
+    """Progress of so many stages on stderr and in log.txt of a folder; an early end says where the work stands.
+
+    Nothing is written to a folder of others.
+    """
     standing = Standing()
+    claim(root, layout)
     with (
         display(sys.stderr, stages) as show,
         log_file(root) as log,

@@ -9,8 +9,6 @@ Killed at any point, the same call goes on: a variant is an ordinary run folder.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +31,7 @@ from skyanchor.evaluation.metrics import Perceptual, evaluate_run, held_out_view
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Note
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.run.executor import Executor
-from skyanchor.run.folder import SHARED, STATE, RunFolder, is_finished
+from skyanchor.run.folder import SHARED, STATE, RunFolder, claim, is_finished
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
 from skyanchor.run.metrics import ImageMetrics, Metrics, PoseMetrics
 from skyanchor.run.results import Run
@@ -194,25 +192,20 @@ def _on_the_same_scaffold(subject: Subject) -> Inputs:
 def _prepare(subject: Subject, root: Path, stage: str) -> None:
     """The variant's folder with links to what it takes from the run."""
     base = subject.run.root
-    (base / FOLDER / f".{SHARED}").mkdir(parents=True, exist_ok=True)
-    (base / STATE / "features").mkdir(parents=True, exist_ok=True)
-    (root / STATE).mkdir(parents=True, exist_ok=True)
+    shared, features = base / FOLDER / f".{SHARED}", base / STATE / "features"
+    for folder in (shared, features):
+        files.make_folder(folder)
+    claim(root)
     for name in ABOVE[stage]:
         if is_finished(base / name):
-            _link(root / name, base / name)
-    _link(root / STATE / SHARED, base / FOLDER / f".{SHARED}")
-    _link(root / STATE / "features", base / STATE / "features")
+            files.link_folder(base / name, root / name)
+    files.link_folder(shared, root / STATE / SHARED)
+    files.link_folder(features, root / STATE / "features")
     if (base / "frames").is_dir():
-        _link(root / "frames", base / "frames")
+        files.link_folder(base / "frames", root / "frames")
     files.save(root / STATE / INPUTS_FILE, _on_the_same_scaffold(subject))
     if (base / STATE / "digests.json").is_file():
-        shutil.copyfile(base / STATE / "digests.json", root / STATE / "digests.json")
-
-
-def _link(path: Path, target: Path) -> None:
-    """A relative link to a folder, so that the whole run can be moved."""
-    if not path.is_symlink():
-        path.symlink_to(os.path.relpath(target, path.parent), target_is_directory=True)
+        files.copy(base / STATE / "digests.json", root / STATE / "digests.json")
 
 
 # --- figures ------------------------------------------------------------------------------------------------------

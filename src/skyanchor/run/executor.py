@@ -404,6 +404,9 @@ def _send(pipe: IO[bytes], body: Json) -> None:
 
 def serve() -> None:
     """Answer jobs from stdin until it closes; whatever libraries print goes to stderr."""
+    with suppress(ImportError):
+        import pycolmap  # noqa: F401  it takes SIGTERM for itself when it is imported
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

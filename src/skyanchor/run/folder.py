@@ -13,13 +13,26 @@ again. The same recipe skips a stage, another one is an error that names the dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
 
-from skyanchor.errors import RecipeError, SkyAnchorError
-from skyanchor.events import Event, Listener, Progress, StageFinished, StageSkipped, StageStarted, silent
+from skyanchor.errors import InputError, RecipeError, SkyAnchorError
+from skyanchor.events import (
+    ANCHORS,
+    SCAFFOLD,
+    SCENE,
+    TRAJECTORY,
+    Event,
+    Listener,
+    Progress,
+    StageFinished,
+    StageSkipped,
+    StageStarted,
+    silent,
+)
 from skyanchor.run.executor import Executor, Job
 from skyanchor.run.locks import lock_to_write
 from skyanchor.run.memory import MEMORY, MemoryWatch
@@ -35,6 +48,31 @@ PROGRESS = "progress"
 STATE = ".state"
 SHARED = "shared"
 LOCK = "lock"
+MARKS = ("lock", "*.lock", "inputs.json")
+"""In .state/: any of these says whose folder it is."""
+MADE = "made"
+"""In .state/: what each finished stage consists of."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is written to a folder of stages, by name."""
+
+    stages: tuple[str, ...]
+    """Their folders."""
+    besides: tuple[str, ...]
+    """Files and folders beside them."""
+
+
+COMMON = (STATE, RECIPE, PROGRESS, "log.txt", TIMINGS, MEMORY)
+"""Written to every such folder, or what would make it a stage itself."""
+OF_A_RUN = Layout(
+    (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE),
+    (
+        *(*COMMON, "anchor_seconds.json", "trajectory_seconds.json", "runtime.json", "metrics.json"),
+        *("report.html", "plots", "frames", "ablations", "ablations.json", "ablations.md"),
+    ),
+)
 
 
 class Made(Protocol):
@@ -82,15 +120,97 @@ def read_finished(folder: Path) -> Finished | None:
 
 def held_recipe(folder: Path) -> Recipe | None:
     """The recipe of what lies in a stage's folder, finished or not; None when there is nothing."""
-    paths = (folder / RECIPE, folder / PROGRESS / RECIPE)
-    return next((files.load(path, Recipe) for path in paths if path.is_file()), None)
+    path = next((path for path in (folder / RECIPE, folder / PROGRESS / RECIPE) if path.is_file()), None)
+    try:
+        return None if path is None else files.load(path, Recipe)
+    except InputError as error:
+        advice = "Move its folder away if it is yours, else delete it."
+        raise InputError(folder / RECIPE, "does not say how a stage was made", advice) from error
+
+
+@dataclass(frozen=True)
+class Listing:
+    """.state/made/STAGE.json."""
+
+    files: tuple[str, ...]
+    """Names relative to the stage's folder."""
+
+
+# --- whose folder it is -------------------------------------------------------------------------------------------
+
+
+def claim(root: Path, layout: Layout = OF_A_RUN) -> None:
+    """Make a folder that stages may be written to, or take it as it is when it is one already.
+
+    SkyAnchorError, with nothing changed, for a file, or for a folder of others with something in it that would be lost.
+    """
+    if root.is_symlink() and not root.exists():
+        raise SkyAnchorError(f"{root} is a link that leads nowhere. Choose another folder.")
+    if root.exists() and not root.is_dir():
+        raise SkyAnchorError(f"{root} is a file. Choose another folder.")
+    files.make_folder(root)
+    foreign = [root / name for name in layout.stages if _is_foreign(root / name)]
+    if not is_ours(root):
+        foreign += [root / name for name in layout.besides if holds_something(root / name)]
+    if foreign:
+        raise SkyAnchorError(f"{foreign[0]} was not made by skyanchor. Choose another run folder.")
+    lock = files.make_folder(root / STATE) / LOCK
+    with files.writing(lock):
+        lock.touch()
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Whether what has the name of a stage is none: neither one with a recipe nor one of several parts."""
+    return holds_something(folder) and held_recipe(folder) is None and not is_ours(folder)
+
+
+def holds_something(path: Path) -> bool:
+    """Whether there is a file or a link at a path, or anywhere below it; empty folders are nothing."""
+    return path.is_symlink() or path.is_file() or any(not found.is_dir() for found in path.rglob("*"))
+
+
+def is_ours(root: Path) -> bool:
+    """Whether a folder is a run or a prepared scaffold, finished or not: it has our state, or a stage in its place."""
+    known = any(path.is_file() for mark in MARKS for path in (root / STATE).glob(mark))
+    return known or any(folder.name == recipe.stage.rpartition("/")[2] for folder, recipe in _recipes(root.glob("*")))
+
+
+def _recipes(folders: Iterable[Path]) -> Iterator[tuple[Path, Recipe]]:
+    """The folders with a recipe that can be read, and their recipes."""
+    for folder in folders:
+        with suppress(InputError):
+            recipe = held_recipe(folder)
+            if recipe is not None:
+                yield folder, recipe
+
+
+def _dependants(root: Path, part_of: str, stage: str) -> list[Path]:
+    """Folders of stages that stand on `stage`, the furthest first: those alone that lie where their recipe belongs."""
+    tops = [top for top in root.iterdir() if top.is_dir() and top.name != PROGRESS]
+    below = [folder for top in tops if not top.is_symlink() for folder in top.iterdir() if folder.name != PROGRESS]
+    found = [
+        folder
+        for folder, recipe in _recipes([*tops, *below])
+        if recipe.stage == _full_name(part_of, folder.relative_to(root).as_posix()) and stands_on(recipe, stage)
+    ]
+    return sorted(found, reverse=True)
+
+
+def _full_name(part_of: str, name: str) -> str:
+    return f"{part_of}/{name}" if part_of else name
 
 
 class RunFolder:
     """The directory, locked for this process while it is open."""
 
     def __init__(
-        self, root: Path, redo: bool = False, listen: Listener = silent, part_of: str = "", lock: str = LOCK
+        self,
+        root: Path,
+        redo: bool = False,
+        listen: Listener = silent,
+        part_of: str = "",
+        lock: str = LOCK,
+        layout: Layout = OF_A_RUN,
     ) -> None:
         """`part_of` is the stage that all stages here belong to, for events and recipes; `lock` names the lock file.
 
@@ -100,21 +220,26 @@ class RunFolder:
         self.redo = redo
         self.listen = listen
         self.part_of = part_of
+        self.layout = layout
         self._lock_name = lock
         self._lock: IO[str] | None = None
         self.watches: list[MemoryWatch] = []
         """Of the stages at work."""
+        self._given: dict[str, dict[Path, str]] = {}
+        """Per digest of inputs: their files and the digest of each."""
 
     def __enter__(self) -> RunFolder:
-        """Make the folder where it is not there, and lock it; SkyAnchorError when another process holds it."""
-        if self.root.exists() and not self.root.is_dir():
-            raise SkyAnchorError(f"{self.root} is a file. Choose another folder.")
+        """Make the folder where it is not there, and lock it; SkyAnchorError when it is another's or in use."""
+        claim(self.root, self.layout)
         state = self.root / STATE
-        self._lock = lock_to_write(state / self._lock_name, wait=self._lock_name != LOCK)
-        if self._lock_name == LOCK:
-            files.sweep(state)
+        self._lock = lock_to_write(state / self._lock_name, wait=not self.alone)
         self._digests = files.DigestCache(state / "digests.json")
         return self
+
+    @property
+    def alone(self) -> bool:
+        """Whether nobody else works in any part of the folder."""
+        return self._lock_name == LOCK
 
     def __exit__(self, *_: object) -> None:
         """Release the lock."""
@@ -125,15 +250,29 @@ class RunFolder:
 
     def digest(self, inputs: Mapping[str, Path]) -> str:
         """One digest of the contents of named files."""
-        return self._digests.digest(inputs)
+        each = self._digests.each(inputs)
+        value = files.joint_digest(each)
+        self._given[value] = {inputs[name]: found for name, found in each.items()}
+        return value
+
+    def changed(self, inputs: Mapping[str, str]) -> Path | None:
+        """A file of the inputs, by their digests, that is not what it was when it was read; None when all are."""
+        for value in inputs.values():
+            known = self._given.get(value, {})
+            now = self._digests.each({str(path): path for path in known})
+            found = next((path for path, before in known.items() if now[str(path)] != before), None)
+            if found is not None:
+                return found
+        return None
 
     def stage(
         self, name: str, what: str, settings: object, inputs: Mapping[str, str], upstream: tuple[Made, ...] = ()
     ) -> Stage:
         """The stage's folder, done or to be done; RecipeError when it holds other work and redo is off."""
         above = tuple(made.recipe for made in upstream)
-        full = f"{self.part_of}/{name}" if self.part_of else name
-        stage = Stage(self, name, Recipe(full, settings_of(settings), dict(inputs), above, versions()))
+        stage = Stage(
+            self, name, Recipe(_full_name(self.part_of, name), settings_of(settings), dict(inputs), above, versions())
+        )
         held = stage.held_recipe()
         if held is not None and held != stage.recipe:
             self._replace_or_refuse(stage, held)
@@ -148,8 +287,25 @@ class RunFolder:
         if not self.redo:
             where = stage.folder
             raise RecipeError(f"{where} was made differently: {changes}. Use --redo to replace it, or another folder.")
-        for folder in [*_dependants(self.root, stage.recipe.stage), stage.folder]:
+        doomed = [*_dependants(self.root, self.part_of, stage.recipe.stage), stage.folder]
+        for folder in doomed:
+            self._refuse_strangers(folder)
+        for folder in doomed:
             files.remove(folder)
+
+    def _refuse_strangers(self, folder: Path) -> None:
+        """SkyAnchorError where a finished stage's folder holds what it was not finished with."""
+        listing = self.listing(folder.relative_to(self.root).as_posix())
+        if folder.is_symlink() or not is_finished(folder) or not listing.is_file():
+            return
+        strangers = sorted(_names_in(folder) - {RECIPE, *files.load(listing, Listing).files})
+        if strangers:
+            where = folder / strangers[0]
+            raise SkyAnchorError(f"{where} was not made by skyanchor and would be lost. Move it out of {folder} first.")
+
+    def listing(self, stage: str) -> Path:
+        """Where the names of a stage's files are kept."""
+        return self.root / STATE / MADE / f"{stage}.json"
 
 
 class Stage:
@@ -180,14 +336,13 @@ class Stage:
     def held_recipe(self) -> Recipe | None:
         """The recipe of what lies in the folder, finished or not; None when there is nothing."""
         held = held_recipe(self.folder)
-        if held is None and (self.folder.exists() or self.folder.is_symlink()):
+        if holds_something(self.folder) and (held is None or held.stage != self.recipe.stage):
             raise SkyAnchorError(f"{self.folder} was not made by skyanchor. Choose another run folder.")
         return held
 
     def begin(self) -> None:
         """An empty folder for this recipe."""
-        for path in (self.folder, self.run.root / TIMINGS, self.run.root / MEMORY):
-            files.sweep_drafts(path)
+        files.sweep_drafts(self.folder)
         self._clock.reset()
         files.write_through(self.folder, lambda draft: files.save(draft / PROGRESS / RECIPE, self.recipe))
 
@@ -197,12 +352,18 @@ class Stage:
             files.remove(self.folder / PROGRESS)
             self.run.listen(StageSkipped(self.label))
         else:
-            files.sweep(self.folder)
-            files.sweep_drafts(self.run.root / TIMINGS)
-            files.sweep_drafts(self.run.root / MEMORY)
+            self._sweep()
             self.run.listen(StageStarted(self.label, what))
             self._memory.start()
             self.run.watches.append(self._memory)
+
+    def _sweep(self) -> None:
+        """Remove what interrupted writes left here, and beside it where nobody else may be writing."""
+        files.sweep(self.folder)
+        if self.run.alone:
+            files.sweep(self.run.root / STATE)
+            for name in (TIMINGS, MEMORY):
+                files.sweep_drafts(self.run.root / name)
 
     def save(self, name: str, value: object) -> None:
         """Write a value as one whole file, .json or .npz."""
@@ -267,20 +428,27 @@ class Stage:
         self._clock.skip()
 
     def finish(self, figures: Mapping[str, float] | None = None) -> None:
-        """Declare the result complete: everything to the disk, then the recipe, then the progress away."""
+        """Declare the result complete: everything to the disk, then the recipe, then the progress away.
+
+        InputError when an input is not what it was when the stage began: then nothing that was made of it stays.
+        """
         self._memory.stop()
+        changed = self.run.changed(self.recipe.inputs)
+        if changed is not None:
+            files.remove(self.folder)
+            advice = "What was made of it meanwhile is gone; the same command makes it again."
+            raise InputError(changed, "was changed while the run went on", advice)
         files.sync_tree(self.folder)
+        made = sorted(name for name in _names_in(self.folder) if not name.startswith(f"{PROGRESS}/"))
+        files.save(self.run.listing(self.folder.relative_to(self.run.root).as_posix()), Listing(tuple(made)))
         files.save(self.folder / RECIPE, self.recipe)
         files.remove(self.folder / PROGRESS)
         self.run.listen(StageFinished(self.label, self._clock.mark(), dict(figures or {})))
 
 
-def _dependants(root: Path, stage: str) -> list[Path]:
-    """Folders of finished or begun stages that stand on `stage`, the furthest first."""
-    folders = [folder for pattern in ("*", "*/*") for folder in root.glob(pattern) if folder.name != PROGRESS]
-    recipes = {folder: held_recipe(folder) for folder in folders if folder.is_dir()}
-    found = [folder for folder, recipe in recipes.items() if recipe is not None and stands_on(recipe, stage)]
-    return sorted(found, reverse=True)
+def _names_in(folder: Path) -> set[str]:
+    """Names of all files below a folder, relative to it."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
 
 
 def _counter(start: int) -> Iterator[int]:

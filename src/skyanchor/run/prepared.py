@@ -23,7 +23,7 @@ from pathlib import Path
 
 from skyanchor.errors import InputError
 from skyanchor.events import SCAFFOLD, Listener
-from skyanchor.run.folder import LOCK, STATE, Finished, RunFolder, read_finished
+from skyanchor.run.folder import COMMON, LOCK, STATE, Finished, Layout, RunFolder, read_finished
 from skyanchor.run.locks import lock_to_read
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold.colmap_files import model_files
@@ -35,6 +35,7 @@ from skyanchor.types import Floats, Plane, Scaffold, UpSource
 AERIAL_FILE, MODEL = "aerial.json", "model"
 DEPTH, SURFACE, PLACES, SPLATS = "depth", "surface", "places", "splats"
 """The parts."""
+OF_A_SCAFFOLD = Layout((DEPTH, SURFACE, SPLATS), (*COMMON, AERIAL_FILE, MODEL))
 SURFACE_FILE, GROUND_FILE, TILES, SPLATS_FILE = "surface.npz", "ground.npz", "tiles", "splats.ply"
 
 
@@ -111,7 +112,11 @@ class Prepared:
 
     def adding(self, name: str, listen: Listener) -> RunFolder:
         """The folder, opened to add a part that is missing while others read the rest."""
-        return RunFolder(self.root, listen=listen, part_of=SCAFFOLD, lock=f"{name}.lock")
+        return RunFolder(self.root, False, listen, SCAFFOLD, f"{name}.lock", OF_A_SCAFFOLD)
+
+    def making(self, redo: bool, listen: Listener) -> RunFolder:
+        """The folder, opened to make any part of it while nobody reads it."""
+        return RunFolder(self.root, redo, listen, SCAFFOLD, layout=OF_A_SCAFFOLD)
 
 
 def find_prepared(path: Path) -> Prepared | None:
@@ -137,7 +142,7 @@ def write_aerial(root: Path, scaffold: Scaffold, reading: ScaffoldConfig) -> Non
 
 def _copy_model(source: Path, given: Path, draft: Path) -> None:
     """The COLMAP files and the georeference that belongs to them."""
-    draft.mkdir()
+    files.make_folder(draft)
     for path in model_files(source):
         files.copy(path, draft / path.name)
     georef = find_georef(source, given, source.parent)

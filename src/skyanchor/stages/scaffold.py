@@ -13,7 +13,7 @@ from skyanchor.bounds import NotNegative
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import find_ground
 from skyanchor.errors import InputError, RecipeError
-from skyanchor.events import Listener, Note
+from skyanchor.events import SCAFFOLD, Listener, Note
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
@@ -91,7 +91,7 @@ def replace_earlier_layout(site: Site) -> None:
     """Remove a first stage of version 0.1's earlier layout under redo; RecipeError without it."""
     root = site.prepared.root
     held = read_finished(root)
-    if held is None:
+    if held is None or held.recipe.stage != SCAFFOLD:
         return
     if not site.redo:
         advice = "Use --redo to make it again, or another folder"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyanchor.events import SCAFFOLD, Listener, silent
+from skyanchor.events import Listener, silent
 from skyanchor.feedforward import AnyLocal, FreeFolder
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import STATE, Finished, RunFolder
@@ -35,8 +35,8 @@ class Site:
     @contextmanager
     def adding(self, part: str) -> Iterator[RunFolder]:
         """The scaffold's folder, opened to make a part of it."""
-        usual = RunFolder(self.prepared.root, self.redo, self.listen, SCAFFOLD)
-        with self.prepared.adding(part, self.listen) if self.given else usual as folder:
+        held = self.prepared
+        with held.adding(part, self.listen) if self.given else held.making(self.redo, self.listen) as folder:
             yield folder
 
     def held(self, part: str) -> Finished | None:
