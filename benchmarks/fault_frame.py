@@ -160,8 +160,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-MEASURED = ("timings.json", "memory.json", "anchor_seconds.json", "log.txt", "report.html")
-"""Names that hold seconds: never the same twice."""
+MEASURED = ("timings.json", "memory.json", "anchor_seconds.json", "trajectory_seconds.json", "runtime.json")
+MEASURED += ("log.txt", "report.html", "aerial.json")
+"""Names that hold seconds or paths: never the same twice."""
 
 
 def results(run: Path) -> dict[str, bytes]:

@@ -2,9 +2,9 @@
 
     python benchmarks/faults.py [FAMILY ...] [--only TEXT] [--shared DIR] [--keep]
 
-A family is a file `fault_FAMILY.py` with a tuple CASES; without any, all of them run. Cases stand on a street of paper
-and a run of it, which are made below `--shared` and found again there. `fault_frame.py` says what a case is. Those that
-fill a disk mount a small one and need root; without it they say so and count as not tried.
+Families are tuples of cases in the files `fault_*.py`; without any, all of them run, which takes hours. Cases stand
+on a street of paper and a run of it, which are made below `--shared` and found again there. `fault_frame.py` says what
+a case is. Those that fill a disk mount a small one and need root; without it they say so and count as not tried.
 """
 
 from __future__ import annotations
@@ -16,10 +16,21 @@ import tempfile
 import time
 from pathlib import Path
 
+import fault_disks
+import fault_ends
 import fault_outputs
+import fault_patches
+import fault_races
 from fault_frame import Bench, Case, NotTriedError
 
-FAMILIES: dict[str, tuple[Case, ...]] = {"outputs": fault_outputs.CASES}
+FAMILIES: dict[str, tuple[Case, ...]] = {
+    "outputs": fault_outputs.CASES,
+    "patches": fault_patches.CASES,
+    "kills": fault_ends.KILLS,
+    "stops": fault_ends.STOPS,
+    "disks": fault_disks.CASES,
+    "races": fault_races.CASES,
+}
 
 
 def tried(family: str, case: Case, shared: Path, keep: bool) -> str:
@@ -39,7 +50,7 @@ def tried(family: str, case: Case, shared: Path, keep: bool) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("families", nargs="*", help=f"of {', '.join(FAMILIES)}")
+    parser.add_argument("families", nargs="*", help="all without any")
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--shared", type=Path, help="where scene and run are made and found again")
     parser.add_argument("--keep", action="store_true", help="leave the folders of the cases")

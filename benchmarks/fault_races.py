@@ -1,0 +1,104 @@
+"""Things that change while a run goes on: photos, clocks, another run in the same folder: family `races`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from fault_frame import Bench, Case, Ended, Start, differences, ended, told
+
+CLOCK = """
+import random, time
+_true, _chance = time.time, random.Random(1)
+time.time = lambda: _true() + _chance.choice([-1e7, -3600.0, -1.0, 0.0, 1.0, 3600.0, 1e7])
+_ns = time.time_ns
+time.time_ns = lambda: _ns() + int(1e9) * _chance.choice([-10**7, 0, 10**7])
+"""
+
+
+def _until(process: subprocess.Popen[str], text: str) -> bool:
+    """Whether the run says the text before it ends."""
+    assert process.stderr is not None
+    return any(text in line for line in process.stderr)
+
+
+def _with(change: Callable[[Path], None], back: Callable[[Path, Path], None], moment: str) -> Callable[[Bench], str]:
+    """A photo of the flight changes at a moment: that is told by its name, and once it is back the run goes on."""
+
+    def work(bench: Bench) -> str:
+        bench.whole_run()
+        scene, out = bench.own_scene(), bench.folder / "run"
+        photos = sorted((scene / "aerial/images").iterdir())
+        photo, kept = photos[len(photos) // 2], bench.folder / "kept"
+        shutil.copy2(photo, kept)
+        words = bench.update_words(out, scene=scene)
+        process = bench.start(*words)
+        if not _until(process, moment):
+            return f"it never said {moment!r}"
+        change(photo)
+        answer: Ended = ended(process, time.monotonic())
+        problem = told(answer, photo.name)
+        if problem:
+            return problem
+        back(photo, kept)
+        answer = bench.call(*words)
+        if answer.code:
+            return f"afterwards it ended with {answer.code}: {answer.last}"
+        return differences(out, bench.whole_run())
+
+    return work
+
+
+def _remove(photo: Path) -> None:
+    photo.unlink()
+
+
+def _turn(photo: Path) -> None:
+    """The photo upside down, same size."""
+    from PIL import Image
+
+    with Image.open(photo) as image:
+        turned = image.rotate(180)
+    turned.save(photo)
+
+
+def _put_back(photo: Path, kept: Path) -> None:
+    shutil.copy2(kept, photo)
+
+
+def two_processes(bench: Bench) -> str:
+    """The second run in a folder is told that it is in use, and the first one does not notice."""
+    bench.whole_run()
+    out = bench.folder / "run"
+    words = bench.update_words(out)
+    first = bench.start(*words)
+    if not _until(first, "depth measured"):
+        return "it never measured depth"
+    problem = told(bench.call(*words), "in use by process", str(first.pid))
+    answer = ended(first, time.monotonic())
+    if problem or answer.code:
+        return problem or f"the first one ended with {answer.code}"
+    return differences(out, bench.whole_run())
+
+
+def jumping_clock(bench: Bench) -> str:
+    """A clock that jumps to and fro changes nothing."""
+    bench.whole_run()
+    (bench.folder / "clock").mkdir()
+    (bench.folder / "clock/sitecustomize.py").write_text(CLOCK)
+    out = bench.folder / "run"
+    path = os.pathsep.join([str(bench.folder / "clock"), os.environ.get("PYTHONPATH", "")])
+    answer = bench.call(*bench.update_words(out), given=Start({"PYTHONPATH": path}))
+    return (f"exit code {answer.code}: {answer.last}" if answer.code else "") or differences(out, bench.whole_run())
+
+
+CASES = (
+    Case("an aerial photo removed while depth is measured", _with(_remove, _put_back, "depth measured 1/")),
+    Case("an aerial photo replaced while depth is measured", _with(_turn, _put_back, "depth measured 1/")),
+    Case("two processes on one run", two_processes),
+    Case("a clock that jumps", jumping_clock),
+)
