@@ -145,17 +145,26 @@ def test_rows_that_are_not_finite_keep_their_place_and_bytes(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("part", ["after", "added", "before"])
 def test_a_tampered_patch_is_refused_and_nothing_is_written(base: Path, tmp_path: Path, part: str) -> None:
-    """One byte of a row is another: apply sees it in the result, remove in what comes back."""
+    """One byte of a row is another: apply sees it in the result or in the way back, remove in what comes back."""
     good, held = monday(base), ply.read_bytes(base)
     rows = getattr(good, part).copy()
     rows[0, 3] ^= 1
     bad = replace(good, **{part: rows})
     patches.apply_patch(held, good, tmp_path / "updated.ply")
     with pytest.raises(InputError, match="was altered"):
-        if part == "before":
+        patches.apply_patch(held, bad, tmp_path / "x.ply")
+    if part == "before":
+        with pytest.raises(InputError, match="was altered"):
             patches.remove_patch(ply.read_bytes(tmp_path / "updated.ply"), bad, tmp_path / "x.ply")
-        else:
-            patches.apply_patch(held, bad, tmp_path / "x.ply")
+    assert not (tmp_path / "x.ply").exists()
+
+
+def test_a_patch_that_could_not_be_undone_is_refused(base: Path, tmp_path: Path) -> None:
+    """Another header that holds the same count: the result would be right, the way back would not."""
+    good, held = monday(base), ply.read_bytes(base)
+    header = np.frombuffer(held.head.replace(b"ply\n", b"ply\ncomment x\n"), np.uint8)
+    with pytest.raises(InputError, match="was altered"):
+        patches.apply_patch(held, replace(good, header=header), tmp_path / "x.ply")
     assert not (tmp_path / "x.ply").exists()
 
 

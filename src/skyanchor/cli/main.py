@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import tyro
@@ -55,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     shown = "--traceback" in given or bool(os.environ.get(DEBUG))
     try:
-        return dispatch([word for word in given if word != "--traceback"])
+        code = dispatch([word for word in given if word != "--traceback"])
+        sys.stdout.flush()
+        return code
     except SkyAnchorError as error:
         return _ended(f"skyanchor: {error}", 2)
     except stopping.Stopped as stop:
@@ -68,11 +71,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as mistake:  # whatever it is, people get one line
         if shown:
             traceback.print_exception(mistake.__cause__ or mistake)
+        known = stopping.of_the_machine(mistake)
+        if known is not None:
+            return _ended(f"skyanchor: {known}", 2)
         return _ended(f"skyanchor: {stopping.said_of(mistake)}", 1)
 
 
 def _ended(line: str, code: int) -> int:
-    print(line, file=sys.stderr)
+    with suppress(OSError):
+        print(line, file=sys.stderr)
+    with suppress(OSError):
+        sys.stdout.flush()
     return code
 
 

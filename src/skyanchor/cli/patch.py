@@ -9,6 +9,7 @@ import tyro
 
 from skyanchor.cli.tables import print_table
 from skyanchor.errors import InputError
+from skyanchor.storage import files
 
 Ply: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PLY")]
 PatchPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PATCH")]
@@ -26,6 +27,7 @@ def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
     from skyanchor.scene.patch import apply_patch, load_patch
 
     _refuse_absent(base, patch_file)
+    files.refuse_lost(out, patch_file)
     apply_patch(read_bytes(base), load_patch(patch_file), out)
     print(f"written to {out}")
 
@@ -42,6 +44,7 @@ def remove(updated: Ply, patch_file: PatchPath, /, out: Path) -> None:
     from skyanchor.scene.patch import load_patch, remove_patch
 
     _refuse_absent(updated, patch_file)
+    files.refuse_lost(out, patch_file)
     remove_patch(read_bytes(updated), load_patch(patch_file), out)
     print(f"written to {out}")
 
@@ -75,8 +78,7 @@ def export(path: Ply, /, out: Path) -> None:
     if out.suffix.lower() not in writers:
         raise InputError(out, f"{out.suffix or 'no ending'} cannot be written", f"End it in {', '.join(writers)}.")
     _refuse_absent(path)
-    if out.exists() and out.samefile(path):
-        raise InputError(out, "is the file itself, which would be lost", "Give --out another name.")
+    files.refuse_lost(out, path)
     seen = visible(read_splats(path))
     writers[out.suffix.lower()](out, seen)
     print(f"{len(seen)} Gaussians written to {out}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import signal
 import tempfile
 import traceback
@@ -15,8 +16,14 @@ from types import FrameType
 from skyanchor.errors import SkyAnchorError
 from skyanchor.report.progress import LOG, Standing
 
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE)
 """What a disk may refuse: nobody's mistake but the machine's."""
+OFTEN = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EMFILE, errno.ENFILE)
+"""What a path or the machine may not allow."""
+
+
+LONGEST = 300
+"""Characters of an unexpected error's own words that are shown."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -34,7 +41,7 @@ class Stopped(BaseException):
 class UnexpectedError(Exception):
     """A mistake of ours, its traceback in a file already; the cause is the error itself."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path | None) -> None:
         super().__init__(log)
         self.log = log
 
@@ -42,15 +49,26 @@ class UnexpectedError(Exception):
 @contextmanager
 def armed() -> Iterator[None]:
     """While inside, Ctrl-C and SIGTERM raise where the work is; a second one ends the process at once."""
-    with suppress(ImportError):
-        import pycolmap  # noqa: F401  it takes SIGTERM for itself when it is imported, so it comes first
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, _stop) for number in numbers]
+    with _held_back(*numbers):
+        with suppress(ImportError):
+            import pycolmap  # noqa: F401  it takes SIGTERM for itself when it is imported, so it comes first
+        before = [signal.signal(number, _stop) for number in numbers]
     try:
         yield
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+@contextmanager
+def _held_back(*numbers: signal.Signals) -> Iterator[None]:
+    """While inside, these signals wait."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -78,24 +96,44 @@ def accounted(run: Path, standing: Standing) -> Iterator[None]:
         raise
     except Exception as mistake:
         log.error("unexpected error", exc_info=mistake)
-        if isinstance(mistake, OSError) and mistake.errno in DISK:
-            where = mistake.filename or run
-            raise SkyAnchorError(
-                f"{where}: {mistake.strerror}. Once that is mended, the same command goes on."
-            ) from None
-        raise UnexpectedError(run / LOG) from mistake
+        known = of_the_machine(mistake, run)
+        if known is not None:
+            raise known from None
+        raise UnexpectedError(_log_of(run, mistake)) from mistake
+
+
+def of_the_machine(mistake: Exception, run: Path | None = None) -> SkyAnchorError | None:
+    """What to tell where disk or memory ended the work; None where it was a mistake of ours."""
+    if isinstance(mistake, MemoryError):
+        return SkyAnchorError("there is not enough memory for this. Use fewer --workers, or a machine with more.")
+    if isinstance(mistake, OSError) and mistake.errno in (*DISK, *OFTEN):
+        where = os.fsdecode(mistake.filename) if mistake.filename is not None else run or "a file"
+        return SkyAnchorError(f"{where}: {mistake.strerror}. Once that is mended, the same command goes on.")
+    return None
 
 
 def said_of(mistake: Exception) -> str:
     """One line on an unexpected error, and where its traceback lies."""
     cause = mistake.__cause__ if isinstance(mistake, UnexpectedError) else mistake
     log = mistake.log if isinstance(mistake, UnexpectedError) else _written(mistake)
-    last = (str(cause).strip().splitlines() or [""])[-1]
-    return f"unexpected {type(cause).__name__}: {last}. This is a mistake of ours: please report it with {log}"
+    last = (str(cause).strip().splitlines() or [""])[-1][:LONGEST]
+    where = "what --traceback prints" if log is None else str(log)
+    return f"unexpected {type(cause).__name__}: {last}. This is a mistake of ours: please report it with {where}"
 
 
-def _written(mistake: Exception) -> Path:
-    """The traceback in a file of its own, for verbs that have no run folder."""
-    with tempfile.NamedTemporaryFile("w", prefix="skyanchor-", suffix=".txt", delete=False) as file:
+def _log_of(run: Path, mistake: Exception) -> Path | None:
+    """The run's log if the traceback got there, else a file of its own."""
+    log, last = run / LOG, traceback.format_exception_only(mistake)[-1].strip()
+    with suppress(OSError):
+        if log.is_file() and last in log.read_text(errors="replace"):
+            return log
+    return _written(mistake)
+
+
+def _written(mistake: Exception) -> Path | None:
+    """The traceback in a file of its own; None where no file can be written."""
+    with suppress(OSError), tempfile.NamedTemporaryFile("w", prefix="skyanchor-", suffix=".txt", delete=False) as file:
         file.writelines(traceback.format_exception(mistake))
-    return Path(file.name)
+        file.flush()
+        return Path(file.name)
+    return None

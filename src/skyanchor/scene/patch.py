@@ -110,17 +110,18 @@ def make_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> Patch:
 
 def apply_patch(base: PlyBytes, patch: Patch, out: Path) -> None:
     """Write the patched file; InputError when `base` is not the file the patch was made for."""
-    _refuse_same(base.path, out)
+    files.refuse_lost(out, base.path)
     _check_digest(base, patch.base_digest, f"is not the file that patch {patch.name} was made for")
     data = _patched(base, patch)
-    if files.digest(data) != patch.result_digest:
+    undone = patch.header.tobytes() == base.head and bool((patch.before == base.rows[patch.changed]).all())
+    if not undone or files.digest(data) != patch.result_digest:
         raise InputError(base.path, f"would not become what patch {patch.name} says: it was altered", AGAIN)
     files.write_bytes(out, data)
 
 
 def remove_patch(updated: PlyBytes, patch: Patch, out: Path) -> None:
     """Write the file as it was before the patch, byte for byte."""
-    _refuse_same(updated.path, out)
+    files.refuse_lost(out, updated.path)
     _check_digest(updated, patch.result_digest, f"does not end with patch {patch.name} unchanged")
     original = updated.rows[: patch.count].copy()
     original[patch.changed] = patch.before
@@ -221,12 +222,6 @@ def _count(head: bytes) -> int | None:
     """Gaussians that a header speaks of; None where it does not."""
     found = COUNT.search(head)
     return None if found is None else int(found.group().split()[2])
-
-
-def _refuse_same(path: Path, out: Path) -> None:
-    """Raise where the file read would be written over."""
-    if out.exists() and out.samefile(path):
-        raise InputError(out, "is the file itself, which would be lost", "Give --out another name.")
 
 
 def _check_digest(held: PlyBytes, wanted: str, problem: str) -> None:
