@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
+from threadpoolctl import threadpool_limits
+
 from skyanchor.bounds import Workers, checked
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import Event, Listener, silent
@@ -35,14 +37,10 @@ Done: TypeAlias = Callable[[int, Json], None]
 PROCESSES, RAY = "processes", "ray"
 """Where jobs run: worker processes of this machine, or a Ray cluster."""
 
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "OPENCV_FOR_THREADS_NUM",
-)
-"""What numpy, torch, numba and OpenCV read when they start."""
+SHARED_VARIABLES = ("NUMBA_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
+"""What numba and OpenCV read when they start: our kernels and its filters give the same bits in any number."""
+SUMMING_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""What numpy and torch read: they cut sums by the number of threads, so in a job it is one, however many jobs run."""
 
 
 WORKER_BYTES = 3 << 30
@@ -53,6 +51,50 @@ CUDA_WORKER_BYTES = 5 << 30
 
 class WorkerError(SkyAnchorError):
     """A job ended without a result."""
+
+
+@dataclass(eq=False)
+class _Sums:
+    """How numpy and torch add up in this process."""
+
+    jobs: int = 0
+    """Jobs that run."""
+    restore: Callable[[], None] = lambda: None
+    """Gives the threads back."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def in_one_thread(self) -> Iterator[None]:
+        """A block whose sums do not depend on the cores of the machine, nor on how many workers share them."""
+        with self.lock:
+            self.jobs += 1
+            if self.jobs == 1:
+                self.restore = _limited()
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.jobs -= 1
+                if not self.jobs:
+                    self.restore()
+
+
+SUMS = _Sums()
+
+
+def _limited() -> Callable[[], None]:
+    """Give BLAS, and torch where it is loaded, one thread; the way back."""
+    blas, torch = threadpool_limits(1, "blas"), sys.modules.get("torch")
+    if torch is None:
+        return blas.restore_original_limits
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+
+    def restore() -> None:
+        blas.restore_original_limits()
+        torch.set_num_threads(before)
+
+    return restore
 
 
 @dataclass(frozen=True)
@@ -80,7 +122,8 @@ class Job:
         module, _, name = self.function.partition(":")
         function = getattr(importlib.import_module(module), name)
         arguments = json.loads(json.dumps(dict(self.arguments)))
-        return json.loads(json.dumps(function(**arguments, listen=listen)))
+        with SUMS.in_one_thread():
+            return json.loads(json.dumps(function(**arguments, listen=listen)))
 
 
 class Executor(Protocol):
@@ -101,6 +144,7 @@ class InProcess:
 
     def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[Json]:
         """The jobs' results in order."""
+        importlib.import_module("torch")  # before the first job, whose sums would else have its own threads
         results = []
         for index, job in enumerate(jobs):
             results.append(job.run(listen))
@@ -241,7 +285,7 @@ def worker_environment(threads: int) -> dict[str, str]:
 
 def worker_variables(threads: int) -> dict[str, str]:
     """What of a worker's environment is not this process's."""
-    caps = dict.fromkeys(THREAD_VARIABLES, str(threads))
+    caps = {**dict.fromkeys(SHARED_VARIABLES, str(threads)), **dict.fromkeys(SUMMING_VARIABLES, "1")}
     return {**caps, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
 
 

@@ -1,0 +1,39 @@
+"""What a job adds up depends neither on the number of workers nor on their threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from skyanchor.events import Listener, silent
+from skyanchor.run.executor import InProcess, Job, Processes, worker_variables
+from skyanchor.storage.files import digest
+
+
+def sums(listen: Listener) -> list[int | str]:
+    """Threads of torch and BLAS, and a digest of what they add up."""
+    rng = np.random.default_rng(0)
+    a, image = rng.normal(size=(700, 900)).astype(np.float32), torch.tensor(rng.normal(size=(1, 8, 160, 160)))
+    added = torch.nn.functional.conv2d(image, torch.tensor(rng.normal(size=(8, 8, 5, 5)))).numpy()
+    blas = max(held["num_threads"] for held in threadpool_info() if held["user_api"] == "blas")
+    return [torch.get_num_threads(), blas, digest((a @ a.T).tobytes() + added.tobytes())]
+
+
+def test_sums_depend_neither_on_workers_nor_on_threads() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(2, "blas"):
+            (here,) = InProcess().run([Job.of(sums)])
+            given_back = sums(silent)[:2]
+    finally:
+        torch.set_num_threads(before)
+    (elsewhere,) = Processes(workers=1, threads=2).run([Job.of(sums)])
+    assert isinstance(here, list) and here[:2] == [1, 1] and given_back == [2, 2]
+    assert here == elsewhere
+
+
+def test_workers_share_the_cores_and_add_up_alone() -> None:
+    said = worker_variables(3)
+    assert (said["NUMBA_NUM_THREADS"], said["OMP_NUM_THREADS"], said["OPENBLAS_NUM_THREADS"]) == ("3", "1", "1")
