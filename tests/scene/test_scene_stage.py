@@ -86,7 +86,8 @@ def measured(root: Path) -> Prepared:
 def test_scene_stage_end_to_end(world: World, scaffold: Scaffold, tmp_path: Path) -> None:
     points = GroundPointConfig(stereo=StereoConfig(width=64), least_motion=0.3, baselines=(0.4, 0.8))
     short = quick(joint=None)
-    config = SceneConfig(points, None, replace(short, insertion=replace(short.insertion, iterations=20)), "cpu")
+    shorter = replace(short, insertion=replace(short.insertion, iterations=20))
+    config = SceneConfig(points=points, update=shorter, device="cpu")
     with RunFolder(tmp_path / "run") as run:
         above, site = posed(run, world), Site(scaffold, measured(tmp_path / "scaffold"), InProcess())
         work = Work(run, site, walk(world), InProcess())

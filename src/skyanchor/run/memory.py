@@ -107,8 +107,8 @@ def _own_bytes(entry: Path) -> int:
 
 def gpu_bytes() -> int:
     """Memory in use on the GPU; 0 unless this process or one that it started works there."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)  # torch may be half imported by another thread
+    if cuda is None or not hasattr(cuda, "mem_get_info") or not cuda.is_available() or not cuda.is_initialized():
         return 0
-    free, whole = torch.cuda.mem_get_info()
+    free, whole = cuda.mem_get_info()
     return int(whole - free)
