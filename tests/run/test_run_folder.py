@@ -19,7 +19,7 @@ from skyanchor.errors import InputError, RecipeError, SkyAnchorError, WriteError
 from skyanchor.events import Event, Progress, StageFinished, StageSkipped, StageStarted
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, Stage
-from skyanchor.run.recipe import Recipe
+from skyanchor.run.recipe import Recipe, in_short
 from skyanchor.run.timing import timings
 from skyanchor.storage import codec, files
 
@@ -207,3 +207,8 @@ def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
     files.sweep(tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert codec.to_json(Settings())
+
+
+def test_many_differences_are_counted() -> None:
+    assert in_short(["a", "b"]) == "a; b"
+    assert in_short([str(k) for k in range(100)]) == "0; 1; 2; 3; 4; 5; and 94 more"

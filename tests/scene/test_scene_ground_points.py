@@ -15,6 +15,7 @@ from skyanchor.scene.ground_points import (
     ground_cloud,
     ground_depth,
     source_views,
+    specks,
     thinned_by_spacing,
 )
 from skyanchor.stereo.estimate import StereoConfig
@@ -92,3 +93,14 @@ def test_clouds_have_no_depth_and_the_wall_below_them_has(tmp_path: Path) -> Non
     sky, below = found.depth[8:50, 20:140], found.depth[70:112, 30:130]
     assert (sky > 0).mean() < 0.1, "at the end of the search range it would seem a wall"
     assert np.median(np.abs(below - 6.0)) < 0.1
+
+
+def test_far_specks_in_the_sky_have_no_depth_roofs_and_posts_have() -> None:
+    config = GroundPointConfig(farthest=60.0)
+    depth = np.full((80, 100), 3000.0, np.float32)
+    depth[50:] = 45.0  # a roof line
+    depth[20:23, 20:24] = 50.0  # a cloud that seems to be there
+    depth[:, 70:72] = 8.0  # a lamp post
+    found = specks(depth, depth >= config.farthest, config)
+    assert found[20:23, 20:24].all()
+    assert not found[51:].any() and not found[:, 70:72].any()

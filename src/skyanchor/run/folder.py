@@ -36,7 +36,7 @@ from skyanchor.events import (
 from skyanchor.run.executor import Executor, Job
 from skyanchor.run.locks import lock_to_write
 from skyanchor.run.memory import MEMORY, MemoryWatch
-from skyanchor.run.recipe import Recipe, differences, settings_of, stands_on, versions
+from skyanchor.run.recipe import Recipe, differences, in_short, settings_of, stands_on, versions
 from skyanchor.run.timing import TIMINGS, Stopwatch
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
@@ -283,7 +283,7 @@ class RunFolder:
         return stage
 
     def _replace_or_refuse(self, stage: Stage, held: Recipe) -> None:
-        changes = "; ".join(differences(held, stage.recipe))
+        changes = in_short(differences(held, stage.recipe))
         if not self.redo:
             where = stage.folder
             raise RecipeError(f"{where} was made differently: {changes}. Use --redo to replace it, or another folder.")

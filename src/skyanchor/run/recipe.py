@@ -12,6 +12,8 @@ from skyanchor.storage.codec import Json
 
 PACKAGES = ("skyanchor", "numpy", "pycolmap", "opencv-python-headless", "torch", "numba", "poselib")
 """Whose versions may change a result's bytes."""
+SAID = 6
+"""Differences that a message names one by one."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,12 @@ def differences(held: Recipe, wanted: Recipe) -> list[str]:
         for key in [*new, *(key for key in old if key not in new)]
         if old.get(key, "absent") != new.get(key, "absent")
     ]
+
+
+def in_short(phrases: list[str]) -> str:
+    """The first few in one line, and how many more there are."""
+    more = len(phrases) - SAID
+    return "; ".join([*phrases[:SAID], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _leaves(prefix: str, document: Json) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import cv2
 import numpy as np
 
 from skyanchor.bounds import Degrees, Few, NotNegative, Positive, Share
@@ -17,6 +18,9 @@ from skyanchor.types import Bools, Cloud, DepthMap, Floats, Floats32, Ints, View
 
 NO_PARALLAX = 50.0
 """So many times the farthest depth that is trusted a walk sees no parallax."""
+
+SPECK_PX = 15
+"""Side of the square that a speck is looked for in, pixels."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +87,21 @@ def ground_depth(
 ) -> DepthMap:
     """Measured depth of one street view; `points` are the adjustment's points, which say where the search begins.
 
-    It goes on to where nothing has parallax: clouds and distant houses are found there, and have no depth.
+    It goes on to where nothing has parallax: clouds and distant houses are found there, and have no depth; nor have far
+    specks among them.
     """
     in_cam = view.cam_from_world(points)
     hints = points[(in_cam[:, 2] > 0.3) & (in_cam[:, 2] < config.farthest)]
     found = estimate_depth(view, sources, hints, photos, config.stereo, reach_m=NO_PARALLAX * config.farthest)
-    trusted = found.depth < config.farthest
+    beyond = found.depth >= config.farthest
+    trusted = ~beyond & ~specks(found.depth, beyond, config)
     return replace(found, depth=found.depth * trusted, confidence=found.confidence * trusted)
+
+
+def specks(depth: Floats32, beyond: Bools, config: GroundPointConfig) -> Bools:
+    """(H, W), pixels of the farther half of the range around which most lie beyond it: sky, not roofs or posts."""
+    share = cv2.blur(beyond.astype(np.float32), (SPECK_PX, SPECK_PX), borderType=cv2.BORDER_REPLICATE)
+    return np.asarray((share > 0.5) & (depth > 0.5 * config.farthest))
 
 
 def consistent_ground_depth(depth_map: DepthMap, neighbours: list[DepthMap], config: GroundPointConfig) -> DepthMap:
