@@ -50,6 +50,7 @@ def test_a_terminal_gets_bars() -> None:
 
 def test_the_log_file_has_every_event_and_log_messages(tmp_path: Path) -> None:
     stream = io.StringIO()
+    (tmp_path / "run").mkdir()
     for _ in range(2):
         with log_file(tmp_path / "run") as log, display(stream) as show:
             for event in EVENTS:

@@ -127,7 +127,7 @@ def test_walks_alone_are_those_of_the_scene(tiny_scene: Path, tiny: TownPreset, 
 
 def test_refuses_a_folder_in_use(tiny: TownPreset, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("keep")
-    with pytest.raises(InputError, match="not empty"):
+    with pytest.raises(InputError, match="not an empty folder"):
         build_town(tmp_path, tiny)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -22,6 +22,7 @@ from typing import IO, Protocol, TypeVar
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.events import (
     ANCHORS,
+    MESH,
     SCAFFOLD,
     SCENE,
     TRAJECTORY,
@@ -67,7 +68,7 @@ class Layout:
 COMMON = (STATE, RECIPE, PROGRESS, "log.txt", TIMINGS, MEMORY)
 """Written to every such folder, or what would make it a stage itself."""
 OF_A_RUN = Layout(
-    (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE),
+    (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE, MESH),
     (
         *(*COMMON, "anchor_seconds.json", "trajectory_seconds.json", "runtime.json", "metrics.json"),
         *("report.html", "plots", "frames", "ablations", "ablations.json", "ablations.md"),
