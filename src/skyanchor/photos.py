@@ -22,7 +22,7 @@ from skyanchor.storage.foreign import memory
 from skyanchor.types import Bools, Bytes, Camera, Photo, Sequence
 
 BYTES_PER_PIXEL = 24
-"""Memory for a photo that is read and undistorted at its full size: measured 18, its file included."""
+"""Memory for a photo that is read and undistorted at its full size, its file included: an estimate."""
 PHOTO_SHARE = 0.5
 """Of the machine's memory that one photo may take."""
 LONGEST_NAME = 200
