@@ -126,10 +126,12 @@ def _anchors(run: Run) -> Estimate | None:
 
 
 def _asked(run: Run) -> tuple[str, ...]:
-    """Names of the frames that were to become anchors: those of the groups as they were cut, whatever came of them."""
+    """Names of the frames that were to become anchors: of each group as it was cut, or where it was moved to."""
     if not run.has_sequence:
         return records.anchor_names(run.anchors_record)
-    frames = {frame for group in run.sequence.groups for frame in group.frames}
+    last = {verdict.group.index: verdict.group.frames for verdict in run.anchors.groups}
+    cut = [(set(group.frames), set(last.get(group.index, ()))) for group in run.sequence.groups]
+    frames = {frame for asked, found in cut for frame in (asked if found <= asked else found)}
     return tuple(run.sequence.frames[frame].name for frame in sorted(frames))
 
 
