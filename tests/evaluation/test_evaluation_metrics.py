@@ -117,6 +117,16 @@ def test_frames_that_a_group_lost_count_as_asked_for(tmp_path: Path, truth: Path
     assert (anchors.registered, anchors.total) == (3, 7)
 
 
+def test_a_group_that_was_moved_along_the_walk_counts_where_it_went(tmp_path: Path, truth: Path) -> None:
+    """The first group was cut at frames 4 to 6 and found at 0 to 2."""
+    run = _write_run(tmp_path / "run", np.zeros(3))
+    frames = tuple(Frame(k, name, tmp_path / name, None) for k, name in enumerate(NAMES))
+    groups = (AnchorGroup(0, (4, 5, 6), (0,)), AnchorGroup(1, (9, 10, 11), (0,)))
+    files.save(run.root / ".state/sequence.json", Sequence(tmp_path, frames, CAMERA, False, (), groups))
+    anchors = evaluate_run(open_run(run.root), truth).anchors
+    assert (anchors.registered, anchors.total) == (3, 6)
+
+
 def test_alignment_takes_a_similarity_out_and_only_on_request(tmp_path: Path, truth: Path) -> None:
     run = _write_run(tmp_path / "run", np.array([5.0, -3.0, 4.0]), scale=1.7)
     metrics = evaluate_run(run, truth, align=True)
