@@ -28,6 +28,7 @@ from skyanchor.report.folder import report_inputs, write_report
 from skyanchor.report.live_folder import live_scene, state_of, status_of
 from skyanchor.report.live_scene import layers
 from skyanchor.report.outcome import known
+from skyanchor.report.shown_paths import shown_settings
 from skyanchor.run.folder import STATE
 from skyanchor.run.inputs import remember_command
 from skyanchor.run.memory import MEMORY
@@ -125,6 +126,18 @@ def test_after_the_update(scene: Path, run: Path) -> None:
     assert [one.x for one in held.curves] == [(0, 100, 150)] * 2
     curves = np.asarray(Image.open(run / "plots/curves.png"))
     assert curves.std() > 1 and curves.shape[1] > 600
+
+
+def test_the_page_names_no_folder_of_this_machine(scene: Path, run: Path) -> None:
+    report_run.add_anchors(scene, run, (True, True))
+    remember_command(run, f"skyanchor anchors --scaffold={scene}/flight --ground '{run.parent}/a walk' --camera f=9")
+    made = content(run).made
+    assert str(scene.parent) not in (page := (run / "report.html").read_text()) and str(run.parent) not in page
+    assert made.commands == (f"skyanchor anchors --scaffold=…/{scene.name}/flight --ground a walk --camera f=9",)
+    wheres = [row.where for row in made.inputs]
+    assert wheres == [f"…/{scene.name}/aerial", "…/aerial/images", f"…/{scene.name}/ground"]
+    settings = {"weights": f"{run.parent}/w.pt", "list": [3, "/a/b/c", "/c"], "name": "of/no/root"}
+    assert shown_settings(settings, run) == {"weights": "w.pt", "list": [3, "…/b/c", "c"], "name": "of/no/root"}
 
 
 def test_the_page_tells_how_the_run_was_made(scene: Path, run: Path) -> None:

@@ -195,7 +195,7 @@ class InputRow:
 
     what: str
     where: str
-    """Path."""
+    """Path, as others may see it."""
     count: int
     """Photos; 0 where counting says nothing."""
     digest: str
@@ -220,7 +220,7 @@ class Provenance:
     """When the last stage was finished, UTC."""
     inputs: tuple[InputRow, ...] = ()
     commands: tuple[str, ...] = ()
-    """As they were typed, the first one first."""
+    """As they were typed, with short paths, the first one first."""
     recipes: tuple[RecipeRow, ...] = ()
     """Of every stage, in the order of the work."""
 

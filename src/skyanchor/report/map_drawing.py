@@ -94,6 +94,8 @@ def map_figure(report: Report) -> Markup:
     shape = f"aspect-ratio:{frame.box[2] - frame.box[0]:.3f}/{frame.box[3] - frame.box[1]:.3f}"
     holder = element("div", picture, _north(content), _scale_bar(frame), class_="map", id="map-view", style=shape)
     keys = [layer.key for layer in layers] + _colours(any(math.isfinite(f.x) for f in content.frames))
+    if not math.isfinite(content.place.north_deg):
+        keys.append(element("span", f"arrow: {_ALONG_Y}"))
     return joined(holder, element("div", keys, class_="legend", id="map-legend"))
 
 
@@ -247,10 +249,13 @@ def _raster(content: MapContent, frame: Frame) -> Markup | None:
     return element("image", href=content.raster, x=left, y=top, preserveAspectRatio="none", **size)
 
 
+_ALONG_Y = "the model's y axis, for nothing says where north is"
+
+
 def _north(content: MapContent) -> Markup:
     """An arrow to the north, or along the model's y axis where nobody knows where north is."""
     known = math.isfinite(content.place.north_deg)
-    told = "north" if known else "the model's y axis: nothing says where north is"
+    told = "north" if known else _ALONG_Y
     turn = f"rotate({content.place.north_deg if known else 0.0:.2f})"
     arrow = element("path", d="M0 -17L7 11L0 6L-7 11z", fill="#111", stroke="#fff", stroke_width=2, transform=turn)
     letter = {"y": 27, "text_anchor": "middle", "font_size": 13, "font_weight": 700, "fill": "#111"}

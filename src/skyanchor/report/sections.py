@@ -22,10 +22,26 @@ from skyanchor.report.content import (
 )
 from skyanchor.report.map_drawing import group_text, map_figure, outcome_of, why
 from skyanchor.report.markup import Markup, element, joined
-from skyanchor.report.words import GLOSSARY, TABLES, counted, duration, label, length, number, plain, ranges, span
+from skyanchor.report.words import (
+    GLOSSARY,
+    TABLES,
+    UNITS,
+    counted,
+    duration,
+    label,
+    length,
+    number,
+    plain,
+    ranges,
+    span,
+    stage_name,
+    work_of,
+)
 from skyanchor.run.runtime import StageTime
 from skyanchor.sfm.uncertainty import RADIUS_95, position_sigma_m, radius_95_m
 
+MOST_TILES = 6
+"""In a row."""
 TAGS = {"placed": "ok", "left out": "part", "refused": "no"}
 SIDES = (
     ("photo", "the photo"),
@@ -72,15 +88,17 @@ def headline(report: Report) -> Markup:
     for table, name in ((STREET_TABLE, "street photos"), (AIR_TABLE, "aerial photos")):
         if table in report.figures:
             before, after = (report.figures[table][f"psnr {when}"] for when in ("before", "after"))
-            rows.append((f"{name}, held out", f"{before:.1f} → {after:.1f} dB"))
+            rows.append((f"likeness to {name} held out", f"{before:.1f} → {after:.1f} dB"))
     if report.seconds:
         rows.append(("time in all", duration(sum(report.seconds.values()))))
     return tiles(rows)
 
 
 def tiles(rows: Sequence[tuple[str, str]]) -> Markup:
-    """Figures with their names, side by side."""
-    return element("dl", [element("div", element("dt", k), element("dd", v)) for k, v in rows], class_="tiles")
+    """Figures with their names, side by side; rows of equal length where the page is wide."""
+    columns = math.ceil(len(rows) / math.ceil(len(rows) / MOST_TILES)) if rows else 1
+    held = [element("div", element("dt", name), element("dd", value)) for name, value in rows]
+    return element("dl", held, class_="tiles", style=f"--columns:{columns}")
 
 
 def about(report: Report) -> Markup:
@@ -180,7 +198,7 @@ def groups_section(report: Report) -> Markup | None:
 
 def groups_table(groups: Sequence[GroupRow]) -> Markup:
     """Which photos, the outcome, and how sure it is or why not."""
-    rows = [(f"{g.index}: photos {span(g.first_frame, g.last_frame)}", tag(g), _sure(g)) for g in groups]
+    rows = [(_whole(f"{g.index}: photos {span(g.first_frame, g.last_frame)}"), tag(g), _sure(g)) for g in groups]
     return table(["group", "outcome", "95 % within, or why not"], rows)
 
 
@@ -207,7 +225,7 @@ def submaps_section(report: Report) -> Markup | None:
         "A long walk is mapped in stretches (submaps). Closure error: where a stretch arrived at its last anchors "
         "before it was held to them, that is its drift."
     )
-    rows = [(f"{s.index}", f"photos {span(s.first_frame, s.last_frame)}", _closure(s)) for s in report.submaps]
+    rows = [(f"{s.index}", _whole(f"photos {span(s.first_frame, s.last_frame)}"), _closure(s)) for s in report.submaps]
     details = [
         element("details", element("summary", f"stretch {s.index}: everything that was measured"),
                 table(["figure", "value"], [(label(key), float(value)) for key, value in s.figures.items()]))
@@ -245,15 +263,16 @@ def times_section(report: Report) -> Markup | None:
     kinds = [k for k in (0, 1) if any(peak[k] for peak in report.memory.values())]
     rows = [
         (
-            stage,
-            element("span", duration(seconds), class_="whole"),
+            _whole(stage_name(stage)),
+            work_of(stage),
+            _whole(duration(seconds)),
             *(_gigabytes(report.memory.get(stage, (0, 0))[k]) for k in kinds),
             _bar(seconds / most if most else 0.0),
         )
         for stage, seconds in report.seconds.items()
     ]
-    columns = ["stage", "time", *(("most memory", "on the GPU")[k] for k in kinds), ""]
-    steps = [(element("h3", f"{one.stage}, step by step"), _steps(one)) for one in report.steps]
+    columns = ["stage", "what it does", "time", *(("most memory", "on the GPU")[k] for k in kinds), ""]
+    steps = [element("details", element("summary", f"{one.stage}, step by step"), _steps(one)) for one in report.steps]
     return section("times", "Time and memory" if kinds else "Time", "", table(columns, rows), steps)
 
 
@@ -263,21 +282,25 @@ def _steps(stage: StageTime) -> Markup:
         (
             step.name,
             step.in_the_paper or "–",
-            *(element("span", text, class_="whole") for text in (
-                f"{step.seconds:.1f} s", f"{100 * step.share:.0f} %", f"{step.each_s:.3f} s"
-            )),
+            *map(_whole, (f"{step.seconds:.1f} s", f"{100 * step.share:.0f} %", f"{step.each_s:.3f} s")),
             _bar(step.share / stage.steps[0].share if stage.steps[0].share else 0.0),
         )
         for step in stage.steps
     ]  # fmt: skip
     rest = f", {100 * stage.solver_share:.1f} % of it in the solver" if stage.solver_share is not None else ""
-    told = f"{stage.work_s:.1f} s of work, all processes together, for {counted(stage.count, stage.unit)}{rest}."
-    columns = ["step", "in the paper", "work", "share", f"per {stage.unit}", ""]
+    unit = UNITS.get(stage.unit, stage.unit)
+    told = f"{stage.work_s:.1f} s of work, all processes together, for {counted(stage.count, unit)}{rest}."
+    columns = ["step", "in the paper", "work", "share", f"per {unit}", ""]
     return joined(element("p", told, class_="note"), table(columns, rows))
 
 
 def _gigabytes(size: int) -> Markup:
-    return element("span", f"{size / 1e9:.1f} GB" if size else "–", class_="whole")
+    return _whole(f"{size / 1e9:.1f} GB" if size else "–")
+
+
+def _whole(text: str) -> Markup:
+    """Words that stay on one line."""
+    return element("span", text, class_="whole")
 
 
 def _bar(share: float) -> Markup:
@@ -292,7 +315,8 @@ def scene_section(report: Report) -> Markup | None:
     if report.scene is None:
         return None
     shown = sum(report.scene.counts) - report.scene.counts[1]
-    note = f"{shown:,} of {report.scene.total:,} splats."
+    thinned = f"{shown:,} of {report.scene.total:,} splats, the ones that matter most: a page has to stay small."
+    note = thinned if shown < report.scene.total else f"All {shown:,} splats of the scene."
     still = element(
         "img", src=report.scene.picture, alt="The scene after the update, from the air", class_="still"
     ) if report.scene.picture else None  # fmt: skip
@@ -382,7 +406,10 @@ def curves_section(report: Report) -> Markup | None:
     """How the renders got better."""
     if not report.curves:
         return None
-    note = "Of photos that were kept for this: they decide when the training stops, and take no other part in it."
+    note = (
+        "Likeness (PSNR) of the drawn scene to photos that were kept for this: they decide when the training stops, "
+        "and take no other part in it."
+    )
     drawn = line_chart(report.curves, "iteration", "PSNR [dB]", "PSNR of validation photos over the iterations")
     return section("curves", "While training", note, element("div", drawn, class_="card"), chart_legend(report.curves))
 

@@ -69,6 +69,7 @@ GLOSSARY = (
         "digest",
         "A checksum of a file's contents. The same digest means the same data.",
     ),
+    Entry("…/", "Folders of the computer that did the work, which say nothing to others, are left out of paths."),
 )
 """Every word of the page that a client may not know."""
 
@@ -133,6 +134,33 @@ TABLES = MappingProxyType(
     }
 )
 """Headings of tables of figures."""
+UNITS = MappingProxyType({"frame": "photo"})
+"""What stages count, by the names that results have."""
+
+
+WORK = MappingProxyType(
+    {
+        "1-scaffold/depth": "measures how far away everything in the aerial photos is",
+        "1-scaffold/surface": "joins these distances into the surface of the scene",
+        "1-scaffold/places": "describes the places where a walk may have been",
+        "1-scaffold/splats": "makes the aerial photos a 3D scene",
+        "2-anchors": "finds groups of street photos in the aerial photos",
+        "3-trajectory": "locates all street photos between them",
+        "4-scene": "adds the street to the 3D scene",
+        "5-mesh": "makes the street a mesh",
+    }
+)
+"""What the stages do."""
+
+
+def stage_name(name: str) -> str:
+    """A stage without what tells its variants apart: 1-scaffold/places/72x45-e973c49c is 1-scaffold/places."""
+    return "/".join(name.split("/")[:2])
+
+
+def work_of(stage: str) -> str:
+    """What a stage does; empty for one that nobody described."""
+    return WORK.get(stage_name(stage), "")
 
 
 def label(name: str) -> str:
@@ -153,7 +181,7 @@ def number(value: float | None, digits: int = 3) -> str:
     if value is None or math.isnan(value):
         return "–"
     if value == int(value) if math.isfinite(value) else False:
-        return f"{int(value)}"
+        return f"{int(value):,}"
     size = abs(value)
     return f"{value:.{1 if size >= 100 else 2 if size >= 10 else digits}f}"
 
