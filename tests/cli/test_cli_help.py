@@ -74,6 +74,15 @@ def test_every_group_of_settings_is_a_stages_own() -> None:
         assert f"--{name}." in shown.settings("update", name)
 
 
+def test_one_thing_has_one_option() -> None:
+    every = shown.everything("update")
+    for name, option in (("sequence.camera", "camera"), ("scaffold.crs", "crs")):
+        assert f"--{name}" not in every and f"  --{option} " in every
+    assert "--sequence.cut" in every and "--scaffold.no-check-photos" in every and " sequence options" not in every
+    for verb in ("anchors", "trajectory"):
+        assert "--splats" not in shown.everyday(verb) and "--scene." not in shown.everything(verb)
+
+
 @pytest.mark.parametrize("verb", STAGES)
 def test_the_short_help_fits_on_a_screen(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0

@@ -133,7 +133,7 @@ def test_the_verdict_tells_of_the_renders() -> None:
         AIR_TABLE: {"psnr before": 27.0, "psnr after": 26.95},
     }
     text, _ = verdict(replace(inputs(accepted=True), frames=frames, figures=tables))
-    assert "street photos went from 12.0 to 22.0 dB" in text and "aerial photos from 27.0 to 26.9 dB" in text
+    assert "went from 12.0 to 22.0 dB on the street, from 27.0 to 26.9 dB from the air" in text
     assert "dB" not in verdict(replace(inputs(accepted=True), frames=frames))[0]
 
 

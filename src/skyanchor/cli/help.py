@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import field, make_dataclass
@@ -17,8 +18,10 @@ from skyanchor.cli.options import (
     GROUPS,
     PREPARATION_EXAMPLES,
     PREPARATION_GROUPS,
+    SAID_SHORTER,
     SETTINGS,
     STAGES,
+    UNUSED,
     Options,
     Preparation,
 )
@@ -57,7 +60,7 @@ def everyday(verb: str) -> str:
     words = "AERIAL --out SCAFFOLD" if alone else "--scaffold AERIAL --ground WALK --out RUN"
     parts = [
         f"usage: skyanchor {verb} {words} [OPTIONS]\n\n{STAGES[verb]}",
-        *("\n".join([title, *_lines(_shown(options, names))]) for title, names in shown.items()),
+        *("\n".join([title, *_lines(_shown(options, _used(verb, names)))]) for title, names in shown.items()),
         "\n".join(["More", *_lines(more.items())]),
         "\n".join(
             ["Examples", *(f"  {line.format(verb=verb)}" for line in (PREPARATION_EXAMPLES if alone else EXAMPLES))]
@@ -66,6 +69,10 @@ def everyday(verb: str) -> str:
         "to mend, 3 nothing could be placed, 130 and 143 stopped.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _used(verb: str, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name not in UNUSED.get(verb, ())]
 
 
 def _shown(options: type, names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -112,8 +119,16 @@ def settings(verb: str, group: str) -> str:
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
         tyro.cli(part, prog=f"skyanchor {verb}", args=words, config=(tyro.conf.FlagCreatePairsOff,))
     blocks = "\n".join(map(_plain, out.getvalue().splitlines())).split("\n\n")
-    own = [block for block in blocks if not block.startswith("usage:") and "-h, --help" not in block]
-    return "\n\n".join([f"skyanchor {verb}: the settings {group}", *own]) + "\n"
+    own = [_less(block) for block in blocks if not block.startswith("usage:") and "-h, --help" not in block]
+    return "\n\n".join([f"skyanchor {verb}: the settings {group}", *filter(None, own)]) + "\n"
+
+
+def _less(block: str) -> str:
+    """A block of settings without those that have an everyday option; empty where none is left."""
+    less = block
+    for name in SAID_SHORTER:
+        less = re.sub(rf"^  --{re.escape(name)} .*\n(?:   .*\n?)*", "", less, flags=re.M)
+    return less if less == block or re.search(r"^  --[a-z]", less, re.M) else ""
 
 
 def _default() -> object:

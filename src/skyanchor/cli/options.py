@@ -35,6 +35,10 @@ BEYOND = {
     "update": (),
 }
 """Settings of stages that a verb does not reach."""
+UNUSED = MappingProxyType({"anchors": ("splats",), "trajectory": ("splats",)})
+"""Everyday options that a verb takes only for those after it, and does not name."""
+SAID_SHORTER = ("sequence.camera", "scaffold.crs")
+"""Settings that an everyday option says: one word for one thing."""
 
 
 def _option(metavar: str | None, what: str) -> Any:
