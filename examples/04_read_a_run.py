@@ -38,7 +38,7 @@ def main(folder: str, truth: str | None = None, picture: str | None = None) -> N
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or "--help" in sys.argv:
         print(__doc__)
     else:
         main(*sys.argv[1:4])

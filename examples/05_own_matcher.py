@@ -84,7 +84,7 @@ def main(folder: str, out: str | None = None, truth: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
+    if len(sys.argv) < 2 or "--help" in sys.argv:
         print(__doc__)
     else:
         main(*sys.argv[1:4])

@@ -11,8 +11,9 @@ from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Listener, silent
 from skyanchor.opened import Run, open_run
 from skyanchor.pipeline import CPU, PipelineConfig
 from skyanchor.run.executor import executor_of
-from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.layout import STATE
 from skyanchor.run.metrics import Metrics
 from skyanchor.run.prepared import Prepared
 from skyanchor.storage import files

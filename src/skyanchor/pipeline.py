@@ -23,8 +23,9 @@ from skyanchor.gaussians.devices import load_engine
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
-from skyanchor.run.folder import STATE, Made, RunFolder
+from skyanchor.run.folder import Made, RunFolder
 from skyanchor.run.inputs import Inputs
+from skyanchor.run.layout import STATE
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE

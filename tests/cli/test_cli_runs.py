@@ -23,8 +23,9 @@ from skyanchor.geometry import cameras
 from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, InProcess, Processes, executor_of
-from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs, remembered_commands
+from skyanchor.run.layout import STATE
 from skyanchor.storage import codec, files
 from skyanchor.types import AnchorGroup, AnchorPose, Anchors, Georeference, LocalisedGroup, Pose, Reason, Refusal
 

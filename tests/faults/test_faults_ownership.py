@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
-from skyanchor.run.folder import OF_A_RUN, Layout, RunFolder, Stage, claim
+from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.run.layout import OF_A_RUN, Layout, claim
 from skyanchor.run.locks import lock_to_write
 from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.recipe import Recipe

@@ -15,7 +15,7 @@ from skyanchor import pipeline
 from skyanchor.cli.main import main
 from skyanchor.gaussians.ply import read_bytes, read_ply
 from skyanchor.pipeline import CPU, PipelineConfig, read_settings
-from skyanchor.run.folder import OF_A_RUN
+from skyanchor.run.layout import OF_A_RUN
 from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import training

@@ -29,8 +29,8 @@ from skyanchor.report.live_folder import live_scene, state_of, status_of
 from skyanchor.report.live_scene import layers
 from skyanchor.report.outcome import known
 from skyanchor.report.shown_paths import shown_settings
-from skyanchor.run.folder import STATE
 from skyanchor.run.inputs import remember_command
+from skyanchor.run.layout import STATE
 from skyanchor.run.memory import MEMORY
 from skyanchor.run.results import Run, open_run
 from skyanchor.sequence import SequenceConfig, load_sequence

@@ -8,7 +8,8 @@ import pytest
 
 from skyanchor.events import Listener
 from skyanchor.run.executor import InProcess, Job
-from skyanchor.run.folder import SHARED, STATE, RunFolder, claim
+from skyanchor.run.folder import RunFolder
+from skyanchor.run.layout import SHARED, STATE, claim
 from skyanchor.run.timing import timings
 from skyanchor.storage import files
 from skyanchor.storage.codec import Json

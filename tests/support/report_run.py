@@ -16,8 +16,9 @@ from skyanchor.gaussians.splats import owned
 from skyanchor.geometry import cameras
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
-from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
+from skyanchor.run.layout import STATE
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
 from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, load_scaffold
 from skyanchor.scene.patch import Change, apply_patch, make_patch, save_patch

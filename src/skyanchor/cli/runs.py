@@ -29,8 +29,9 @@ from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig, read_settings
 from skyanchor.report import outcome
 from skyanchor.report.progress import Standing, display, every, log_file, spoken
 from skyanchor.run.executor import Executor, executor_of
-from skyanchor.run.folder import OF_A_RUN, STATE, Layout, RunFolder, claim
+from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs, remember_command
+from skyanchor.run.layout import OF_A_RUN, STATE, Layout, claim
 from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.results import Run
 from skyanchor.sequence.loading import street_camera

@@ -31,8 +31,9 @@ from skyanchor.evaluation.metrics import Perceptual, evaluate_run, held_out_view
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Note
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.run.executor import Executor
-from skyanchor.run.folder import SHARED, STATE, RunFolder, claim, is_finished
+from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.layout import SHARED, STATE, claim, is_finished
 from skyanchor.run.metrics import ImageMetrics, Metrics, PoseMetrics
 from skyanchor.run.results import Run
 from skyanchor.storage import files

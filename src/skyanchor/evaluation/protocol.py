@@ -16,8 +16,9 @@ from skyanchor.evaluation.split_model import PROTOCOL_FILE, Protocol, Walk
 from skyanchor.events import Listener
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.run.executor import Executor
-from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.layout import STATE
 from skyanchor.run.metrics import ImageMetrics, Metrics, PoseMetrics
 from skyanchor.run.results import Run
 from skyanchor.sequence import SubmapConfig

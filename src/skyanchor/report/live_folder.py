@@ -16,7 +16,7 @@ from skyanchor.report.live_scene import LiveScene, owners_by_patches
 from skyanchor.report.progress import LOG
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
-from skyanchor.run.folder import PROGRESS, RECIPE, STATE
+from skyanchor.run.layout import PROGRESS, RECIPE, STATE
 from skyanchor.run.results import Run
 from skyanchor.scene.patch import applied_patches, load_patch
 from skyanchor.storage import files

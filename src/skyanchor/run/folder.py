@@ -13,19 +13,13 @@ again. The same recipe skips a stage, another one is an error that names the dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
 
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.events import (
-    ANCHORS,
-    MESH,
-    SCAFFOLD,
-    SCENE,
-    TRAJECTORY,
     Event,
     Listener,
     Progress,
@@ -35,45 +29,31 @@ from skyanchor.events import (
     silent,
 )
 from skyanchor.run.executor import Executor, Job
+from skyanchor.run.layout import (
+    LOCK,
+    OF_A_RUN,
+    PROGRESS,
+    RECIPE,
+    SHARED,
+    STATE,
+    Layout,
+    claim,
+    dependants,
+    full_name,
+    held_recipe,
+    holds_something,
+    is_finished,
+    keep_listing,
+    refuse_strangers,
+)
 from skyanchor.run.locks import lock_to_write
 from skyanchor.run.memory import MEMORY, MemoryWatch
-from skyanchor.run.recipe import Recipe, differences, in_short, settings_of, stands_on, versions
+from skyanchor.run.recipe import Recipe, differences, in_short, settings_of, versions
 from skyanchor.run.timing import TIMINGS, Stopwatch
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 
 T = TypeVar("T")
-
-RECIPE = "recipe.json"
-PROGRESS = "progress"
-STATE = ".state"
-SHARED = "shared"
-LOCK = "lock"
-MARKS = ("lock", "*.lock", "inputs.json")
-"""In .state/: any of these says whose folder it is."""
-MADE = "made"
-"""In .state/: what each finished stage consists of."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What is written to a folder of stages, by name."""
-
-    stages: tuple[str, ...]
-    """Their folders."""
-    besides: tuple[str, ...]
-    """Files and folders beside them."""
-
-
-COMMON = (STATE, RECIPE, PROGRESS, "log.txt", TIMINGS, MEMORY)
-"""Written to every such folder, or what would make it a stage itself."""
-OF_A_RUN = Layout(
-    (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE, MESH),
-    (
-        *(*COMMON, "anchor_seconds.json", "trajectory_seconds.json", "runtime.json", "metrics.json"),
-        *("report.html", "plots", "frames", "ablations", "ablations.json", "ablations.md"),
-    ),
-)
 
 
 class Made(Protocol):
@@ -109,96 +89,9 @@ class Finished:
         return files.load(self.path(name), kind)
 
 
-def is_finished(folder: Path) -> bool:
-    """Whether a stage's folder holds a complete result."""
-    return (folder / RECIPE).is_file()
-
-
 def read_finished(folder: Path) -> Finished | None:
     """The stage in a folder; None unless it is complete."""
     return Finished(folder, files.load(folder / RECIPE, Recipe)) if is_finished(folder) else None
-
-
-def held_recipe(folder: Path) -> Recipe | None:
-    """The recipe of what lies in a stage's folder, finished or not; None when there is nothing."""
-    path = next((path for path in (folder / RECIPE, folder / PROGRESS / RECIPE) if path.is_file()), None)
-    try:
-        return None if path is None else files.load(path, Recipe)
-    except InputError as error:
-        advice = "Move its folder away if it is yours, else delete it."
-        raise InputError(folder / RECIPE, "does not say how a stage was made", advice) from error
-
-
-@dataclass(frozen=True)
-class Listing:
-    """.state/made/STAGE.json."""
-
-    files: tuple[str, ...]
-    """Names relative to the stage's folder."""
-
-
-# --- whose folder it is -------------------------------------------------------------------------------------------
-
-
-def claim(root: Path, layout: Layout = OF_A_RUN) -> None:
-    """Make a folder that stages may be written to, or take it as it is when it is one already.
-
-    SkyAnchorError, with nothing changed, for a file, or for a folder of others with something in it that would be lost.
-    """
-    if root.is_symlink() and not root.exists():
-        raise SkyAnchorError(f"{root} is a link that leads nowhere. Choose another folder.")
-    if root.exists() and not root.is_dir():
-        raise SkyAnchorError(f"{root} is a file. Choose another folder.")
-    files.make_folder(root)
-    foreign = [root / name for name in layout.stages if _is_foreign(root / name)]
-    if not is_ours(root):
-        foreign += [root / name for name in layout.besides if holds_something(root / name)]
-    if foreign:
-        raise SkyAnchorError(f"{foreign[0]} was not made by skyanchor. Choose another run folder.")
-    lock = files.make_folder(root / STATE) / LOCK
-    with files.writing(lock):
-        lock.touch()
-
-
-def _is_foreign(folder: Path) -> bool:
-    """Whether what has the name of a stage is none: neither one with a recipe nor one of several parts."""
-    return holds_something(folder) and held_recipe(folder) is None and not is_ours(folder)
-
-
-def holds_something(path: Path) -> bool:
-    """Whether there is a file or a link at a path, or anywhere below it; empty folders are nothing."""
-    return path.is_symlink() or path.is_file() or any(not found.is_dir() for found in path.rglob("*"))
-
-
-def is_ours(root: Path) -> bool:
-    """Whether a folder is a run or a prepared scaffold, finished or not: it has our state, or a stage in its place."""
-    known = any(path.is_file() for mark in MARKS for path in (root / STATE).glob(mark))
-    return known or any(folder.name == recipe.stage.rpartition("/")[2] for folder, recipe in _recipes(root.glob("*")))
-
-
-def _recipes(folders: Iterable[Path]) -> Iterator[tuple[Path, Recipe]]:
-    """The folders with a recipe that can be read, and their recipes."""
-    for folder in folders:
-        with suppress(InputError):
-            recipe = held_recipe(folder)
-            if recipe is not None:
-                yield folder, recipe
-
-
-def _dependants(root: Path, part_of: str, stage: str) -> list[Path]:
-    """Folders of stages that stand on `stage`, the furthest first: those alone that lie where their recipe belongs."""
-    tops = [top for top in root.iterdir() if top.is_dir() and top.name != PROGRESS]
-    below = [folder for top in tops if not top.is_symlink() for folder in top.iterdir() if folder.name != PROGRESS]
-    found = [
-        folder
-        for folder, recipe in _recipes([*tops, *below])
-        if recipe.stage == _full_name(part_of, folder.relative_to(root).as_posix()) and stands_on(recipe, stage)
-    ]
-    return sorted(found, reverse=True)
-
-
-def _full_name(part_of: str, name: str) -> str:
-    return f"{part_of}/{name}" if part_of else name
 
 
 class RunFolder:
@@ -272,7 +165,7 @@ class RunFolder:
         """The stage's folder, done or to be done; RecipeError when it holds other work and redo is off."""
         above = tuple(made.recipe for made in upstream)
         stage = Stage(
-            self, name, Recipe(_full_name(self.part_of, name), settings_of(settings), dict(inputs), above, versions())
+            self, name, Recipe(full_name(self.part_of, name), settings_of(settings), dict(inputs), above, versions())
         )
         held = stage.held_recipe()
         if held is not None and held != stage.recipe:
@@ -288,25 +181,11 @@ class RunFolder:
         if not self.redo:
             where = stage.folder
             raise RecipeError(f"{where} was made differently: {changes}. Use --redo to replace it, or another folder.")
-        doomed = [*_dependants(self.root, self.part_of, stage.recipe.stage), stage.folder]
+        doomed = [*dependants(self.root, self.part_of, stage.recipe.stage), stage.folder]
         for folder in doomed:
-            self._refuse_strangers(folder)
+            refuse_strangers(self.root, folder)
         for folder in doomed:
             files.remove(folder)
-
-    def _refuse_strangers(self, folder: Path) -> None:
-        """SkyAnchorError where a finished stage's folder holds what it was not finished with."""
-        listing = self.listing(folder.relative_to(self.root).as_posix())
-        if folder.is_symlink() or not is_finished(folder) or not listing.is_file():
-            return
-        strangers = sorted(_names_in(folder) - {RECIPE, *files.load(listing, Listing).files})
-        if strangers:
-            where = folder / strangers[0]
-            raise SkyAnchorError(f"{where} was not made by skyanchor and would be lost. Move it out of {folder} first.")
-
-    def listing(self, stage: str) -> Path:
-        """Where the names of a stage's files are kept."""
-        return self.root / STATE / MADE / f"{stage}.json"
 
 
 class Stage:
@@ -440,16 +319,10 @@ class Stage:
             advice = "What was made of it meanwhile is gone; the same command makes it again."
             raise InputError(changed, "was changed while the run went on", advice)
         files.sync_tree(self.folder)
-        made = sorted(name for name in _names_in(self.folder) if not name.startswith(f"{PROGRESS}/"))
-        files.save(self.run.listing(self.folder.relative_to(self.run.root).as_posix()), Listing(tuple(made)))
+        keep_listing(self.run.root, self.folder)
         files.save(self.folder / RECIPE, self.recipe)
         files.remove(self.folder / PROGRESS)
         self.run.listen(StageFinished(self.label, self._clock.mark(), dict(figures or {})))
-
-
-def _names_in(folder: Path) -> set[str]:
-    """Names of all files below a folder, relative to it."""
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
 
 
 def _counter(start: int) -> Iterator[int]:

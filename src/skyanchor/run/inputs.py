@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyanchor.run.folder import STATE
+from skyanchor.run.layout import STATE
 from skyanchor.storage import files
 
 INPUTS_FILE, COMMANDS_FILE = "inputs.json", "commands.json"

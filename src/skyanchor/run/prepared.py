@@ -23,7 +23,8 @@ from pathlib import Path
 
 from skyanchor.errors import InputError
 from skyanchor.events import SCAFFOLD, Listener
-from skyanchor.run.folder import COMMON, LOCK, STATE, Finished, Layout, RunFolder, read_finished
+from skyanchor.run.folder import Finished, RunFolder, read_finished
+from skyanchor.run.layout import COMMON, LOCK, STATE, Layout
 from skyanchor.run.locks import lock_to_read
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold.colmap_files import model_files

@@ -20,8 +20,9 @@ from skyanchor.gaussians.splats import Splats
 from skyanchor.meshing.mesh import Mesh, read_ply
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
-from skyanchor.run.folder import STATE, Finished, is_finished, read_finished
+from skyanchor.run.folder import Finished, read_finished
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.layout import STATE, is_finished
 from skyanchor.run.memory import Peak, peaks
 from skyanchor.run.metrics import METRICS_FILE, Metrics
 from skyanchor.run.prepared import Prepared, find_prepared

@@ -22,7 +22,8 @@ from skyanchor.events import ANCHORS, Listener
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.executor import Job
-from skyanchor.run.folder import PROGRESS, Made, Stage
+from skyanchor.run.folder import Made, Stage
+from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import AnchorSeconds, AnchorsRecord, GroupSeconds
 from skyanchor.scaffold import georeference
 from skyanchor.stages.places import PlaceFiles, place_files, places_part

@@ -20,7 +20,8 @@ from skyanchor.geometry import cameras
 from skyanchor.matching.retrieval import Vocabulary
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Job
-from skyanchor.run.folder import PROGRESS, Made, Stage
+from skyanchor.run.folder import Made, Stage
+from skyanchor.run.layout import PROGRESS
 from skyanchor.sequence.intrinsics import guessed_camera
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.survey import Site, value_digest

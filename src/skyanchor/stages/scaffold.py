@@ -18,7 +18,8 @@ from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor, Job, in_threads
-from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage, read_finished
+from skyanchor.run.folder import Made, RunFolder, Stage, read_finished
+from skyanchor.run.layout import PROGRESS
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, georeference
 from skyanchor.stages.survey import Site, aerial_digests

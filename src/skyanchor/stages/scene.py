@@ -26,7 +26,8 @@ from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, Job, in_threads
-from skyanchor.run.folder import PROGRESS, Made, Stage
+from skyanchor.run.folder import Made, Stage
+from skyanchor.run.layout import PROGRESS
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, TEST_FOLDER, UPDATED_PLY, UPDATED_SPLAT, SceneRecord
 from skyanchor.scaffold import frame_check, georeference, training

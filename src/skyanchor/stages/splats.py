@@ -8,7 +8,8 @@ from skyanchor.gaussians.ply import write_ply
 from skyanchor.gaussians.split import split
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
-from skyanchor.run.folder import PROGRESS, Finished, Made, RunFolder, Stage
+from skyanchor.run.folder import Finished, Made, RunFolder, Stage
+from skyanchor.run.layout import PROGRESS
 from skyanchor.scaffold import georeference
 from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, train_aerial

@@ -11,7 +11,8 @@ from pathlib import Path
 from skyanchor.events import Listener, silent
 from skyanchor.feedforward import AnyLocal, FreeFolder
 from skyanchor.run.executor import Executor
-from skyanchor.run.folder import STATE, Finished, RunFolder
+from skyanchor.run.folder import Finished, RunFolder
+from skyanchor.run.layout import STATE
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import SEQUENCE_FILE
 from skyanchor.scaffold.colmap_files import model_files

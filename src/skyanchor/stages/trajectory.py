@@ -10,7 +10,8 @@ from skyanchor.events import TRAJECTORY, Listener, Note
 from skyanchor.feedforward import FreeFrames, Incremental
 from skyanchor.run import records
 from skyanchor.run.executor import Job
-from skyanchor.run.folder import PROGRESS, STATE, Made, Stage
+from skyanchor.run.folder import Made, Stage
+from skyanchor.run.layout import PROGRESS, STATE
 from skyanchor.run.records import AnchorsRecord, SubmapSeconds, TrajectorySeconds
 from skyanchor.scaffold import georeference
 from skyanchor.stages.anchors import load_sequence_file
