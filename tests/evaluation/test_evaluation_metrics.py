@@ -93,7 +93,7 @@ def truth(tmp_path: Path) -> Path:
 def test_the_schema_and_the_figures(tmp_path: Path, truth: Path) -> None:
     run = _write_run(tmp_path / "run", np.array([0.0, 0.3, 0.4]))
     document = json.loads(write_metrics(run, evaluate_run(run, truth)).read_text())
-    assert list(document) == ["anchors", "trajectory", "render", "seconds", "memory"]
+    assert list(document) == ["anchors", "trajectory", "render", "seconds", "memory", "stated"]
     for part in ("anchors", "trajectory"):
         assert list(document[part]) == ["registered", "total", "ate_m", "rpe_t_m", "rpe_r_deg"]
     assert list(document["render"]) == ["aerial", "ground"]
@@ -105,6 +105,19 @@ def test_the_schema_and_the_figures(tmp_path: Path, truth: Path) -> None:
     assert document["trajectory"]["ate_m"] == pytest.approx(0.5, abs=1e-6)
     assert document["trajectory"]["rpe_t_m"] == pytest.approx(0.0, abs=1e-6)
     assert document["trajectory"]["rpe_r_deg"] == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shift", "below", "within"), [((0.0, 0.04, 0.13), 2 / 3, 1.0), ((0.06, 0.06, 0.12), 0.0, 0.0)]
+)
+def test_what_is_stated_is_held_against_the_errors(
+    tmp_path: Path, truth: Path, shift: tuple[float, ...], below: float, within: float
+) -> None:
+    """Sigma is 0.05 m, the radius 0.14 m; the errors are 0.136 and 0.147 m long."""
+    run = _write_run(tmp_path / "run", np.array(shift))
+    held = evaluate_run(run, truth).stated
+    assert held is not None and held.sigma_m == 0.05 and held.radius_95_m == pytest.approx(0.1398, abs=1e-4)
+    assert (held.below_sigma, held.within_radius) == (pytest.approx(below), within)
 
 
 def test_frames_that_a_group_lost_count_as_asked_for(tmp_path: Path, truth: Path) -> None:

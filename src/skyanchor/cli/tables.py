@@ -87,14 +87,23 @@ def print_metrics(metrics: Metrics) -> None:
         rows.append(_pose_row("anchors, Sim(3)", metrics.aligned.anchors))
         rows.append(_pose_row("trajectory, Sim(3)", metrics.aligned.trajectory))
     print_table("poses against the truth, RMSE", ["", "located", "ATE m", "RPE-t m", "RPE-r deg"], rows)
+    if metrics.stated is not None:
+        held = metrics.stated
+        told = "standard deviation {:.3f} m per axis, the shift that all photos share included; 95 % within {:.3f} m"
+        print(f"stated: {told.format(held.sigma_m, held.radius_95_m)}")
+        shares = "{:.0f} % of the errors along an axis are below it, {:.0f} % of the photos within"
+        print(
+            f"found: {shares.format(100 * held.below_sigma, 100 * held.within_radius)} (right: 68 and 95, many walks)\n"
+        )
     if metrics.render.aerial.psnr is not None or metrics.render.ground.psnr is not None:
         views = [_image_row("aerial", metrics.render.aerial), _image_row("ground", metrics.render.ground)]
         print_table("held-out views", ["", "PSNR dB", "SSIM (11x11, zero padded)", "LPIPS"], views)
     if metrics.surface is not None:
-        held = metrics.surface
-        shares = [_percent(held.accuracy), _percent(held.completeness)]
-        rows = [[*shares, _figure(held.mean_m, 3), _figure(held.median_m, 3)]]
-        title = f"mesh against the true surface, within {held.tolerance_m:g} m"
+        mesh = metrics.surface
+        rows = [
+            [*map(_percent, (mesh.accuracy, mesh.completeness)), _figure(mesh.mean_m, 3), _figure(mesh.median_m, 3)]
+        ]
+        title = f"mesh against the true surface, within {mesh.tolerance_m:g} m"
         print_table(title, ["accuracy", "completeness", "mean m", "median m"], rows)
     if metrics.seconds:
         spent = [[stage, f"{value:.0f}", *_memory(metrics, stage)] for stage, value in metrics.seconds.items()]

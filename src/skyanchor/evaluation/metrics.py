@@ -14,7 +14,7 @@ from skyanchor.evaluation.images import psnr, ssim
 from skyanchor.evaluation.poses import NOTHING, PoseErrors, pose_errors, pose_metrics
 from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.events import ANCHORS, TRAJECTORY
-from skyanchor.geometry import similarity
+from skyanchor.geometry import rigid, similarity
 from skyanchor.photos import read_pixels
 from skyanchor.run import records
 from skyanchor.run.metrics import (
@@ -24,9 +24,11 @@ from skyanchor.run.metrics import (
     Metrics,
     PoseMetrics,
     RenderMetrics,
+    StatedMetrics,
 )
 from skyanchor.run.results import Run
 from skyanchor.scaffold.georeference import moved_by
+from skyanchor.sfm.uncertainty import position_sigma_m, radius_95_m
 from skyanchor.storage import codec, files
 from skyanchor.types import Bytes, Floats, Pose
 
@@ -59,6 +61,7 @@ def evaluate_run(run: Run, truth: Path, align: bool = False, perceptual: Percept
         run.seconds,
         AlignedMetrics(aligned(anchors, true), aligned(trajectory, true)) if align else None,
         run.memory,
+        stated=stated(run, true),
     )
 
 
@@ -80,7 +83,11 @@ def write_metrics(run: Run, metrics: Metrics) -> Path:
     """metrics.json in the run folder; figures that are asked for only where they were."""
     document = codec.to_json(metrics)
     assert isinstance(document, dict)
-    shown = {key: value for key, value in document.items() if key not in ("aligned", "surface") or value is not None}
+    shown = {
+        key: value
+        for key, value in document.items()
+        if key not in ("aligned", "surface", "stated") or value is not None
+    }
     files.write_bytes(run.root / METRICS_FILE, codec.dumps(shown).encode())
     return run.root / METRICS_FILE
 
@@ -93,6 +100,19 @@ def measured(estimate: Estimate | None, true: Mapping[str, Pose]) -> PoseMetrics
     if estimate is None:
         return NOTHING
     return pose_metrics(estimate.cams_from_world, true, estimate.sequence, estimate.asked)
+
+
+def stated(run: Run, true: Mapping[str, Pose]) -> StatedMetrics | None:
+    """What the run states of its positions against their errors; None where no frame has a pose and a truth."""
+    names = [name for name in run.poses if name in true]
+    if not names:
+        return None
+    centres = [rigid.centres_in_world([poses[name] for name in names]) for poses in (run.poses, true)]
+    off, sigmas = centres[0] - centres[1], np.array([run.sigmas[name] for name in names])
+    radius = radius_95_m(sigmas)
+    below = float((np.abs(off) < sigmas[:, None]).mean())
+    within = float((np.linalg.norm(off, axis=1) < radius).mean())
+    return StatedMetrics(position_sigma_m(sigmas), radius, below, within)
 
 
 def aligned(estimate: Estimate | None, true: Mapping[str, Pose]) -> PoseMetrics:

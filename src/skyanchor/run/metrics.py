@@ -74,6 +74,20 @@ class SurfaceMetrics:
 
 
 @dataclass(frozen=True)
+class StatedMetrics:
+    """What the run states of its camera centres, beside their errors; frames of one walk are off together."""
+
+    sigma_m: float
+    """Stated: one standard deviation along one axis, the shift that all frames share included; median, metres."""
+    radius_95_m: float
+    """Stated: the radius within which 95 % of the centres are expected, metres."""
+    below_sigma: float
+    """Share of the errors along an axis that are below their frame's sigma; 0.68 over many walks where it is right."""
+    within_radius: float
+    """Share of the centres within the radius; 0.95 over many walks where it is right."""
+
+
+@dataclass(frozen=True)
 class Metrics:
     """metrics.json."""
 
@@ -87,3 +101,5 @@ class Metrics:
     """Most memory at a time per stage."""
     surface: SurfaceMetrics | None = None
     """The mesh, where there is one and its truth was given."""
+    stated: StatedMetrics | None = None
+    """Whether what the run states of its positions holds; None where nothing was located."""
