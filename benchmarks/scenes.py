@@ -15,7 +15,7 @@ from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.evaluation.truth import PLACES, read_truth
-from skyanchor.events import Event, Note, Progress
+from skyanchor.events import Event, Listener, Note, Progress
 from skyanchor.pipeline import CPU, PipelineConfig, read_work
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import executor_of
@@ -70,15 +70,15 @@ def load_scene(folder: Path, ground: str, submap: int = 100) -> Scene:
     return Scene(scaffold, sequence, read_truth(folder / ground / "truth", scaffold.georef.offset))
 
 
-def prepared_in(run: Path, folder: Path, ground: str) -> PreparedScaffold:
+def prepared_in(run: Path, folder: Path, ground: str, listen: Listener = told) -> PreparedScaffold:
     """A scene's scaffold made ready for the camera of one of its walks, by stage 1 in a run folder."""
     config = config_for(folder / ground)
-    with RunFolder(run, listen=told) as opened:
+    with RunFolder(run, listen=listen) as opened:
         work = read_work(opened, Inputs(folder / "aerial", folder / ground / "images"), config, executor_of(1))
         surface = scaffold_stage.run(work.site, config.geometry, config.scaffold)
         camera, settings = work.sequence.camera, config.anchors.places
         places_part(work.site, surface, camera, settings)
-        places = place_files(work.site, surface, camera, settings, (), told).index()
+        places = place_files(work.site, surface, camera, settings, (), listen).index()
     return prepared_for(
         work.scaffold,
         surface.load(parts.SURFACE_FILE, Surface),

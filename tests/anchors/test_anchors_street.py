@@ -11,9 +11,10 @@ from skyanchor.anchors import prepare
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.in_process import LocalRunner
+from skyanchor.anchors.place import Settled
 from skyanchor.anchors.prepare import PreparedScaffold, tiles_of
 from skyanchor.anchors.priors import Area, Near, Prior, allowed
-from skyanchor.anchors.search import Search
+from skyanchor.anchors.search import Search, Watch, unwatched
 from skyanchor.anchors.walk import GroupTask, verdict_on
 from skyanchor.bridges.carry import CarryConfig, carry
 from skyanchor.bridges.ground import height_above_ground
@@ -42,11 +43,15 @@ def errors(group: LocalisedGroup) -> np.ndarray:
 
 
 def looked_for(
-    prepared: PreparedScaffold, sequence: Sequence, config: AnchorConfig, near: tuple[Prior, ...] = ()
+    prepared: PreparedScaffold,
+    sequence: Sequence,
+    config: AnchorConfig,
+    near: tuple[Prior, ...] = (),
+    watch: Watch = unwatched,
 ) -> LocalisedGroup:
     """The verdict on the first group alone."""
-    search, task = Search(prepared, GroundFrames(sequence), config, near=near), GroupTask(sequence.groups[0], near)
-    return verdict_on(search, task).localised
+    search = Search(prepared, GroundFrames(sequence), config, near=near, watch=watch)
+    return verdict_on(search, GroupTask(sequence.groups[0], near)).localised
 
 
 def test_the_fused_surface_is_better_than_its_maps(prepared: PreparedScaffold) -> None:
@@ -159,8 +164,14 @@ def test_a_wrong_area_refuses_and_a_right_one_helps(prepared: PreparedScaffold, 
     away = looked_for(prepared, walk, one_rung(), (rectangle(190.0, 0.0, 210.0, 5.0),))
     assert not away.accepted and away.refusal is not None and away.refusal.reason == Reason.NO_PLACE
     assert "may stand" in away.refusal.detail
-    close = looked_for(prepared, walk, one_rung(), (rectangle(-7.0, -7.0, 7.0, 17.0),))
+    looked: list[Settled] = []
+    close = looked_for(prepared, walk, one_rung(), (rectangle(-7.0, -7.0, 7.0, 17.0),), looked.append)
     assert close.accepted and errors(close).max() < 0.25
+    taken = next(place for place in looked if place.figures == close.figures)
+    assert taken.refusal is None and taken.at is not None
+    last = taken.turns[-1]
+    assert len(taken.turns) == 2 and last.matches == len(taken.at.matches)
+    assert taken.support <= last.support <= last.agreeing == taken.at.solution.inliers.sum() <= last.matches
 
 
 def test_only_tiles_that_touch_the_area_are_described(prepared: PreparedScaffold) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from skyanchor.geometry import rigid
@@ -63,11 +65,25 @@ def test_a_town_is_its_seed(tiny_town: Town) -> None:
     assert len(tiny_town.geometry.shapes) != len(other.geometry.shapes)
 
 
+def facade_looks(town: Town) -> set[tuple[float, ...]]:
+    """Colours, bays and windows of all facades."""
+    coats = town.geometry.coats[town.geometry.coats[:, 0] == 1]
+    return {tuple(np.round(row[[1, 2, 3, 7, 8, 9, 11]], 6)) for row in coats}
+
+
+def test_towns_can_share_their_house_designs(tiny_town: Town) -> None:
+    plan = tiny_town.layout.plan
+    twin, other = make_town(replace(plan, designs_of=7), 8), make_town(plan, 8)
+    assert np.array_equal(twin.geometry.streets, other.geometry.streets)
+    shared = facade_looks(tiny_town)
+    assert len(facade_looks(twin) & shared) >= 0.6 * len(shared)
+    assert len(facade_looks(other) & shared) < 0.3 * len(shared)
+
+
 def test_house_types_repeat(tiny_town: Town) -> None:
     """Look-alikes exist: far fewer facade designs than facades."""
     town = tiny_town
-    coats = town.geometry.coats[town.geometry.coats[:, 0] == 1]
-    looks = {tuple(np.round(row[[1, 2, 3, 7, 8, 9, 11]], 6)) for row in coats}
+    looks = facade_looks(town)
     facades = np.isin(town.geometry.faces[:, 9], np.flatnonzero(town.geometry.coats[:, 0] == 1)).sum()
     assert 4 <= len(looks) < 0.2 * facades
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +17,18 @@ from skyanchor.anchors.verdict import compare_halves, judge, measure
 from skyanchor.bridges.views import render_bridge
 from skyanchor.geometry import cameras
 from skyanchor.types import Bools, CrossView, GroupFigures, Pose, Reason, Refusal
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn of rendering at the estimate gave."""
+
+    matches: int
+    """With the rendered views."""
+    agreeing: int
+    """Of them, with one place of the whole group."""
+    support: int
+    """Distinct ones of those."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,24 +51,32 @@ class Settled:
     """Focal length that the last refinement assumed, over the one that the group came with."""
     cross_view: CrossView | None = None
     """Some of its matches, for people to look at."""
+    turns: tuple[Turn, ...] = ()
+    """That confirmed the place, or did not."""
 
 
 def settle(search: Search, local: LocalGroup, start: GroupSolution, warm: bool = False) -> Settled:
     """One place refined, adjusted against the real aerial photos and judged; `warm` is one that was settled before."""
-    at = _confirmed(search, local, start, range(1, 2) if warm else range(search.config.refine.rounds))
-    return at if isinstance(at, Settled) else adjusted(search, at)
+    turns: list[Turn] = []
+    at = _confirmed(search, local, start, range(1, 2) if warm else range(search.config.refine.rounds), turns)
+    settled = replace(at if isinstance(at, Settled) else adjusted(search, at), turns=tuple(turns))
+    search.watch(settled)
+    return settled
 
 
-def _confirmed(search: Search, local: LocalGroup, start: GroupSolution, turns: range) -> GroupAt | Settled:
-    """The group after turns of rendering at the estimate, or why the place was dropped."""
+def _confirmed(
+    search: Search, local: LocalGroup, start: GroupSolution, numbers: range, turns: list[Turn]
+) -> GroupAt | Settled:
+    """The group after turns of rendering at the estimate, or why the place was dropped; what they gave in `turns`."""
     config, camera, solution = search.config.refine, search.camera, start
     at: GroupAt | None = None
-    for turn in turns:
+    for turn in numbers:
         matches = _rendered_matches(search, local, solution.cams_from_world, config.frames[min(turn, 1)])
         with search.frames.clock.step("group pose"):
             seen = sightings(matches, camera)
             better = solve_group(seen, local.cams_from_local, search.prepared.ground.up, config.solve)
         support = 0 if better is None else distinct_support(matches, better.inliers, camera.width / 100.0)
+        turns.append(Turn(len(matches), 0 if better is None else int(better.inliers.sum()), support))
         if better is None or support < config.least_support:
             figures = {"support": float(support), "round": float(turn)}
             text = f"Only {support} matches agree with a view from there."

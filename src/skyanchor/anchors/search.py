@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
@@ -10,6 +12,16 @@ from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.matching import Matcher
 from skyanchor.types import Camera
+
+if TYPE_CHECKING:
+    from skyanchor.anchors.place import Settled
+
+Watch: TypeAlias = "Callable[[Settled], None]"
+"""Told of every place that was looked at, with all that it was judged on."""
+
+
+def unwatched(_: Settled) -> None:
+    """Nobody looks on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +36,7 @@ class Search:
     """Where the group may stand; anywhere when empty."""
     hints: tuple[Near, ...] = ()
     """Where the walk says that it stands; nobody asked the walk when empty."""
+    watch: Watch = unwatched
 
     @property
     def camera(self) -> Camera:

@@ -33,6 +33,8 @@ class StreetPlan:
     """Rise of the ground per metre east and north."""
     designs: int = 9
     """House designs that the town builds again and again."""
+    designs_of: int | None = None
+    """Seed of the town whose designs they are; its own without one."""
 
 
 @dataclass(frozen=True)

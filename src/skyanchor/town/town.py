@@ -41,17 +41,22 @@ class Town:
 
 def make_town(plan: StreetPlan, seed: int, weather: Weather = CLEAR) -> Town:
     """The town of a seed: the same bytes every time. What the weather changes leaves all else where it is."""
-    streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)]
+    streams = _streams(seed)
     plane = layout.make_layout(plan, streams[0])
     square = (min(2, plan.columns), min(2, plan.rows))
     edges = layout.block_edges(plane)
     changes = _Changes(weather.world, seed)
-    solids = [*_houses(edges, square, plan.designs, streams[1], changes)]
+    solids = [*_houses(edges, square, plan, streams[1], changes)]
     solids.extend(_streets(plane, edges, square, streams[2], changes))
     solids.extend(_yards(plane, edges, square, streams[3]))
     if weather.world.bare > 0.0:
         solids = [*works.fallen(solids, weather.world.bare, changes.stream(3))]
     return Town(plane, pack(solids, *_tables(plane)), square, tuple(solids), weather)
+
+
+def _streams(seed: int) -> list[np.random.Generator]:
+    """Random numbers of streets, houses, pavements and yards."""
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)]
 
 
 def with_more(town: Town, more: Sequence[Solid]) -> Town:
@@ -99,9 +104,11 @@ class _Changes:
 
 
 def _houses(
-    edges: list[Edge], square: tuple[int, int], designs: int, rng: np.random.Generator, changes: _Changes
+    edges: list[Edge], square: tuple[int, int], plan: StreetPlan, rng: np.random.Generator, changes: _Changes
 ) -> Iterator[Solid]:
-    types, other, share = houses.house_types(rng, designs), changes.stream(0), changes.world.works
+    types, other, share = houses.house_types(rng, plan.designs), changes.stream(0), changes.world.works
+    if plan.designs_of is not None:
+        types = houses.house_types(_streams(plan.designs_of)[1], plan.designs)
     for edge in edges:
         if edge.block != square:
             for lot in houses.lots_along(edge, types, rng):

@@ -1,0 +1,505 @@
+"""Walks that do not belong, and walks that do: what the verdict says of each, with all that it rests on.
+
+    python benchmarks/wrong_walks.py [--work DIR] [--seeds 41 42 ...] [--scenes SCENE ...] [--kinds KIND ...]
+                                     [--jobs 1] [--limit N] [--seconds S] [--shade]
+
+Scaffolds are the mini towns of the seeds, every third built of two house designs alone, and the scenes on disk (a
+folder with aerial and ground). On each of them are tried, two groups and more of a walk:
+
+    foreign       the walk of another town or scene
+    twin          a walk through another town that builds the same house designs
+    street        a walk in another street of the same town, which the flight hardly saw or did not see
+    mirrored      its own walk, left for right
+    upside-down   its own walk, every photo turned by 180 degrees
+    half          its own walk, and after the middle that of another town
+    woven         the same where nobody noticed, the change within a group
+    reversed      its own walk from its end to its start
+    own           its own walk, on the clear day and on others (`DAYS`)
+
+Whether a group that was accepted is wrong is said by the truth alone: a frame that has none (another place, a mirrored
+photo), more than 0.5 m or more than five stated sigmas. A walk is done as the command does it, on its own and in one
+process: groups, then what they say of each other.
+
+A pairing leaves two files below DIR/pairings, and is not done again: NAME.jsonl, a line per group (the verdict, its
+figures, every place that was looked at with its distance to the truth, seconds), and NAME.npz, the matches of the
+places with the most support. The same command goes on after an interruption; after `--seconds` nothing is begun any
+more. The end is a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import cv2
+import numpy as np
+from hard import CONDITIONS, WRONG_M, WRONG_SIGMAS
+from scenes import camera_of, prepared_in
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.evidence import sightings
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.in_process import LocalRunner
+from skyanchor.anchors.place import Settled
+from skyanchor.anchors.places import spread_voters
+from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.solve import group_residuals
+from skyanchor.anchors.verdict import is_sure
+from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk, verdict_on
+from skyanchor.bridges.views import render_bridge
+from skyanchor.evaluation.poses import pose_errors
+from skyanchor.evaluation.truth import read_truth
+from skyanchor.events import silent
+from skyanchor.geometry import cameras
+from skyanchor.pipeline import CPU
+from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
+from skyanchor.sequence.segments import SegmentConfig, cut_at, find_cuts
+from skyanchor.sfm.uncertainty import centre_sigma_m
+from skyanchor.town import CLEAR, PRESETS, build_town, build_walks
+from skyanchor.town.conditions import MIDDLE, MILD, leaf_shade, photo_under
+from skyanchor.town.presets import TownPreset
+from skyanchor.types import LocalisedGroup, Pose, Sequence
+
+FRAMES = 24
+"""Of every walk, from its start: two groups, and what the ladder asks for besides."""
+STREETS = (((0.0, 0.3), (0.0, 1.0)), ((2.0, 0.3), (2.0, 1.0)), ((0.3, 2.0), (1.0, 2.0)))
+"""Ways in other streets than the mini town's walk, in street numbers."""
+DAYS = (
+    "sun-mild", "leaves-mild", "traffic-middle", "snow-mild", "sun-middle", "shadows-middle", "wet-middle",
+    "passers-middle", "dusk-middle", "leaves-middle", "works-middle", "compression-middle", "snow-middle",
+    "bare-middle",
+)  # fmt: skip
+"""Conditions of `benchmarks/hard.py` with their severity, and leaf shade."""
+UPSIDE_DOWN = Pose(np.diag([-1.0, -1.0, 1.0]), np.zeros(3))
+SHOWN = 1
+"""Places of a group whose matches are kept."""
+SEEN = 240
+"""Width of the photos and views that are kept beside them, pixels."""
+
+
+# --- what is tried on what ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walk and where it was taken."""
+
+    town: str
+    """Seed, or the name of a scene on disk."""
+    designs: int = 9
+    designs_of: int | None = None
+    street: int | None = None
+    """Of `STREETS`; the walk of the preset without it."""
+    day: str = ""
+    """Of `DAYS`; clear without it."""
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        return "-".join(
+            [self.town, f"{self.designs}designs"]
+            + ([] if self.designs_of is None else [f"of{self.designs_of}"])
+            + ([] if self.street is None else [f"street{self.street}"])
+            + ([self.day] if self.day else [])
+        )
+
+    @property
+    def preset(self) -> TownPreset:
+        """The town it is taken in, with its weather."""
+        plan = PRESETS["mini"]
+        streets = replace(plan.streets, designs=self.designs, designs_of=self.designs_of)
+        way = plan.walk if self.street is None else replace(plan.walk, corners=STREETS[self.street])
+        condition, _, severity = self.day.rpartition("-")
+        weather = CONDITIONS[condition].weather(severity) if condition in CONDITIONS else CLEAR
+        return replace(plan, streets=streets, walk=way, weather=weather, depth_photos=1)
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A walk on a scaffold."""
+
+    kind: str
+    scaffold: Walk
+    """Whose flight."""
+    walk: Walk
+    after: Walk | None = None
+    """What goes on from the middle, for half right walks."""
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        walk = "" if self.kind in ("mirrored", "upside-down", "reversed") else f"-{self.walk.name}"
+        return f"{self.kind}-{self.scaffold.name}{walk}{f'-{self.after.name}' if self.after else ''}"
+
+    @property
+    def towns(self) -> set[Walk]:
+        """Whose flights or clear walks it needs."""
+        clear = {replace(walk, day="") for walk in (self.walk, self.after) if walk is not None}
+        return {self.scaffold} | {walk for walk in clear if walk.designs_of is None and walk.street is None}
+
+
+def pairings(scaffolds: list[Walk]) -> list[Pairing]:
+    """All of them, every kind and scaffold in turn, so that a part of the list is a part of everything."""
+    rows = [list(_of_scaffold(scaffolds, k)) for k in range(len(scaffolds))]
+    return [row[turn] for turn in range(max(map(len, rows))) for row in rows if turn < len(row)]
+
+
+def _of_scaffold(scaffolds: list[Walk], k: int) -> Iterator[Pairing]:
+    here, count = scaffolds[k], len(scaffolds)
+    others = [scaffolds[(k + step) % count] for step in (1, 4, 2, 7, 3, 5) if step % count]
+    days = [replace(here, day=day) for day in DAYS if here.town.isdigit() or "leaves" in day]
+    days = days[: 2 * len(days) // 3] if k % 2 else days[len(days) // 3 :]
+    seed = int(here.town) if here.town.isdigit() else None
+    twins = [replace(here, town=str(seed + 100 * n), designs_of=seed) for n in (1, 2, 3)] if seed else []
+    streets = [replace(here, street=n) for n in range(len(STREETS))] if seed else []
+    alike = [other for other in others if other.town.isdigit() and seed]
+    wrong = [
+        *(Pairing("twin", here, twin) for twin in twins[:1]),
+        *(Pairing("street", here, street) for street in streets[:1]),
+        *(Pairing("foreign", here, other) for other in others[:2]),
+        Pairing("mirrored", here, here),
+        *(Pairing("half", here, here, other) for other in alike[:1]),
+        *(Pairing("twin", here, twin) for twin in twins[1:]),
+        *(Pairing("woven", here, here, other) for other in alike[:1]),
+        *(Pairing("street", here, street) for street in streets[1:]),
+        Pairing("upside-down", here, here),
+        *(Pairing("foreign", here, other) for other in others[2:]),
+    ]
+    right = [Pairing("own", here, here), Pairing("reversed", here, here), *(Pairing("own", here, day) for day in days)]
+    for turn in range(max(len(wrong), len(right))):
+        yield from (row[turn] for row in (wrong, right) if turn < len(row))
+
+
+# --- photos -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where everything is made and found."""
+
+    work: Path
+    scenes: dict[str, Path]
+    """Those on disk, by name."""
+
+    def scene(self, town: Walk) -> Path:
+        """The folder with aerial and ground."""
+        return self.scenes.get(town.town) or self.work / "towns" / town.name
+
+    def photos(self, walk: Walk) -> Path:
+        """The folder with images and truth; made where it is rendered for this walk alone."""
+        clear = replace(walk, day="")
+        if walk.designs_of is None and walk.street is None and walk.day.rpartition("-")[0] not in CONDITIONS:
+            return self.scene(clear) / "ground"
+        folder = self.work / "walks" / walk.name
+        if not folder.is_dir():
+            build_walks(folder, walk.preset, int(walk.town), first=FRAMES)
+        return folder / "ground"
+
+
+def made_ready(place: Place, town: Walk) -> Walk:
+    """The town built and its scaffold prepared, where they are not."""
+    if town.town.isdigit() and not (place.scene(town) / "ground" / "truth").is_dir():
+        build_town(place.scene(town), town.preset, int(town.town))
+    _prepared(place.scene(town), place.work / "runs" / town.name)
+    return town
+
+
+@lru_cache(maxsize=2)
+def _prepared(scene: Path, run: Path) -> PreparedScaffold:
+    """The scaffold, its places described for the camera of its own walk."""
+    return prepared_in(run, scene, "ground", silent)
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """The photos of a pairing, and where they were really taken."""
+
+    sequence: Sequence
+    true: dict[str, Pose]
+    """By name; none for photos that do not belong."""
+
+
+def tried_photos(place: Place, pairing: Pairing, scaffold: PreparedScaffold) -> Tried:
+    """The photos of a pairing as a user would bring them, written below the work folder."""
+    folder = place.work / "photos" / pairing.name
+    photos = _photos(place, pairing.walk)
+    true = read_truth(place.photos(pairing.walk) / "truth", scaffold.scaffold.georef.offset)
+    belongs = replace(pairing.walk, day="", street=None) == pairing.scaffold
+    names = [(path, true.get(path.name) if belongs else None) for path in photos]
+    if pairing.kind == "reversed":
+        names.reverse()
+    if pairing.after is not None:
+        half = FRAMES // 2 if pairing.kind == "half" else FRAMES - 3
+        names = names[:half] + [(path, None) for path in _photos(place, pairing.after)[: FRAMES - half]]
+        names = names if pairing.kind == "half" else names[3:half] + names[half:] + names[:3]
+    folder.mkdir(parents=True, exist_ok=True)
+    kept: dict[str, Pose] = {}
+    for number, (path, pose) in enumerate(names):
+        name = f"{number:03d}{path.suffix}"
+        _handled(path, folder / name, pairing, number)
+        if pose is not None and pairing.kind != "mirrored":
+            kept[name] = UPSIDE_DOWN @ pose if pairing.kind == "upside-down" else pose
+    cut = SubmapConfig(submap_length=FRAMES)
+    sequence = load_sequence(folder, SequenceConfig(camera=camera_of(place.photos(pairing.walk) / "truth"), cut=cut))
+    if pairing.kind == "half":
+        sequence = cut_at(sequence, find_cuts(sequence, SegmentConfig(), cut.group_size), cut)
+    return Tried(sequence, kept)
+
+
+def _photos(place: Place, walk: Walk) -> list[Path]:
+    return sorted((place.photos(walk) / "images").iterdir())[:FRAMES]
+
+
+def _handled(source: Path, target: Path, pairing: Pairing, number: int) -> None:
+    """Write one photo of a pairing."""
+    flips = {"mirrored": 1, "upside-down": -1}
+    if pairing.kind in flips:
+        turned = cv2.flip(cv2.imread(str(source)), flips[pairing.kind])
+        cv2.imwrite(str(target), turned, [cv2.IMWRITE_JPEG_QUALITY, 95])
+    elif pairing.walk.day.startswith("leaves"):
+        photo_under(source, target, leaf_shade, MILD if pairing.walk.day.endswith("mild") else MIDDLE, 1, number)
+    else:
+        target.write_bytes(source.read_bytes())
+
+
+# --- one pairing --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(LocalRunner):
+    """A runner that keeps every place it looked at, and the first verdict on each group."""
+
+    looked: dict[int, list[Settled]] = field(default_factory=dict)
+    """By group."""
+    first: dict[int, GroupVerdict] = field(default_factory=dict)
+    spent: dict[int, float] = field(default_factory=dict)
+    """Seconds of the first look at each group."""
+
+    def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
+        """The verdict on each group."""
+        done = []
+        for task in tasks:
+            index, start = task.group.index, time.monotonic()
+            kept = self.looked.setdefault(index, [])
+            done.append(verdict_on(replace(self.search(task), watch=kept.append), task))
+            self.first.setdefault(index, done[-1])
+            self.spent.setdefault(index, time.monotonic() - start)
+        return tuple(done)
+
+
+def tried(place: Place, pairing: Pairing, shade: bool) -> Path:
+    """The lines of one pairing, written where they are not there yet."""
+    lines = place.work / "pairings" / f"{pairing.name}.jsonl"
+    if lines.is_file():
+        return lines
+    town = pairing.scaffold
+    prepared = _prepared(place.scene(town), place.work / "runs" / town.name)
+    photos = tried_photos(place, pairing, prepared)
+    config = replace(CPU.anchors, ladder=replace(CPU.anchors.ladder, shade=shade))
+    runner = Watched(prepared, GroundFrames(photos.sequence), config)
+    groups = localise_walk(prepared, photos.sequence, config, runner).groups
+    said = [_line(pairing, photos, runner, config, group, k) for k, group in enumerate(groups)]
+    lines.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(lines.with_suffix(".npz"), **_evidence(photos, runner))
+    draft = lines.with_suffix(".tmp")
+    draft.write_text("".join(json.dumps(line, default=float) + "\n" for line in said))
+    draft.replace(lines)
+    return lines
+
+
+def _line(
+    pairing: Pairing, photos: Tried, runner: Watched, config: AnchorConfig, last: LocalisedGroup, index: int
+) -> dict[str, object]:
+    """All about one group."""
+    group, first = photos.sequence.groups[index], runner.first[index]
+    names = [photos.sequence.frames[k].name for k in group.frames]
+    return {
+        "pairing": pairing.name, "kind": pairing.kind, "scaffold": pairing.scaffold.name, "walk": pairing.walk.name,
+        "day": pairing.walk.day, "group": index, "frames": len(names),
+        "belong": sum(name in photos.true for name in names),
+        **_score(photos, last), "first": _score(photos, first.localised),
+        "sure": last.accepted and is_sure(last.figures, config.verdict),
+        "reason": _reason(last), "figures": asdict(last.figures),
+        "attempts": [attempt.reason for attempt in last.attempts],
+        "places": [_looked(photos, settled) for settled in runner.looked[index]],
+        "seconds": runner.spent[index], "steps": first.seconds,
+    }  # fmt: skip
+
+
+def _reason(group: LocalisedGroup) -> str:
+    return "" if group.refusal is None else str(group.refusal.reason)
+
+
+def _score(photos: Tried, group: LocalisedGroup) -> dict[str, object]:
+    """Whether it was accepted, and how far from the truth."""
+    poses = {photos.sequence.frames[pose.frame].name: pose for pose in group.poses}
+    off = _off(photos, {name: pose.cam_from_world for name, pose in poses.items()})
+    sigma = float(np.sqrt(np.mean([centre_sigma_m(pose.covariance) ** 2 for pose in poses.values()] or [np.nan])))
+    wrong = group.accepted and not (off <= WRONG_M and off <= WRONG_SIGMAS * sigma)
+    return {"accepted": group.accepted, "wrong": bool(wrong), "error_m": off, "sigma_m": sigma}
+
+
+def _off(photos: Tried, poses: dict[str, Pose]) -> float:
+    """Root mean square distance to the truth, metres; infinite where a frame has none, nan without frames."""
+    if not poses:
+        return float("nan")
+    if any(name not in photos.true for name in poses):
+        return float("inf")
+    errors = pose_errors(poses, photos.true)
+    return errors.position_m if errors.rotation_deg < 45.0 else float("inf")
+
+
+def _poses(photos: Tried, settled: Settled) -> dict[str, Pose]:
+    """Where a place puts the frames, by name."""
+    if settled.local is None or (settled.done is None and settled.at is None):
+        return {}
+    at = settled.done.cams_from_world if settled.done is not None else settled.at.solution.cams_from_world
+    return {photos.sequence.frames[k].name: pose for k, pose in zip(settled.local.frames, at, strict=True)}
+
+
+def _looked(photos: Tried, settled: Settled) -> dict[str, object]:
+    """One place that was looked at."""
+    return {
+        "reason": "" if settled.refusal is None else str(settled.refusal.reason),
+        "support": settled.support,
+        "error_m": _off(photos, _poses(photos, settled)),
+        "frames": [] if settled.local is None else settled.local.frames,
+        "figures": None if settled.done is None else asdict(settled.figures),
+        "turns": [asdict(turn) for turn in settled.turns],
+    }
+
+
+def _evidence(photos: Tried, runner: Watched) -> dict[str, np.ndarray]:
+    """Matches of the best supported places, surface points in centimetres from their middle; three frames as seen."""
+    kept: dict[str, np.ndarray] = {}
+    for index, looked in runner.looked.items():
+        ranked = sorted((k for k, place in enumerate(looked) if place.at is not None), key=lambda k: -looked[k].support)
+        for k in ranked[:SHOWN]:
+            settled = looked[k]
+            at, done = settled.at, settled.done
+            poses = at.solution.cams_from_world if done is None else done.cams_from_world
+            agrees = at.solution.inliers.astype(np.uint8)
+            if done is not None:
+                agrees[np.flatnonzero(at.solution.inliers)[done.cross]] = 2
+            middle = np.median(at.matches.points, axis=0)
+            kept |= {
+                f"{index}.{k}.frame": at.matches.frame.astype(np.uint8),
+                f"{index}.{k}.xy": at.matches.xy.astype(np.float16),
+                f"{index}.{k}.points": np.clip(100 * (at.matches.points - middle), -3e4, 3e4).astype(np.int16),
+                f"{index}.{k}.residual": group_residuals(poses, sightings(at.matches, at.camera)).astype(np.float16),
+                f"{index}.{k}.sigma": at.matches.sigma_px.astype(np.float16),
+                f"{index}.{k}.agrees": agrees,
+                f"{index}.{k}.source": at.matches.source.astype(np.uint8),
+            }
+            kept |= {f"{index}.{k}.{name}": packed for name, packed in _seen(runner, settled).items()}
+    return kept
+
+
+def _seen(runner: Watched, settled: Settled) -> dict[str, np.ndarray]:
+    """Small photos and the views rendered where they were put, as JPEG, with where those were painted, as PNG."""
+    poses, frames = settled.at.solution.cams_from_world, settled.local.frames
+    poses = poses if settled.done is None else settled.done.cams_from_world
+    kept: dict[str, np.ndarray] = {}
+    for k in map(int, spread_voters(len(frames), 3)):
+        bridge = render_bridge(runner.prepared.atlas, cameras.scaled(settled.at.camera, SEEN), poses[k])
+        size = bridge.photo.pixels.shape[1::-1]
+        photo = cv2.resize(runner.frames.photo(frames[k]).pixels, size, interpolation=cv2.INTER_AREA)
+        for name, pixels in (("photo", photo), ("bridge", bridge.photo.pixels)):
+            kept[f"{name}{k}"] = cv2.imencode(".jpg", pixels[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 85])[1]
+        kept[f"painted{k}"] = cv2.imencode(".png", 255 * np.uint8(bridge.photo.mask))[1]
+    return kept
+
+
+# --- all of them --------------------------------------------------------------------------------------------------
+
+
+def read_lines(folder: Path) -> list[dict[str, object]]:
+    """A line per group of all pairings that are done."""
+    return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
+def table(lines: list[dict]) -> str:
+    """Markdown, one row per kind of walk and day."""
+    rows = ["| walk | pairings | groups | belong | accepted | wrong | worst error | seconds, median | refused |"]
+    rows.append("|" + "---|" * 9)
+    for key in dict.fromkeys((line["kind"], line["day"]) for line in sorted(lines, key=lambda line: line["kind"])):
+        own = [line for line in lines if (line["kind"], line["day"]) == key]
+        right = [line["error_m"] for line in own if line["accepted"] and not line["wrong"]]
+        reasons = sorted({line["reason"] for line in own if line["reason"]})
+        told = ", ".join(f"{reason} {sum(line['reason'] == reason for line in own)}" for reason in reasons)
+        rows.append(
+            f"| {' '.join(filter(None, key))} | {len({line['pairing'] for line in own})} | {len(own)}"
+            f" | {sum(line['belong'] == line['frames'] for line in own)} | {sum(line['accepted'] for line in own)}"
+            f" | {sum(line['wrong'] for line in own)} | {f'{max(right):.3f} m' if right else '-'}"
+            f" | {np.median([line['seconds'] for line in own]):.1f} | {told or '-'} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path("runs/wrong-walks"))
+    parser.add_argument("--seeds", type=int, nargs="*", default=[*range(41, 53)], help="of the towns")
+    parser.add_argument("--scenes", type=Path, nargs="*", default=[], help="further scaffolds, with their walks")
+    parser.add_argument("--kinds", nargs="*", help="only these; all without it")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--limit", type=int, help="only so many pairings")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="nothing is begun later than that")
+    parser.add_argument("--shade", action="store_true", help="with the attempt through shade")
+    given = parser.parse_args()
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+    place = Place(given.work.absolute(), {scene.name: scene.absolute() for scene in given.scenes})
+    towns = [Walk(str(seed), 2 if k % 3 == 2 else 9) for k, seed in enumerate(given.seeds)]
+    everything = pairings([*towns, *(Walk(scene.name) for scene in given.scenes)])
+    chosen = [pairing for pairing in everything if not given.kinds or pairing.kind in given.kinds][: given.limit]
+    print(f"{len(chosen)} of {len(everything)} pairings", flush=True)
+    work_off(place, chosen, given)
+    text = table(read_lines(place.work / "pairings"))
+    print("\n" + text)
+    (place.work / "table.md").write_text(text)
+
+
+def work_off(place: Place, chosen: list[Pairing], given: argparse.Namespace) -> None:
+    """Towns first, and every pairing once its towns are there."""
+    end = time.monotonic() + given.seconds
+    open_pairings, ready, done = list(chosen), set[Walk](), 0
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
+        towns = list(dict.fromkeys(town for pairing in chosen for town in sorted(pairing.towns, key=lambda w: w.name)))
+        running: set[Future[Walk] | Future[Path]] = {pool.submit(made_ready, place, town) for town in towns}
+        while running:
+            finished = next(as_completed(running))
+            running.discard(finished)
+            if (error := finished.exception()) is not None:  # one that fails does not stop the others
+                print(f"FAILED: {error!r}", flush=True)
+            elif isinstance(result := finished.result(), Walk):
+                ready.add(result)
+                print(f"{result.name} is ready", flush=True)
+            else:
+                done += 1
+                _tell(result, done)
+            able = [pairing for pairing in open_pairings if pairing.towns <= ready]
+            waiting = sum(not future.done() for future in running)
+            for pairing in able[: max(0, given.jobs - waiting)] if time.monotonic() < end else ():
+                open_pairings.remove(pairing)
+                running.add(pool.submit(tried, place, pairing, given.shade))
+
+
+def _tell(lines: Path, done: int) -> None:
+    for line in map(json.loads, lines.read_text().splitlines()):
+        word = "WRONG" if line["wrong"] else "accepted" if line["accepted"] else line["reason"]
+        off = f" {line['error_m']:.3f} m" if line["accepted"] else ""
+        print(f"{done} {line['pairing']} {line['group']}: {word}{off}, {line['seconds']:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
