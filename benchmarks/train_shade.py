@@ -234,7 +234,7 @@ def hits(mine: Seen, wanted: Seen) -> float:
 
 def train(stacks: list[Tensor], minutes: float) -> tuple[Any, Any]:
     """(the published network, its copy after so many minutes)."""
-    original = load_network("cpu").net.requires_grad_(False)
+    original = load_network("cpu").requires_grad_(False)
     mine = copy.deepcopy(original).requires_grad_(True)
     mine.fine_matcher.requires_grad_(False)
     weights = [weight for weight in mine.parameters() if weight.requires_grad]

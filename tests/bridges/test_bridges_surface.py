@@ -11,12 +11,12 @@ import pytest
 import surface_oracle
 from box_world import HALF, HIGH, LOW, UP, depth_map, eyes, photo, view
 
-from skyanchor.bridges import fusion, strips, tiles
+from skyanchor.bridges import fusion, strips, surface_kernels, tiles
 from skyanchor.bridges import ground as grounds
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import Ground, find_ground
-from skyanchor.bridges.surface import Surface, front_side, render_depth
-from skyanchor.bridges.views import AerialAtlas, BridgeConfig, render_bridge
+from skyanchor.bridges.surface import Surface, intrinsics, render_depth
+from skyanchor.bridges.views import AerialAtlas, BridgeConfig, painted_share, render_bridge
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import Event, Progress
 from skyanchor.geometry import cameras, rigid
@@ -179,6 +179,42 @@ def test_drawn_depth_is_that_of_the_world_seen_from_the_street() -> None:
     assert np.median(normal[wall][..., 2]) < -0.9
 
 
+def test_discs_drawn_where_they_lie_and_in_sight_are_all_that_count() -> None:
+    """Twin: every disc in the square round its centre, and none taken for hidden before it is drawn."""
+    surface = fuse_surface(noisy_maps(), UP, NEAR)
+    camera, every = cameras.pinhole(96, 72, 60.0), np.array([0, len(surface.points)])
+    pose, K = rigid.look_at(np.array([1.0, -9.0, 1.7]), np.array([0.0, 0.0, 1.7]), UP), intrinsics(camera)
+    held = (surface.points, surface.normals, surface.spacing, every[:1], every[1:])
+    discs, boxes = surface_kernels.discs_in_view(*held, K, pose.rotation, pose.translation, 96, 72, 0.5, 100.0)
+    wide = discs.copy()
+    wide[:, 7] = -1e9
+    middle, reach = discs[:, :2] / discs[:, 2:3] * K[:2] + K[2:], discs[:, 6:7] * K[:2] / discs[:, 2:3]
+    squares = np.floor(np.concatenate([middle - reach, middle + reach], axis=1))
+    squares = np.clip(squares, 0, [95, 71, 95, 71]).astype(np.int32)
+    size = 1 + np.diff(boxes.reshape(-1, 2, 2), axis=1)[:, 0], 1 + np.diff(squares.reshape(-1, 2, 2), axis=1)[:, 0]
+    assert len(discs) > 1000 and size[0].prod(axis=1).sum() < 0.7 * size[1].prod(axis=1).sum()
+    drawn = surface_kernels.splat(discs, boxes, K, 96, 72, 0.5, 1)
+    twin = surface_kernels.splat(wide, squares, K, 96, 72, 0.5, 1)
+    assert (drawn[0] > 0).mean() > 0.3
+    assert all(np.array_equal(a, b) for a, b in zip(drawn, twin, strict=True))
+
+
+def test_a_glance_says_how_much_of_a_view_is_painted(tmp_path: Path) -> None:
+    maps = mixed_maps()
+    views = tuple(view(tmp_path, one.name, one.camera, one.cam_from_world) for one in maps)
+    atlas = AerialAtlas(fuse_surface(maps, UP, NEAR), views, BridgeConfig(front_width=64))
+    camera = cameras.pinhole(160, 120, 120.0)
+    shares = []
+    for target in ((0.0, 0.0, 1.0), (0.0, -6.0, 9.0), (0.0, -30.0, 12.0)):
+        pose = rigid.look_at(np.array([-2.0, -10.0, 6.0]), np.array(target), UP)
+        mask = render_bridge(atlas, camera, pose).photo.mask
+        assert mask is not None
+        shares.append((float(mask.mean()), painted_share(atlas, camera, pose, 4)))
+    whole, glance = np.array(shares).T
+    assert whole[0] > 0.4 and whole[2] < 0.05
+    assert np.abs(whole - glance).max() < 0.1
+
+
 def test_an_atlas_of_different_cameras_paints_what_is_there(tmp_path: Path) -> None:
     """Red says x and green says y: whichever photo a bridge pixel came from, its colour must be that of its point."""
     maps = mixed_maps()
@@ -204,10 +240,3 @@ def test_photos_of_a_full_atlas_keep_their_own_pixels(tmp_path: Path) -> None:
     for k, one in enumerate(held):
         assert one.name == views[k].name
         assert np.array_equal(one.pixels, photo(views[k].camera, views[k].cam_from_world))
-
-
-def test_the_front_side_is_what_faced_the_flight() -> None:
-    camera = cameras.pinhole(40, 30, 30.0)
-    towards, away = np.zeros((2, 30, 40, 3), np.float32)
-    towards[..., 2], away[..., 2] = -1.0, 1.0
-    assert front_side(camera, towards).all() and not front_side(camera, away).any()

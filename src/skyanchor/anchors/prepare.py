@@ -20,10 +20,9 @@ from skyanchor.anchors.places import (
 )
 from skyanchor.anchors.priors import Prior
 from skyanchor.bridges.ground import Ground
-from skyanchor.bridges.surface import Surface, front_side, render_depth
-from skyanchor.bridges.views import AerialAtlas, BridgeConfig, Node, render_bridge
+from skyanchor.bridges.surface import Surface
+from skyanchor.bridges.views import AerialAtlas, BridgeConfig, Node, painted_share, render_bridge
 from skyanchor.events import ANCHORS, Listener, Note, silent
-from skyanchor.geometry import cameras
 from skyanchor.matching import SparseMatcher
 from skyanchor.matching.global_descriptors import GlobalDescriptor
 from skyanchor.matching.retrieval import Vocabulary
@@ -72,7 +71,7 @@ class Describer:
         camera, least = view_camera(self.camera, self.config.width), self.config.least_painted
         views = []
         for node in nodes:
-            if self._shows(node, camera) < least:
+            if painted_share(self.atlas, camera, node.cam_from_world, GLANCE) < least:
                 continue
             bridge = render_bridge(self.atlas, camera, node.cam_from_world)
             views.append(described_view(node, bridge, self.matcher, least, self.descriptor))
@@ -88,20 +87,6 @@ class Describer:
     def tile(self, nodes: tuple[Node, ...], vocabulary: Vocabulary | None) -> PlaceTile:
         """The views from the nodes of one square, to be kept."""
         return make_tile(self.describe(nodes), vocabulary)
-
-    def _shows(self, node: Node, camera: Camera) -> float:
-        """Share of a view from the node that shows front sides of the surface, on a small picture of it.
-
-        About the most of it that can be painted: what no aerial photo sees is not painted either.
-        """
-        small = cameras.scaled(camera, max(1, camera.width // GLANCE))
-        depth, normal = render_depth(self.surface, small, node.cam_from_world, *self._range)
-        return float((front_side(small, normal) & (depth > 0)).mean())
-
-    @property
-    def _range(self) -> tuple[float, float]:
-        """Nearest and farthest surface that is drawn, metres."""
-        return self.config.bridge.near, self.config.bridge.far
 
 
 def tiles_of(

@@ -9,7 +9,7 @@ import numpy as np
 
 from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.geometry import cameras
-from skyanchor.types import Bools, Camera, Floats, Floats32, Ints, Pose
+from skyanchor.types import Camera, Floats, Floats32, Ints, Pose
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ def intrinsics(camera: Camera) -> Floats:
 
 
 def _cells_in_view(surface: Surface, camera: Camera, cam_from_world: Pose, far: float) -> Ints:
-    """Cells whose ball touches the view's cone up to `far`."""
+    """Cells whose ball touches the view's cone up to `far`, the nearest first."""
     in_cam = cam_from_world(surface.cell_centres)
     corners = cameras.unproject(camera, np.array([[0.0, 0.0], [camera.width, camera.height]]))
     half = float(np.arctan(np.max(np.linalg.norm(corners[:, :2], axis=1))))
@@ -65,7 +65,8 @@ def _cells_in_view(surface: Surface, camera: Camera, cam_from_world: Pose, far: 
     aside = np.arctan2(np.linalg.norm(in_cam[:, :2], axis=1), in_cam[:, 2])
     slack = np.arcsin(np.clip(surface.cell_radius / np.maximum(distance, 1e-9), 0.0, 1.0))
     inside = (aside < half + slack) | (distance < surface.cell_radius)
-    return np.flatnonzero(inside & (distance - surface.cell_radius < far))
+    cells = np.flatnonzero(inside & (distance - surface.cell_radius < far))
+    return cells[np.argsort(distance[cells], kind="stable")]
 
 
 def render_depth(
@@ -74,7 +75,7 @@ def render_depth(
     """(depth (H, W), normal in camera axes (H, W, 3)) of the surface from a PINHOLE camera; 0 where there is none."""
     cells = _cells_in_view(surface, camera, cam_from_world, far)
     k = intrinsics(camera)
-    discs = kernels.discs_in_view(
+    discs, boxes = kernels.discs_in_view(
         surface.points,
         surface.normals,
         surface.spacing,
@@ -88,17 +89,8 @@ def render_depth(
         near,
         far,
     )
-    depth, normal = kernels.splat(discs, k, camera.width, camera.height, near, numba.get_num_threads())
+    depth, normal = kernels.splat(discs, boxes, k, camera.width, camera.height, near, numba.get_num_threads())
     return depth, normal
-
-
-def front_side(camera: Camera, normal: Floats32) -> Bools:
-    """(H, W), whether a PINHOLE view with normals (H, W, 3) in camera axes sees the side that faced the flight."""
-    fx, fy, cx, cy = intrinsics(camera)
-    x = (np.arange(camera.width) + 0.5 - cx) / fx
-    y = (np.arange(camera.height)[:, None] + 0.5 - cy) / fy
-    towards = normal[..., 0] * x + normal[..., 1] * y + normal[..., 2]
-    return np.asarray(towards <= kernels.BACK * np.sqrt(x * x + y * y + 1.0))
 
 
 def render_front(surface: Surface, camera: Camera, cam_from_world: Pose) -> Floats32:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit, prange
 
 from skyanchor.types import Bytes, Floats, Floats32, Ints
+
+Numbers: TypeAlias = npt.NDArray[np.int32]
 
 BACK = 0.25
 """Cosine between ray and normal from which a surface counts as seen from behind; grazed ground must not."""
@@ -346,12 +350,16 @@ def discs_in_view(
     height: int,
     near: float,
     far: float,
-) -> Floats32:
-    """(M, 9), discs of the index ranges that touch the image: centre and normal in camera axes, radius, u, v."""
+) -> tuple[Floats32, Numbers]:
+    """Discs of the index ranges that may cover the middle of a pixel, and (M, 4) where: first column, row, last ones.
+
+    A row of the (M, 8) discs is centre and normal in camera axes, radius, least depth. A disc of radius r reaches
+    r √(1 - n²) from its centre along an axis: seen edge-on, as ground mostly is, it is flat.
+    """
     total = 0
     for r in range(len(starts)):
         total += ends[r] - starts[r]
-    out = np.empty((total, 9), np.float32)
+    out, boxes = np.empty((total, 8), np.float32), np.empty((total, 4), np.int32)
     count = 0
     for r in range(len(starts)):
         for i in range(starts[r], ends[r]):
@@ -367,18 +375,34 @@ def discs_in_view(
             if u + px < 0 or u - px > width or v + py < 0 or v - py > height:
                 continue
             p, q, s = normals[i, 0], normals[i, 1], normals[i, 2]
-            row = out[count]
-            row[0], row[1], row[2] = X, Y, Z
-            row[3] = R[0, 0] * p + R[0, 1] * q + R[0, 2] * s
-            row[4] = R[1, 0] * p + R[1, 1] * q + R[1, 2] * s
-            row[5] = R[2, 0] * p + R[2, 1] * q + R[2, 2] * s
-            row[6], row[7], row[8] = size, u, v
+            nx = R[0, 0] * p + R[0, 1] * q + R[0, 2] * s
+            ny = R[1, 0] * p + R[1, 1] * q + R[1, 2] * s
+            nz = R[2, 0] * p + R[2, 1] * q + R[2, 2] * s
+            x0, x1 = max(0, math.floor(u - px)), min(width - 1, math.floor(u + px))
+            y0, y1 = max(0, math.floor(v - py)), min(height - 1, math.floor(v + py))
+            deep = size * math.sqrt(max(0.0, 1.0 - nz * nz)) + 1e-4
+            first, last = Z - deep, Z + deep
+            if first > 0.05 * Z:
+                wide = size * math.sqrt(max(0.0, 1.0 - nx * nx)) + 1e-4
+                tall = size * math.sqrt(max(0.0, 1.0 - ny * ny)) + 1e-4
+                left, right, top, bottom = X - wide, X + wide, Y - tall, Y + tall
+                x0 = max(x0, math.ceil(left / (first if left < 0 else last) * K[0] + K[2] - 0.5))
+                x1 = min(x1, math.floor(right / (first if right > 0 else last) * K[0] + K[2] - 0.5))
+                y0 = max(y0, math.ceil(top / (first if top < 0 else last) * K[1] + K[3] - 0.5))
+                y1 = min(y1, math.floor(bottom / (first if bottom > 0 else last) * K[1] + K[3] - 0.5))
+            if x0 > x1 or y0 > y1:
+                continue
+            row, box = out[count], boxes[count]
+            row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7] = X, Y, Z, nx, ny, nz, size, first
+            box[0], box[1], box[2], box[3] = x0, y0, x1, y1
             count += 1
-    return out[:count]
+    return out[:count], boxes[:count]
 
 
 @njit(cache=True, parallel=True, fastmath=True)
-def splat(discs: Floats32, K: Floats, width: int, height: int, near: float, bands: int) -> tuple[Floats32, Floats32]:
+def splat(
+    discs: Floats32, boxes: Numbers, K: Floats, width: int, height: int, near: float, bands: int
+) -> tuple[Floats32, Floats32]:
     """(depth (H, W), normal in camera axes (H, W, 3)) of oriented discs; the nearest layer's discs are blended.
 
     The discs are drawn twice: first the nearest depth, then the mean, weighted by the distance from the disc's centre,
@@ -393,13 +417,13 @@ def splat(discs: Floats32, K: Floats, width: int, height: int, near: float, band
         low, high = height * band // bands, height * (band + 1) // bands
         for again in range(2):
             for i in range(len(discs)):
-                X, Y, Z, nx, ny, nz, size, u, v = discs[i]
-                px, py = size * K[0] / Z, size * K[1] / Z
-                x0, x1 = max(0, math.floor(u - px)), min(width - 1, math.floor(u + px))
-                y0, y1 = max(low, math.floor(v - py)), min(high - 1, math.floor(v + py))
-                for row in range(y0, y1 + 1):
+                X, Y, Z, nx, ny, nz, size, first = discs[i]
+                hides = first - again * np.float32(2.0) * size
+                for row in range(max(low, boxes[i, 1]), min(high - 1, boxes[i, 3]) + 1):
                     ry = (row + 0.5 - K[3]) / K[1]
-                    for column in range(x0, x1 + 1):
+                    for column in range(boxes[i, 0], boxes[i, 2] + 1):
+                        if nearest[row, column] <= hides:
+                            continue
                         rx = (column + 0.5 - K[2]) / K[0]
                         z, off = _ray_hit(rx, ry, X, Y, Z, nx, ny, nz, size)
                         if off > 1.0 or z < near:
@@ -471,7 +495,7 @@ def colour(
     sizes: Ints,
     front_K: Floats,
     Rs: Floats,
-    ts: Floats,
+    centres: Floats,
     tolerance: float,
 ) -> tuple[Bytes, Ints]:
     """(RGB (H, W, 3), aerial view of each pixel (H, W), -1 for none), from the view that sees the surface best.
@@ -501,24 +525,18 @@ def colour(
             nz = R[0, 2] * n0 + R[1, 2] * n1 + R[2, 2] * n2
             best, which, bu, bv = 0.0, -1, 0.0, 0.0
             for j in range(len(slots)):
-                q, s = Rs[j], ts[j]
-                X = q[0, 0] * x + q[0, 1] * y + q[0, 2] * w + s[0]
-                Y = q[1, 0] * x + q[1, 1] * y + q[1, 2] * w + s[1]
-                Z = q[2, 0] * x + q[2, 1] * y + q[2, 2] * w + s[2]
-                if Z < 0.1:
-                    continue
-                length = math.sqrt(X * X + Y * Y + Z * Z)
-                facing = (
-                    -(
-                        nx * (q[0, 0] * X + q[1, 0] * Y + q[2, 0] * Z)
-                        + ny * (q[0, 1] * X + q[1, 1] * Y + q[2, 1] * Z)
-                        + nz * (q[0, 2] * X + q[1, 2] * Y + q[2, 2] * Z)
-                    )
-                    / length
-                )
+                tx, ty, tz = centres[j, 0] - x, centres[j, 1] - y, centres[j, 2] - w
+                length = math.sqrt(tx * tx + ty * ty + tz * tz)
+                facing = (nx * tx + ny * ty + nz * tz) / length
                 score = facing / length * photo_K[j, 0]
                 if facing < 0.08 or score <= best:
                     continue
+                q = Rs[j]
+                Z = -(q[2, 0] * tx + q[2, 1] * ty + q[2, 2] * tz)
+                if Z < 0.1:
+                    continue
+                X = -(q[0, 0] * tx + q[0, 1] * ty + q[0, 2] * tz)
+                Y = -(q[1, 0] * tx + q[1, 1] * ty + q[1, 2] * tz)
                 u, v = X / Z * photo_K[j, 0] + photo_K[j, 2], Y / Z * photo_K[j, 1] + photo_K[j, 3]
                 if u < 1 or v < 1 or u >= sizes[j, 0] - 1 or v >= sizes[j, 1] - 1:
                     continue

