@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from skyanchor import pipeline
@@ -46,15 +47,18 @@ def localise(
     out: Path | str,
     config: PipelineConfig = CPU,
     *,
+    onto: Sequence[Path | str] = (),
     workers: int = 0,
     redo: bool = False,
     listen: Listener = silent,
 ) -> Run:
     """Stage 2 of a walk: a verdict on every anchor group, in the run folder `out`.
 
-    `scaffold` is a prepared one, or a plain aerial model, from which one is made in the run folder.
+    `scaffold` is a prepared one, or a plain aerial model, from which one is made in the run folder. `onto` are runs of
+    earlier walks on the same flight: their photos and poses support this walk beside the flight.
     """
-    return _run(Inputs(Path(scaffold), Path(ground)), Path(out), config, workers, redo, listen, ANCHORS)
+    inputs = _inputs(scaffold, ground, onto)
+    return _run(inputs, Path(out), config, workers, redo, listen, ANCHORS)
 
 
 def recover(
@@ -63,12 +67,14 @@ def recover(
     out: Path | str,
     config: PipelineConfig = CPU,
     *,
+    onto: Sequence[Path | str] = (),
     workers: int = 0,
     redo: bool = False,
     listen: Listener = silent,
 ) -> Run:
     """Stages 2 and 3 of a walk: a pose or a reason for every frame; the arguments are those of `localise`."""
-    return _run(Inputs(Path(scaffold), Path(ground)), Path(out), config, workers, redo, listen, TRAJECTORY)
+    inputs = _inputs(scaffold, ground, onto)
+    return _run(inputs, Path(out), config, workers, redo, listen, TRAJECTORY)
 
 
 def update(
@@ -77,21 +83,27 @@ def update(
     out: Path | str,
     config: PipelineConfig = CPU,
     *,
+    onto: Sequence[Path | str] = (),
     workers: int = 0,
     redo: bool = False,
     listen: Listener = silent,
 ) -> Run:
     """The whole job: poses, and the street added to the splats; the arguments are those of `localise`."""
-    return _run(Inputs(Path(scaffold), Path(ground)), Path(out), config, workers, redo, listen, SCENE)
+    inputs = _inputs(scaffold, ground, onto)
+    return _run(inputs, Path(out), config, workers, redo, listen, SCENE)
+
+
+def _inputs(scaffold: Path | str, ground: Path | str, onto: Sequence[Path | str]) -> Inputs:
+    earlier = tuple(Path(path).resolve() for path in onto)
+    return Inputs(Path(scaffold).resolve(), Path(ground).resolve(), onto=earlier)
 
 
 def _run(
     inputs: Inputs, out: Path, config: PipelineConfig, workers: int, redo: bool, listen: Listener, upto: str
 ) -> Run:
     with RunFolder(out, redo, listen) as folder:
-        given = Inputs(inputs.aerial.resolve(), inputs.ground.resolve())
-        files.save(out / STATE / INPUTS_FILE, given)
-        pipeline.run(folder, given, config, executor_of(workers), upto)
+        files.save(out / STATE / INPUTS_FILE, inputs)
+        pipeline.run(folder, inputs, config, executor_of(workers), upto)
     return open_run(out)
 
 

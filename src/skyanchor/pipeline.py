@@ -35,6 +35,7 @@ from skyanchor.scene import update as scene_update
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence, segments, summary
 from skyanchor.stages import anchors, outlook, places, scaffold, scene, splats, trajectory
+from skyanchor.stages.earlier import earlier_runs
 from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work, value_digest
@@ -226,11 +227,12 @@ def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     InputError when the area that the walk is said to stay in has nothing to do with the model.
     """
     site = read_site(folder, inputs, config, executor)
+    earlier = earlier_runs(folder, inputs.onto, site)
     local_priors(config.anchors.prior.near, site.scaffold)
     sequence = load_sequence(inputs.ground, config.sequence, folder.root / "frames", folder.listen)
     sequence = cut_where_photos_say(folder, sequence, config.sequence)
     files.save(folder.root / STATE / SEQUENCE_FILE, sequence)
-    return Work(folder, site, sequence, executor)
+    return Work(folder, site, sequence, executor, earlier)
 
 
 CUTS_FILE = "cuts.json"

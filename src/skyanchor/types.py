@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from math import nan
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,9 @@ Floats32: TypeAlias = npt.NDArray[np.float32]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+
+QUIET = MappingProxyType({"quiet": True})
+"""Metadata of a field that files name only where it differs from its default."""
 
 
 # --- geometry ---------------------------------------------------------------------------------------------------
@@ -379,6 +383,7 @@ class Reason(StrEnum):
     COLLINEAR_CAMERAS = "collinear-cameras"
     SIMILARITY_RESIDUAL = "similarity-residual"
     ROUTES_DISAGREE = "routes-disagree"
+    EARLIER_WALK_DISAGREES = "earlier-walk-disagrees"
 
     # anchor groups among each other
     OFF_THE_WALK = "off-the-walk"
@@ -482,6 +487,37 @@ class GroupFigures:
     """Mean distance of the centres from where the paper's way puts them, metres; nan where it puts them nowhere."""
 
 
+@dataclass(frozen=True)
+class Overlap:
+    """What keyframes of earlier walks say of where an anchor group stands; nan where the flight says nothing."""
+
+    walks: tuple[str, ...]
+    """Names of the walks whose keyframes have real support."""
+    keyframes: int
+    """Keyframes with real support."""
+    support: int
+    """Distinct places in the group's images that agree with keyframes."""
+    carried: bool
+    """Whether the group stands on them alone: the flight shows too little there."""
+    metres: float = nan
+    """Mean distance between where the flight alone and earlier walks alone put the group's cameras, metres."""
+    degrees: float = nan
+    """Turn between the two, degrees."""
+    scale: float = nan
+    """Difference of their scales, as a fraction."""
+    position_sigmas: float = nan
+    """That distance in units of the standard deviations that both state, along the worst axis."""
+    turn_sigmas: float = nan
+    """That turn in units of the stated ones."""
+    scale_sigmas: float = nan
+    """That difference of scales in units of the stated ones."""
+
+    @property
+    def sigmas(self) -> float:
+        """The largest of the three; nan where the flight says nothing."""
+        return max(self.position_sigmas, self.turn_sigmas, self.scale_sigmas)
+
+
 @dataclass(frozen=True, eq=False)
 class LocalisedGroup:
     """The verdict on one anchor group: poses, or a refusal."""
@@ -495,6 +531,8 @@ class LocalisedGroup:
     """Earlier rungs of the retry ladder."""
     cross_view: CrossView | None = None
     """What its place was believed or refused on; None where nothing was matched."""
+    overlap: Overlap | None = field(default=None, metadata=QUIET)
+    """What earlier walks say of it; None without any that reach it."""
 
     @property
     def accepted(self) -> bool:

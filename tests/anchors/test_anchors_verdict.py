@@ -11,7 +11,16 @@ from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings, subset
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
-from skyanchor.anchors.verdict import Halves, VerdictConfig, compare_halves, honest_covariances, is_sure, judge, measure
+from skyanchor.anchors.verdict import (
+    Halves,
+    VerdictConfig,
+    compare_halves,
+    honest_covariances,
+    is_sure,
+    judge,
+    measure,
+    shared_by_surface,
+)
 from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
@@ -112,7 +121,7 @@ def localised(seed: int) -> tuple[bool, np.ndarray, np.ndarray]:
     done = adjusted(agreeing, solution)
     halves = compare_halves(agreeing, local, CAMERA, solution.world_from_local)
     figures = replace(FINE, halves_m=halves.metres, halves_scale=halves.scale)
-    stated = honest_covariances(done, halves.metres, GSD)
+    stated = honest_covariances(done, halves.metres, shared_by_surface(GSD))
     off = rigid.centres_in_world(done.cams_from_world) - rigid.centres_in_world(poses)
     sigma = np.sqrt([np.trace(one[3:, 3:]) for one in stated])
     return judge(figures, VerdictConfig()) is None, np.linalg.norm(off, axis=1), sigma

@@ -54,6 +54,10 @@ def test_inputs_are_remembered(tmp_path: Path) -> None:
     _call(work, pipeline.CPU, "--out", run)
     seen = [(call[0].aerial.name, call[0].ground.name) for call in work.calls]
     assert seen == [("a", "g"), ("a", "other"), ("a", "other")]
+    _call(work, pipeline.CPU, "--out", run, "--onto", str(tmp_path / "june"), str(tmp_path / "july"))
+    _call(work, pipeline.CPU, "--out", run)
+    onto = [[path.name for path in call[0].onto] for call in work.calls]
+    assert onto == [[], [], [], ["june", "july"], ["june", "july"]]
     assert (tmp_path / "run/log.txt").is_file() and remembered_commands(tmp_path / "run") == (TYPED,)
 
 

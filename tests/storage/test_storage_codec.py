@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from skyanchor.storage import codec
 from skyanchor.types import (
+    QUIET,
     AnchorGroup,
     AnchorPose,
     Anchors,
@@ -106,6 +107,20 @@ def test_pack_keeps_types_shapes_and_is_deterministic() -> None:
     assert again.depth.dtype == np.float32 and again.completed.dtype == np.bool_
     npt.assert_array_equal(again.depth, depth.depth)
     assert codec.pack(again) == data == codec.pack(depth)
+
+
+@dataclass(frozen=True)
+class Later:
+    name: str
+    few: Few = field(default_factory=Few, metadata=QUIET)
+    count: int = field(default=0, metadata=QUIET)
+
+
+def test_quiet_fields_are_written_only_where_they_say_something() -> None:
+    assert codec.to_json(Later("a")) == {"name": "a"}
+    assert codec.to_json(Later("a", Few(4), 1)) == {"name": "a", "few": {"count": 4}, "count": 1}
+    for value in (Later("a"), Later("b", Few(5)), Later("c", count=2)):
+        assert codec.loads(Later, codec.dumps(value)) == value and codec.unpack(Later, codec.pack(value)) == value
 
 
 def test_unions_enums_paths_and_empty_arrays() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, subset
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.bounds import Count, CountOrNone, Positive
-from skyanchor.bridges.carry import AerialSightings, CarryConfig, carry
+from skyanchor.bridges.carry import CarryConfig, carry
 from skyanchor.bridges.views import AerialAtlas
 from skyanchor.geometry import cameras
 from skyanchor.sfm import bundle as ba
@@ -60,6 +61,44 @@ class FixedAerial:
     """Cross-view matches that went in."""
 
 
+@dataclass(frozen=True, eq=False)
+class HeldView:
+    """A photo that does not move: an aerial one, or a keyframe of an earlier walk."""
+
+    lens: Camera
+    """PINHOLE, of the pixels that are matched."""
+    cam_from_world: Pose
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Where constant photos show the points of matches; the sightings are flat arrays of one length."""
+
+    views: tuple[HeldView, ...]
+    point: Ints
+    """(K,), number of the match."""
+    view: Ints
+    """(K,), index into `views`."""
+    xy: Floats
+    """(K, 2), pixels of the view's lens."""
+    sigma_px: Floats
+    """(K,), localisation error in those pixels."""
+    reference: Ints
+    """(K,), 1 where the point was lifted from this view, 0 where the view was asked independently."""
+    slack_m: Floats
+    """(M,), how far each match's point may lie from where it was measured, metres; inf where it is triangulated."""
+
+
+def held_from_above(atlas: AerialAtlas, matches: CrossMatches, config: AdjustmentConfig) -> Held:
+    """Where aerial photos show the matches of bridge views."""
+    seen = carry(atlas, matches.points, matches.normals, matches.source, config.carry)
+    sigma = config.surface_sigma * atlas.surface.gsd
+    several = np.bincount(seen.point, minlength=len(matches)) >= 2
+    views = tuple(HeldView(atlas.photo_camera(j), view.cam_from_world) for j, view in enumerate(atlas.views))
+    sigma_px, slack_m = np.full(len(seen.view), config.carry.sigma_px), np.where(several, 5.0 * sigma, sigma)
+    return Held(views, seen.point, seen.view, seen.xy, sigma_px, seen.reference, slack_m)
+
+
 def _ground_tracks(local: LocalGroup, world_from_local: Similarity, most: int) -> ba.Bundle:
     """The group's own points in the world, the longest tracks first."""
     seen = np.bincount(local.bundle.point, minlength=len(local.bundle.points))
@@ -83,36 +122,27 @@ class _Problem:
     """(P,), match number of each point, or -1."""
 
 
-def _assembled(
-    atlas: AerialAtlas,
-    at: GroupAt,
-    matches: CrossMatches,
-    aerial: AerialSightings,
-    tracks: ba.Bundle,
-    config: AdjustmentConfig,
-) -> _Problem:
-    views = np.unique(aerial.view)
-    fixed = tuple(atlas.views[int(j)].cam_from_world for j in views)
+def _assembled(at: GroupAt, matches: CrossMatches, held: Held, tracks: ba.Bundle) -> _Problem:
+    views = np.unique(held.view)
+    fixed = tuple(held.views[int(j)] for j in views)
     poses, lens = at.solution.cams_from_world, cameras.undistorted(at.camera)
     frames, count = len(poses), len(matches)
     information = np.zeros((count + len(tracks.points), 3, 3))
-    sigma = config.surface_sigma * atlas.surface.gsd
-    several = np.bincount(aerial.point, minlength=count) >= 2
-    information[:count] = np.eye(3) / np.where(several, 5.0 * sigma, sigma)[:, None, None] ** 2
+    information[:count] = np.eye(3) / held.slack_m[:, None, None] ** 2
     points = np.concatenate([matches.points, tracks.points])
     bundle = ba.Bundle(
-        cams_from_world=(*poses, *fixed),
-        lenses=(*(lens,) * frames, *(atlas.photo_camera(int(j)) for j in views)),
+        cams_from_world=(*poses, *(view.cam_from_world for view in fixed)),
+        lenses=(*(lens,) * frames, *(view.lens for view in fixed)),
         constant=np.arange(frames + len(views)) >= frames,
         points=points,
-        camera=np.concatenate([matches.frame, frames + np.searchsorted(views, aerial.view), tracks.camera]),
-        point=np.concatenate([np.arange(count), aerial.point, count + tracks.point]),
-        xy=np.concatenate([matches.xy, aerial.xy, tracks.xy]),
-        sigma=np.concatenate([matches.sigma_px, np.full(len(aerial.view), config.carry.sigma_px), tracks.sigma]),
+        camera=np.concatenate([matches.frame, frames + np.searchsorted(views, held.view), tracks.camera]),
+        point=np.concatenate([np.arange(count), held.point, count + tracks.point]),
+        xy=np.concatenate([matches.xy, held.xy, tracks.xy]),
+        sigma=np.concatenate([matches.sigma_px, held.sigma_px, tracks.sigma]),
         prior=points,
         prior_information=information,
     )
-    tags = np.concatenate([np.zeros(count), np.where(aerial.reference == 1, 3, 1), np.full(len(tracks.point), 2)])
+    tags = np.concatenate([np.zeros(count), np.where(held.reference == 1, 3, 1), np.full(len(tracks.point), 2)])
     return _Problem(bundle, tags.astype(np.int64), np.concatenate([np.arange(count), np.full(len(tracks.points), -1)]))
 
 
@@ -138,12 +168,23 @@ def adjust_fixed_aerial(
     atlas: AerialAtlas, at: GroupAt, config: AdjustmentConfig, refine_focal: bool = False
 ) -> FixedAerial | None:
     """The group's poses against the real aerial photos, or None when nothing is left to hold them."""
+
+    def above(matches: CrossMatches) -> Held:
+        return held_from_above(atlas, matches, config)
+
+    return adjust_held(at, above, config, refine_focal)
+
+
+def adjust_held(
+    at: GroupAt, held_by: Callable[[CrossMatches], Held], config: AdjustmentConfig, refine_focal: bool = False
+) -> FixedAerial | None:
+    """The group's poses against constant photos that show its matches, or None when nothing is left to hold them."""
     chosen = thinned(at.agreeing, config.matches, at.camera)
     matches = subset(at.agreeing, chosen)
     frames = len(at.solution.cams_from_world)
-    aerial = carry(atlas, matches.points, matches.normals, matches.source, config.carry)
+    held = held_by(matches)
     tracks = _ground_tracks(at.local, at.solution.world_from_local, config.ground_points)
-    problem = _assembled(atlas, at, matches, aerial, tracks, config)
+    problem = _assembled(at, matches, held, tracks)
     focal = problem.bundle.lenses[0].params[0]
     done = None
     for loss, most in ((3.0, config.wide), (2.0, config.tight)):

@@ -12,11 +12,23 @@ from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.shape.incremental import LocalConfig
 from skyanchor.anchors.solve import SolveConfig
 from skyanchor.anchors.verdict import VerdictConfig
-from skyanchor.bounds import Coordinate, CountOrNone, Few, FewOrNone, NotNegative, Pixels, Positive, Range, Share
+from skyanchor.bounds import (
+    Coordinate,
+    CountOrNone,
+    Degrees,
+    Few,
+    FewOrNone,
+    NotNegative,
+    Pixels,
+    Positive,
+    Range,
+    Share,
+)
 from skyanchor.bridges.views import BridgeConfig
 from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat, XFeatStar
 from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
+from skyanchor.types import QUIET
 
 Route: TypeAlias = Literal["bridges", "paper", "both"]
 """How a group finds its place: by bridge views, the paper's way, or by bridge views with the paper's way beside it."""
@@ -161,6 +173,25 @@ class PaperSupportConfig:
 
 
 @dataclass(frozen=True)
+class EarlierConfig:
+    """How keyframes of earlier walks support a group; asked only where there are such walks."""
+
+    recalled: Few = 8
+    """Keyframes that a group is matched with, at most: those that look most like it."""
+    frames: Few = 6
+    """Frames of the group that are matched with them, at most."""
+    reach: Few = 3
+    """Recalled keyframes are matched with so many after them, to triangulate what they see."""
+    least_angle_deg: Degrees = 1.5
+    """Triangulation angle of a point that counts, degrees."""
+    most_depth: Positive = 80.0
+    """Distance of such a point, at most, metres."""
+    most_sigmas: Positive = 5.0
+    """Position, turn or scale by the flight alone and by earlier walks alone differ by at most this many of the
+    standard deviations that they state; beyond it they contradict each other."""
+
+
+@dataclass(frozen=True)
 class AnchorConfig:
     """Stage 2: cross-view anchor localisation."""
 
@@ -185,6 +216,7 @@ class AnchorConfig:
     paper: PaperSupportConfig = field(default_factory=PaperSupportConfig)
     mixed: MixedConfig = field(default_factory=MixedConfig)
     ablation: AnchorAblation = field(default_factory=AnchorAblation)
+    earlier: EarlierConfig = field(default_factory=EarlierConfig, metadata=QUIET)
 
     @property
     def unused(self) -> tuple[str, ...]:

@@ -31,9 +31,9 @@ class CrossMatches:
     normals: Floats
     """(N, 3), unit."""
     source: Ints
-    """(N,), aerial view the bridge pixel was painted from."""
+    """(N,), aerial view the bridge pixel was painted from, or the keyframe that was matched."""
     bridge: Ints
-    """(N,), number of the bridge."""
+    """(N,), number of the bridge, or of the point that keyframes of earlier walks see."""
 
     def __len__(self) -> int:
         """Number of matches."""

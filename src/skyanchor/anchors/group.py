@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from skyanchor.anchors.earlier import beside_walks, shared_of
 from skyanchor.anchors.focal import standing, with_its_focal
 from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.place import Settled, settle
@@ -32,6 +33,8 @@ from skyanchor.types import (
 
 Settle: TypeAlias = Callable[[Search, LocalGroup], Settled]
 """From the group's own shape to its place."""
+FINAL = (Reason.AMBIGUOUS_PLACE, Reason.EARLIER_WALK_DISAGREES)
+"""Refusals after which nothing else is tried."""
 
 
 def localise_group(search: Search, group: AnchorGroup) -> tuple[LocalisedGroup, float]:
@@ -55,23 +58,25 @@ def climbed(
 ) -> tuple[LocalisedGroup, float]:
     """As `localise_group`, on given rungs and by a given way to settle."""
     attempts: list[Refusal] = []
-    figures, shown = GroupFigures(), None
+    figures, shown, overlap = GroupFigures(), None, None
     for rung in ladder:
         settled = attempt(replace(search, config=rung.config), rung.frames, settle_shape)
         figures, shown = _latest(settled, figures, shown)
-        instead_of = None if settled.local is None else settled.local.instead_of
-        if instead_of is not None and instead_of not in attempts:
-            attempts.append(instead_of)
+        overlap = settled.overlap or overlap
+        for instead_of in (None if settled.local is None else settled.local.instead_of, settled.instead_of):
+            if instead_of is not None and instead_of not in attempts:
+                attempts.append(instead_of)
         if settled.local is not None and settled.done is not None and settled.refusal is None:
             kept = tuple(i for i in rung.frames if i in settled.local.frames)
             poses = anchor_poses(search, settled, kept)
             scale = settled.focal * settled.done.focal_scale
-            return LocalisedGroup(replace(group, frames=kept), poses, None, figures, tuple(attempts), shown), scale
+            stands = (None, figures, tuple(attempts), shown, settled.overlap)
+            return LocalisedGroup(replace(group, frames=kept), poses, *stands), scale
         attempts.append(settled.refusal or Refusal(Reason.NO_PLACE, "No place was found."))
-        if attempts[-1].reason is Reason.AMBIGUOUS_PLACE:  # more frames of the same would only hide the other place
+        if attempts[-1].reason in FINAL:  # more frames of the same would only hide the other place
             break
     last = attempts.pop()
-    return LocalisedGroup(group, (), last, figures, tuple(attempts), shown), 1.0
+    return LocalisedGroup(group, (), last, figures, tuple(attempts), shown, overlap), 1.0
 
 
 def _latest(settled: Settled, figures: GroupFigures, shown: CrossView | None) -> tuple[GroupFigures, CrossView | None]:
@@ -83,13 +88,15 @@ def attempt(search: Search, frames: tuple[int, ...], settle_shape: Settle) -> Se
     """One rung of the ladder: shape, places, refinement, verdict."""
     with search.frames.clock.step("shape of the group"):
         local = group_shape(search.frames, frames, search.camera, search.config)
-    return Settled(None, None, local) if isinstance(local, Refusal) else settle_shape(search, local)
+    if isinstance(local, Refusal):
+        return Settled(None, None, local)
+    return beside_walks(search, settle_shape(search, local))
 
 
 def anchor_poses(search: Search, settled: Settled, kept: tuple[int, ...]) -> tuple[AnchorPose, ...]:
     """The frames that were kept, with covariances that can be believed."""
     assert settled.local is not None and settled.done is not None
-    covariances = honest_covariances(settled.done, settled.figures.halves_m, search.prepared.surface.gsd)
+    covariances = honest_covariances(settled.done, settled.figures.halves_m, shared_of(search, settled))
     slots = [settled.local.frames.index(i) for i in kept]
     return tuple(AnchorPose(settled.local.frames[k], settled.done.cams_from_world[k], covariances[k]) for k in slots)
 

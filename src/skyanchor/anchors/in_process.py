@@ -10,6 +10,7 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes, vote_focal
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.group import seeds_of
+from skyanchor.anchors.keyframes import EarlierWalks
 from skyanchor.anchors.odometry import Steps, measure_steps
 from skyanchor.anchors.places import PlaceSeed
 from skyanchor.anchors.prepare import Describer, PreparedScaffold, described_places, prepared_for
@@ -33,6 +34,8 @@ class LocalRunner:
     frames: GroundFrames
     config: AnchorConfig
     listen: Listener = silent
+    earlier: EarlierWalks | None = None
+    """Walks that were located before; None without any."""
     _seeds: dict[tuple[int, tuple[Prior, ...], tuple[Near, ...]], tuple[PlaceSeed, ...]] = field(default_factory=dict)
 
     def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
@@ -72,7 +75,7 @@ class LocalRunner:
 
     def search(self, task: GroupTask) -> Search:
         """The look for the group of a task."""
-        return Search(self.prepared, self.frames, self.config, task.lens, task.near, task.hints)
+        return Search(self.prepared, self.frames, self.config, task.lens, task.near, task.hints, self.earlier)
 
 
 def prepared_here(

@@ -16,7 +16,7 @@ from skyanchor.anchors.solve import GroupSolution, solve_group
 from skyanchor.anchors.verdict import compare_halves, judge, measure
 from skyanchor.bridges.views import render_bridge
 from skyanchor.geometry import cameras
-from skyanchor.types import Bools, CrossView, GroupFigures, Pose, Reason, Refusal
+from skyanchor.types import Bools, CrossView, GroupFigures, Overlap, Pose, Reason, Refusal
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,17 @@ class Settled:
     """Some of its matches, for people to look at."""
     turns: tuple[Turn, ...] = ()
     """That confirmed the place, or did not."""
+    shared_m: float | None = None
+    """Error that all matches share, metres; None where it is that of the aerial surface."""
+    overlap: Overlap | None = None
+    """What earlier walks say of the place; None where they say nothing."""
+    instead_of: Refusal | None = None
+    """Why the flight alone does not place the group, where earlier walks do."""
+
+    @property
+    def placed(self) -> bool:
+        """Whether the group stands."""
+        return self.done is not None and self.refusal is None
 
 
 def settle(search: Search, local: LocalGroup, start: GroupSolution, warm: bool = False) -> Settled:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
+from skyanchor.anchors.keyframes import EarlierWalks
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.matching import Matcher
@@ -37,6 +38,8 @@ class Search:
     hints: tuple[Near, ...] = ()
     """Where the walk says that it stands; nobody asked the walk when empty."""
     watch: Watch = unwatched
+    earlier: EarlierWalks | None = None
+    """Walks that were located before; None without any."""
 
     @property
     def camera(self) -> Camera:

@@ -131,7 +131,12 @@ SHARED_PIXEL = 0.25
 """Error that all points of a stretch of surface share, in ground sample distances of its depth maps."""
 
 
-def honest_covariances(done: FixedAerial, halves_m: float, gsd: float) -> Floats:
+def shared_by_surface(gsd: float) -> float:
+    """Error that all matches with the aerial surface share, metres."""
+    return SHARED_PIXEL * gsd
+
+
+def honest_covariances(done: FixedAerial, halves_m: float, shared_m: float) -> Floats:
     """Covariances no smaller than what two halves of the evidence disagree by, plus what both halves share.
 
     Errors of the surface are shared by neighbouring matches, so counting matches flatters; each half is off by about
@@ -141,7 +146,7 @@ def honest_covariances(done: FixedAerial, halves_m: float, gsd: float) -> Floats
     formal = float(np.mean([centre_sigma_m(covariance) for covariance in done.covariances]))
     factor = max(1.0, (0.5 * halves_m / max(formal, 1e-9)) ** 2)
     covariances = done.covariances * factor
-    covariances[:, 3:, 3:] += (SHARED_PIXEL * gsd) ** 2 * np.eye(3)
+    covariances[:, 3:, 3:] += shared_m**2 * np.eye(3)
     return np.asarray(covariances)
 
 

@@ -174,7 +174,7 @@ def disagreeing(groups: list[LocalisedGroup], walk: Walk, config: OdometryConfig
 
 
 def _refused(group: LocalisedGroup, original: AnchorGroup, reason: Refusal) -> LocalisedGroup:
-    return LocalisedGroup(original, (), reason, group.figures, group.attempts, group.cross_view)
+    return LocalisedGroup(original, (), reason, group.figures, group.attempts, group.cross_view, group.overlap)
 
 
 def _off_the_walk(group: LocalisedGroup) -> Refusal:

@@ -70,6 +70,14 @@ class Options:
         DisallowNone[Path | None],
         _option("PLY", "Aerial Gaussian model of the INRIA convention; `update` trains one without it."),
     ] = None
+    onto: Annotated[
+        tuple[Path, ...],
+        _option(
+            "RUN ...",
+            "Runs of earlier walks on the same aerial model: the walk is also matched with their photos, their poses "
+            "stand, and `update` goes on from their splats.",
+        ),
+    ] = ()
     crs: Annotated[
         DisallowNone[str | None],
         _option(
@@ -171,7 +179,7 @@ PREPARATION_GROUPS = MappingProxyType(
 )
 GROUPS = MappingProxyType(
     {
-        "What you have": ("scaffold", "ground", "out", "images", "splats", "crs", "camera"),
+        "What you have": ("scaffold", "ground", "out", "onto", "images", "splats", "crs", "camera"),
         "Where the walk was, if you know": ("near", "within"),
         "How good, how fast": ("preset", "workers", "engine"),
         "On a run folder that is there": ("redo",),

@@ -82,7 +82,8 @@ def verb(work: Work, preset: ChosenPreset, typed: str, stages: int = 0) -> Calla
         settings = with_options(settings, options)
         engine = executor_of(options.workers, options.engine)
         with opened(options.out, options.redo, stages) as folder:
-            inputs = remembered(options.out, options.scaffold, options.ground, options.images, options.splats)
+            given = (options.scaffold, options.ground, options.images, options.splats)
+            inputs = remembered(options.out, *given, options.onto)
             files.save(options.out / STATE / SETTINGS_FILE, settings)
             remember_command(options.out, typed)
             folder.listen(Note("view", f"`skyanchor view {options.out}` shows the run in a browser while it goes on"))
@@ -233,7 +234,14 @@ def remembered_settings(run: Path) -> PipelineConfig:
     return held
 
 
-def remembered(run: Path, aerial: Path | None, ground: Path | None, images: Path | None, splats: Path | None) -> Inputs:
+def remembered(
+    run: Path,
+    aerial: Path | None,
+    ground: Path | None,
+    images: Path | None,
+    splats: Path | None,
+    onto: tuple[Path, ...] = (),
+) -> Inputs:
     """The inputs given now, else those of the last time."""
     path = run / STATE / INPUTS_FILE
     known = files.load(path, Inputs) if path.is_file() else None
@@ -242,7 +250,9 @@ def remembered(run: Path, aerial: Path | None, ground: Path | None, images: Path
     if aerial is None or ground is None:
         raise SkyAnchorError(f"{run}: which data? Give --scaffold and --ground the first time.")
     given = [images or (known.images if known else None), splats or (known.splats if known else None)]
-    inputs = Inputs(aerial.resolve(), ground.resolve(), *(path.resolve() if path else None for path in given))
+    onto = tuple(path.resolve() for path in onto) or (known.onto if known else ())
+    photos, gaussians = (path.resolve() if path else None for path in given)
+    inputs = Inputs(aerial.resolve(), ground.resolve(), photos, gaussians, onto)
     files.save(path, inputs)
     return inputs
 

@@ -102,6 +102,10 @@ ADVICE = MappingProxyType(
             "the aerial photos, put together with the frames, do not lie as the aerial model says", _OTHER_FRAMES
         ),
         Reason.ROUTES_DISAGREE: Advice("bridge views and the paper's way lead to different places", _CAUGHT),
+        Reason.EARLIER_WALK_DISAGREES: Advice(
+            "the flight and an earlier walk put the group farther apart than both state",
+            "which of them is wrong: the earlier run without --onto, its anchors in its report",
+        ),
         Reason.NO_GROUND_MATCHES: Advice("no two frames of the group match each other", _STEPS),
         Reason.CONTRADICTS_MATCHES: Advice("the shape that was given for the group does not fit its matches", _GIVEN),
         Reason.NOT_RECONSTRUCTED: Advice(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from skyanchor.run.layout import STATE
 from skyanchor.storage import files
+from skyanchor.types import QUIET
 
 INPUTS_FILE, COMMANDS_FILE = "inputs.json", "commands.json"
 """In .state/: what the run was made from, and by which commands."""
@@ -24,6 +25,8 @@ class Inputs:
     """Folder of the aerial photos, where it is not found beside the model."""
     splats: Path | None = None
     """Aerial Gaussian model, a .ply of the INRIA convention."""
+    onto: tuple[Path, ...] = field(default=(), metadata=QUIET)
+    """Runs of earlier walks that this one stands on besides the flight."""
 
 
 @dataclass(frozen=True)

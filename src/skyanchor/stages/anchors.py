@@ -26,6 +26,7 @@ from skyanchor.run.folder import Made, Stage
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import AnchorSeconds, AnchorsRecord, GroupSeconds
 from skyanchor.scaffold import georeference
+from skyanchor.stages.earlier import describe_walks, earlier_digests, load_earlier
 from skyanchor.stages.places import PlaceFiles, place_files, places_part
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.survey import Work, free_digests, ground_digests, value_digest
@@ -50,6 +51,8 @@ class Context:
     surface: Path
     ground: Path
     places: PlaceFiles
+    earlier: Path | None = None
+    """Keyframes of earlier walks; None without any."""
 
 
 def run(work: Work, config: AnchorConfig, surface: Made) -> Made:
@@ -62,6 +65,7 @@ def run(work: Work, config: AnchorConfig, surface: Made) -> Made:
         settings["cuts"] = sequence.cuts
     what = f"places of {len(sequence.groups)} anchor groups"
     inputs = {**ground_digests(work.run, sequence), **free_digests(work.run, config.shape)}
+    inputs |= earlier_digests(work.run, work.earlier)
     above: tuple[Made, ...] = (surface,)
     if not config.prior.near:  # with a prior only the tiles that it allows are described
         above = (surface, places_part(work.site, surface, sequence.camera, config.places))
@@ -85,7 +89,8 @@ def _localised(stage: Stage, work: Work, above: tuple[Made, ...], config: Anchor
     places = place_files(work.site, surface, sequence.camera, config.places, config.prior.near, stage.listen)
     shared = (stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"), work.sequence_file)
     standing = (surface.path(parts.SURFACE_FILE), surface.path(parts.GROUND_FILE))
-    context = Context(*shared, *standing, places)
+    earlier = describe_walks(stage, work.earlier, config.ground_matcher, work.executor)
+    context = Context(*shared, *standing, places, earlier)
     stage.save(f"{PROGRESS}/{CONTEXT}", context)
     runner = JobRunner(stage, work)
     anchors = localise_walk(_prepared(context, config), sequence, config, runner, stage.listen)
@@ -163,7 +168,8 @@ def _prepared(context: Context, config: AnchorConfig) -> PreparedScaffold:
 def _in_process(folder: str) -> LocalRunner:
     """What does the work of a job, from the files that the stage left in a folder."""
     context, config = files.load(Path(folder) / CONTEXT, Context), files.load(Path(folder) / SETTINGS, AnchorConfig)
-    return LocalRunner(_prepared(context, config), GroundFrames(load_sequence_file(str(context.sequence))), config)
+    frames = GroundFrames(load_sequence_file(str(context.sequence)))
+    return LocalRunner(_prepared(context, config), frames, config, earlier=load_earlier(context.earlier))
 
 
 def localise_group_job(out: str, context: str, task: Json, listen: Listener) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from skyanchor.events import Listener, silent
 from skyanchor.feedforward import AnyLocal, FreeFolder
+from skyanchor.run.earlier import EarlierRun
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import Finished, RunFolder
 from skyanchor.run.layout import STATE
@@ -54,6 +55,8 @@ class Work:
     site: Site
     sequence: Sequence
     executor: Executor
+    earlier: tuple[EarlierRun, ...] = ()
+    """Runs of walks that were located before, in order."""
 
     @property
     def scaffold(self) -> Scaffold:

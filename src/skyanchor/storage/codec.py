@@ -17,7 +17,7 @@ import typing
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -117,7 +117,10 @@ def _encoded_dataclass(value: Any, arrays: list[npt.NDArray[Any]] | None, tag: b
     """Its fields by name, with the class name where the annotation alone does not tell the class."""
     named: dict[str, Json] = {TAG: type(value).__name__} if tag else {}
     kind: Any = type(value)
+    quiet = _quiet(kind)
     for name, hint in _hints(kind).items():
+        if name in quiet and getattr(value, name) == quiet[name]:
+            continue
         named[name] = _encoded(getattr(value, name), arrays, _is_open(hint))
     return named
 
@@ -358,3 +361,10 @@ def _checked(fits: bool, kind: Any, document: Any) -> Any:
 @lru_cache(maxsize=256)
 def _hints(kind: Any) -> dict[str, Any]:
     return {name: hint for name, hint in typing.get_type_hints(kind).items() if name in {f.name for f in fields(kind)}}
+
+
+@lru_cache(maxsize=256)
+def _quiet(kind: Any) -> dict[str, Any]:
+    """Defaults of the fields that are left out where they have them."""
+    quiet = [field for field in fields(kind) if "quiet" in field.metadata]
+    return {one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in quiet}

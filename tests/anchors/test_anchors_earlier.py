@@ -1,0 +1,187 @@
+"""Groups beside earlier walks on house fronts: carried where the flight is silent, refused where it differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyanchor.anchors import earlier
+from skyanchor.anchors.adjustment import AdjustmentConfig, Held, HeldView, adjust_held
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.earlier import beside_walks, recalled
+from skyanchor.anchors.evidence import CrossMatches, GroupAt
+from skyanchor.anchors.keyframes import Keyframe, described_walks
+from skyanchor.anchors.place import Settled
+from skyanchor.anchors.priors import Near
+from skyanchor.anchors.search import Search
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.anchors.solve import GroupSolution
+from skyanchor.bridges.ground import Ground
+from skyanchor.geometry import cameras, rigid, similarity
+from skyanchor.matching import Features
+from skyanchor.sfm import bundle as ba
+from skyanchor.sfm.uncertainty import centre_sigma_m
+from skyanchor.step_clock import StepClock
+from skyanchor.storage import files
+from skyanchor.types import GroupFigures, Pose, Reason, Refusal, Sequence, Similarity, View
+
+UP = np.array([0.0, 0.0, 1.0])
+CAMERA = cameras.pinhole(640, 360, 457.0)
+SIGMA = 0.04
+"""Of every keyframe, metres."""
+NOWHERE = Refusal(Reason.NO_PLACE, "No place of the scaffold looks like these frames.")
+
+
+def fronts(rng: np.random.Generator) -> np.ndarray:
+    """(N, 3), points of two rows of houses."""
+    side = np.where(rng.random(420) < 0.5, -6.0, 6.0) + rng.normal(0, 0.4, 420)
+    return np.stack([side, rng.uniform(6, 34, 420), rng.uniform(0, 7, 420)], axis=1)
+
+
+RNG = np.random.default_rng(3)
+POINTS = fronts(RNG)
+WORDS = RNG.normal(size=(len(POINTS), 128)).astype(np.float32)
+WORDS /= np.linalg.norm(WORDS, axis=1, keepdims=True)
+
+
+def ahead(x: float, y: float) -> Pose:
+    eye = np.array([x, y, 1.7])
+    return rigid.look_at(eye, eye + np.array([0.0, 1.0, 0.05]), UP)
+
+
+GROUP = tuple(ahead(0.3, 0.5 * k) for k in range(6))
+WALK = tuple(ahead(-0.5, 0.8 * k - 1.0) for k in range(10))
+
+
+def seen(pose: Pose, seed: int) -> Features:
+    """Keypoints of the house fronts, half a pixel off."""
+    rng, in_cam = np.random.default_rng(seed), pose(POINTS)
+    xy = cameras.project(CAMERA, in_cam)
+    there = np.flatnonzero((in_cam[:, 2] > 2) & (xy > 0).all(axis=1) & (xy < [640, 360]).all(axis=1))
+    ones = np.ones(len(there), np.float32)
+    return Features(xy[there] + rng.normal(0, 0.5, (len(there), 2)), WORDS[there], ones, ones, 640, 360, 1.0)
+
+
+def search_beside(folder: Path, shift: float = 0.0, near: tuple[Near, ...] = ()) -> Search:
+    """The look for a group beside a walk whose poses are all off by so many metres to the east."""
+    keyframes, paths = [], []
+    for k, pose in enumerate(WALK):
+        paths.append(folder / f"{k}.npz")
+        files.save(paths[-1], seen(pose, k))
+        moved = rigid.from_centre(pose.rotation, rigid.centres_in_world([pose])[0] + [shift, 0.0, 0.0])
+        keyframes.append(Keyframe("first", View(f"{k}.jpg", Path(f"{k}.jpg"), CAMERA, moved), SIGMA))
+    flat = np.zeros((80, 80), np.float32)
+    ground = Ground(np.eye(3)[:2], UP, np.array([-40.0, -40.0]), 1.0, flat, flat == 0)
+    atlas, surface = SimpleNamespace(views=()), SimpleNamespace(gsd=0.08)
+    prepared: Any = SimpleNamespace(ground=ground, atlas=atlas, surface=surface)
+    sequence = Sequence(Path(), (), CAMERA, False, (), ())
+    frames: Any = SimpleNamespace(
+        sequence=sequence, clock=StepClock(), features=lambda index, choice: seen(GROUP[index], 100 + index)
+    )
+    walks = described_walks(tuple(keyframes), tuple(paths))
+    return Search(prepared, frames, AnchorConfig(), near=near, earlier=walks)
+
+
+def shape() -> LocalGroup:
+    """The group's own shape, exact, in a frame of its own."""
+    local_from_world = Similarity(2.0, rigid.rotation_exp(np.array([0.3, -0.8, 0.5])), np.array([3.0, -2.0, 1.0]))
+    poses = tuple(similarity.transform_camera(local_from_world, pose) for pose in GROUP)
+    bundle = replace(ba.nothing(), cams_from_world=poses, lenses=(CAMERA,) * 6, constant=np.zeros(6, bool))
+    return LocalGroup(tuple(range(6)), poses, bundle, 0.5, 5.0)
+
+
+def from_above(atlas: object, matches: CrossMatches, config: object) -> Held:
+    """One aerial photo shows all matches, and the surface holds them to 2 cm."""
+    pose = rigid.look_at(np.array([0.0, -20.0, 40.0]), np.array([0.0, 15.0, 2.0]), UP)
+    xy, count = cameras.project(CAMERA, pose(matches.points)), np.arange(len(matches))
+    nothing, ones = np.zeros(len(matches), np.int64), np.ones(len(matches))
+    return Held((HeldView(CAMERA, pose),), count, nothing, xy, ones, nothing, 0.02 * ones)
+
+
+def by_flight(halves_m: float = 0.02) -> Settled:
+    """The group where the flight puts it: at the truth, and two halves of its matches so far apart."""
+    local, rng = shape(), np.random.default_rng(1)
+    frame, point = np.repeat(np.arange(6), 60), rng.integers(len(POINTS), size=360)
+    in_cam = np.stack([GROUP[f](POINTS[p][None])[0] for f, p in zip(frame, point, strict=True)])
+    there = in_cam[:, 2] > 2
+    frame, xy = frame[there], cameras.project(CAMERA, in_cam[there]) + rng.normal(0, 0.5, (int(there.sum()), 2))
+    nothing, ones = np.zeros(len(frame), np.int64), np.ones(len(frame))
+    matches = CrossMatches(frame, xy, ones, POINTS[point[there]], np.tile(UP, (len(frame), 1)), nothing, nothing)
+    world_from_local = similarity.align_cameras(local.cams_from_local, GROUP)
+    at = GroupAt(local, CAMERA, GroupSolution(world_from_local, GROUP, np.ones(len(frame), bool), 1.0), matches)
+    done = adjust_held(at, lambda some: from_above(None, some, None), AdjustmentConfig())
+    return Settled(local, done, None, GroupFigures(support=300, ratio=0.9, halves_m=halves_m), 300, at)
+
+
+def errors(settled: Settled) -> np.ndarray:
+    assert settled.done is not None
+    return np.asarray(
+        np.linalg.norm(rigid.centres_in_world(settled.done.cams_from_world) - rigid.centres_in_world(GROUP), axis=1)
+    )
+
+
+def test_without_earlier_walks_nothing_is_asked(tmp_path: Path) -> None:
+    found = Settled(shape(), None, NOWHERE)
+    assert beside_walks(replace(search_beside(tmp_path), earlier=None), found) is found
+
+
+def test_where_the_flight_is_silent_an_earlier_walk_carries_the_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(earlier, "settle", lambda *_, **__: Settled(None, None, NOWHERE))
+    search = search_beside(tmp_path)
+    carried = beside_walks(search, Settled(shape(), None, NOWHERE))
+    assert carried.placed and carried.instead_of is NOWHERE and errors(carried).max() < 0.02
+    assert carried.overlap is not None and carried.overlap.carried and carried.overlap.walks == ("first",)
+    assert carried.overlap.keyframes >= 4 and np.isnan(carried.overlap.sigmas)
+    assert carried.shared_m == pytest.approx(SIGMA)
+    covariances = earlier.honest_covariances(carried.done, carried.figures.halves_m, earlier.shared_of(search, carried))
+    assert min(centre_sigma_m(covariance) for covariance in covariances) > SIGMA
+
+
+@pytest.mark.parametrize(("halves_m", "least", "most"), [(0.02, 0.0, 0.02), (0.2, 0.03, 0.06)])
+def test_of_both_the_surer_weighs_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, halves_m: float, least: float, most: float
+) -> None:
+    monkeypatch.setattr(earlier, "held_from_above", from_above)
+    search = search_beside(tmp_path, shift=0.05)
+    search.prepared.atlas.views = (None,)  # type: ignore[misc, assignment]
+    both = beside_walks(search, by_flight(halves_m))
+    assert both.placed and both.overlap is not None and not both.overlap.carried
+    assert both.overlap.metres == pytest.approx(0.05, abs=0.02) and 0.3 < both.overlap.position_sigmas < 5.0
+    assert least < errors(both).mean() < most and both.shared_m is None
+
+
+def test_a_contradiction_is_refused_with_a_reason_of_its_own(tmp_path: Path) -> None:
+    refused = beside_walks(search_beside(tmp_path, shift=0.6), by_flight())
+    assert refused.refusal is not None and refused.refusal.reason is Reason.EARLIER_WALK_DISAGREES
+    assert refused.overlap is not None and refused.overlap.metres == pytest.approx(0.6, abs=0.03)
+    assert refused.overlap.position_sigmas > 5.0 > refused.overlap.turn_sigmas
+    assert "first put the group 0.6" in refused.refusal.detail
+
+
+def test_a_walk_that_shows_something_else_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = search_beside(tmp_path)
+    mixed = np.random.default_rng(9).permutation(WORDS)
+
+    def elsewhere(index: int, choice: object) -> Features:
+        here = seen(GROUP[index], index)
+        return replace(here, descriptors=mixed[: len(here)])
+
+    monkeypatch.setattr(search.frames, "features", elsewhere)
+    found = Settled(shape(), None, NOWHERE)
+    assert beside_walks(search, found) is found
+
+
+def test_keyframes_are_recalled_where_the_group_may_stand(tmp_path: Path) -> None:
+    search = search_beside(tmp_path)
+    assert search.earlier is not None
+    everywhere = recalled(search, search.earlier, tuple(range(6)))
+    assert len(everywhere) == 8 and everywhere == tuple(sorted(everywhere))
+    near = replace(search, near=(Near(-0.5, -1.0, 1.0),))
+    assert recalled(near, search.earlier, tuple(range(6))) == (0, 1)
