@@ -23,6 +23,7 @@ from skyanchor.types import (
     Georeference,
     GroupFigures,
     LocalisedGroup,
+    Overlap,
     Plane,
     Pose,
     PosedFrame,
@@ -160,6 +161,18 @@ def test_every_reason_is_explained_in_page_and_docs() -> None:
 def test_only_what_was_measured_is_printed() -> None:
     rows = build_report(inputs(accepted=True)).groups
     assert rows[0].figures == {"support": 700, "aerial_views": 0} and rows[1].figures == {"apart_m": 40.0}
+
+
+def test_what_earlier_walks_say_is_printed_beside_it() -> None:
+    given = inputs(accepted=True)
+    overlap = Overlap(("june",), 6, 300, carried=False, metres=0.05, position_sigmas=1.25)
+    first, second = given.anchors.groups
+    anchors = replace(given.anchors, groups=(replace(first, overlap=overlap), second))
+    report = build_report(replace(given, anchors=anchors))
+    assert {"overlap_keyframes": 6, "overlap_metres": 0.05}.items() <= report.groups[0].figures.items()
+    assert "overlap_turn_sigmas" not in report.groups[0].figures
+    page = render_page(report)
+    assert "position apart [stated sigmas]" in page and "photos of earlier walks" in page
 
 
 def test_thinning_keeps_the_most_visible() -> None:

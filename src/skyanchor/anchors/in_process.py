@@ -75,7 +75,8 @@ class LocalRunner:
 
     def search(self, task: GroupTask) -> Search:
         """The look for the group of a task."""
-        return Search(self.prepared, self.frames, self.config, task.lens, task.near, task.hints, self.earlier)
+        looked = (task.lens, task.near, task.hints)
+        return Search(self.prepared, self.frames, self.config, *looked, earlier=self.earlier)
 
 
 def prepared_here(

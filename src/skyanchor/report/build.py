@@ -37,7 +37,19 @@ from skyanchor.report.scene_folder import SceneSplats
 from skyanchor.report.still import from_the_air
 from skyanchor.run.runtime import StageTime
 from skyanchor.sfm.uncertainty import centre_sigma_m
-from skyanchor.types import Anchors, Bytes, Floats, Ints, LocalisedGroup, Pose, PosedFrame, Scaffold, Support, View
+from skyanchor.types import (
+    Anchors,
+    Bytes,
+    Floats,
+    Ints,
+    LocalisedGroup,
+    Overlap,
+    Pose,
+    PosedFrame,
+    Scaffold,
+    Support,
+    View,
+)
 
 MOST_AERIAL_LOSS_DB = 0.3
 """Beyond this the verdict is not called good."""
@@ -230,7 +242,14 @@ def _printed(group: LocalisedGroup) -> dict[str, float]:
     """What was measured at the group's place, else what its refusal tells."""
     if group.figures.support == 0 and group.refusal is not None:
         return dict(group.refusal.figures)
-    return {name: value for name, value in asdict(group.figures).items() if not np.isnan(value)}
+    beside = {} if group.overlap is None else overlap_figures(group.overlap)
+    return {name: value for name, value in (asdict(group.figures) | beside).items() if not np.isnan(value)}
+
+
+def overlap_figures(overlap: Overlap) -> dict[str, float]:
+    """What earlier walks say of a group, by the names that the page has for it."""
+    numbers = {name: float(value) for name, value in asdict(overlap).items() if name != "walks"}
+    return {f"overlap_{name}": value for name, value in numbers.items()}
 
 
 # --- pictures and scene -------------------------------------------------------------------------------------------
