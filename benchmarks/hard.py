@@ -258,7 +258,8 @@ def outcome_of(task: Task) -> Outcome:
     if kept.is_file():
         outcome = Outcome(**json.loads(kept.read_text()))
     else:
-        outcome = _made(task)
+        outcome = _made_or_failed(task)
+        kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(asdict(outcome), indent=1))
     print(f"{outcome.condition} {outcome.severity} on {outcome.where}: {said_of(outcome)}", flush=True)
     return outcome
@@ -272,6 +273,16 @@ def said_of(outcome: Outcome) -> str:
     groups = f"{outcome.accepted}/{outcome.groups} groups, {outcome.wrong} wrong, ATE {error}"
     refused = ", ".join(f"{reason} {count}" for reason, count in outcome.reasons.items())
     return f"{groups}, {outcome.posed}/{outcome.frames} frames, {outcome.seconds:.0f} s {refused}"
+
+
+def _made_or_failed(task: Task) -> Outcome:
+    """What came of a task; an error is an outcome too, with its words as the reason, and does not end the others."""
+    try:
+        return _made(task)
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:160]
+        named = (task.hardship.name, task.severity, task.where)
+        return Outcome(*named, 0, 0, 0, 0.0, 0.0, None, None, 0, 0, None, 0.0, {reason: 1})
 
 
 def _made(task: Task) -> Outcome:
@@ -460,12 +471,14 @@ def main() -> None:
     shared = (args.preset, args.upto, args.frames, args.workers)
     clear = [Task(CLEAR_DAY, SEVERITIES[0], *place, *shared) for place in places]
     tasks = [Task(hardship, s, *place, *shared) for hardship in chosen for s in args.severities for place in places]
-    for task in clear:
-        built(task)
+    tasks.sort(key=lambda task: not task.hardship.flown)  # the long ones first: they prepare a flight of their own
     if args.jobs > 1:
         with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
+            list(pool.map(built, clear))
             outcomes = [*pool.map(outcome_of, clear), *pool.map(outcome_of, tasks)]
     else:
+        for task in clear:
+            built(task)
         outcomes = [outcome_of(task) for task in (*clear, *tasks)]
     text = matches_table(outcomes) if args.upto == "matches" else table(outcomes)
     print("\n" + text)

@@ -39,7 +39,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         posed.append(PosedFrame(k, Support.ANCHORED, one.cam_from_world, 0, 0.0))
         paths.append(tmp_path / f"depth-{k}.npz")
         save_depth(paths[-1], replace(one, name=photo.name))
-    monkeypatch.setattr(stage, "street_depth", lambda *_: paths)
+    monkeypatch.setattr(stage, "street_depth", lambda *_: {path.name: path for path in paths})
     return SimpleNamespace(
         stage=lambda name: Finished(tmp_path / name, Recipe(name, {}, {}, (), {})),
         sequence=SimpleNamespace(frames=tuple(frames)),

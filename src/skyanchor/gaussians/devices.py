@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from skyanchor.gaussians.gsplat_adapter import Gsplat, missing_for_cuda
-from skyanchor.gaussians.rasteriser import CpuRasteriser, Rasteriser
+from skyanchor.gaussians.rasteriser import CpuRasteriser, Rasteriser, Rendered
+from skyanchor.types import Camera
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 AnyRasteriser: TypeAlias = CpuRasteriser | Gsplat
 Device: TypeAlias = Literal["auto", "cpu", "cuda"]
@@ -18,6 +23,8 @@ class Engine:
 
     rasteriser: Rasteriser
     device: str
+    term: Callable[[Camera, Rendered, float], Tensor] | None = None
+    """A loss beside the photometric one, of a rendered view at a progress of 0..1; None for most trainings."""
 
 
 def chosen_device(device: Device = "auto") -> Literal["cpu", "cuda"]:

@@ -24,7 +24,7 @@ def splats_from_cloud(cloud: Cloud, *, sh_degree: int = 3, opacity: float = 0.5,
     """Discs in the surface: σ = 0.7 spacing along it, `flatness` of that across."""
     along = np.log(np.maximum(0.7 * cloud.spacing.astype(np.float64), 1e-6))
     log_scales = np.stack([along, along, along + np.log(flatness)], axis=1)
-    quats = _quaternions_with_z(cloud.normals.astype(np.float64))
+    quats = quaternions_with_z(cloud.normals.astype(np.float64))
     return _splats(cloud.points.astype(np.float64), quats, log_scales, cloud.colors, sh_degree, opacity)
 
 
@@ -37,7 +37,7 @@ def neighbour_distance(points: Floats, neighbours: int = 3) -> Floats:
     return np.maximum(spacing, 1e-3 * float(np.median(spacing)) + 1e-9)
 
 
-def _quaternions_with_z(normals: Floats) -> Floats:
+def quaternions_with_z(normals: Floats) -> Floats:
     """Quaternions wxyz (N, 4) that turn the z axis into the unit normals: q ~ (1 + n_z, -n_y, n_x, 0)."""
     quats = np.stack([1.0 + normals[:, 2], -normals[:, 1], normals[:, 0], np.zeros(len(normals))], axis=1)
     quats[normals[:, 2] < -1.0 + 1e-6] = (0.0, 1.0, 0.0, 0.0)

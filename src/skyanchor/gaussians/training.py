@@ -128,12 +128,14 @@ def step(
         target.camera,
         matrix(target.cam_from_world, engine.device),
         frozen=sum(len(one) for one in state.sets if one.frozen),
-        with_depth=False,
+        with_depth=engine.term is not None,
     )
     colour_map = None
     if target.exposure is not None:
         colour_map = state.exposures.maps[target.exposure].clone().requires_grad_(True)
     loss, squared_error = objective(state, rendered, target, colour_map, extent, config)
+    if engine.term is not None:
+        loss = loss + engine.term(target.camera, rendered, state.iteration / max(config.iterations, 1))
     loss.backward()  # type: ignore[no-untyped-call]
     if config.growth is not None:
         observe(state.statistics, rendered, target.camera.width, target.camera.height, target.weight)

@@ -10,6 +10,8 @@ import numpy as np
 
 from skyanchor.errors import NothingPlacedError
 from skyanchor.events import MESH, TRAJECTORY, Listener, Note
+from skyanchor.gaussians.devices import Engine
+from skyanchor.gaussians.surfels import GsplatSurfels
 from skyanchor.meshing import Mesh, MeshConfig, blocks_near, coarser, depth_stack, joined, meshed, sampled
 from skyanchor.meshing.extraction import Piece
 from skyanchor.meshing.mesh import area_m2, without_crumbs, write_glb, write_ply
@@ -20,10 +22,11 @@ from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import MESH_FILE, MESH_GLB, MESH_RECORD, MeshRecord
 from skyanchor.run.results import Run
 from skyanchor.scaffold import georeference
-from skyanchor.scene.ground_points import GroundPointConfig
+from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
+from skyanchor.scene.surfels import StreetSurface, SurfelConfig, surfel_depths, trained_surfels
 from skyanchor.scene.views import ground_views
-from skyanchor.stages.scene import StreetPlan, street_depth
-from skyanchor.stereo import load_depth
+from skyanchor.stages.scene import StreetPlan, confirmed, street_depth, typical_depth
+from skyanchor.stereo import load_depth, save_depth
 from skyanchor.storage import files
 from skyanchor.types import Ints, View
 
@@ -40,6 +43,8 @@ class StreetMeshConfig:
     """How the street is measured."""
     mesh: MeshConfig = field(default_factory=MeshConfig)
     """How depth becomes a mesh."""
+    surfels: SurfelConfig | None = None
+    """How surfels are trained whose depth is fused (CUDA); None fuses the measured depth itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +64,39 @@ def run(folder: RunFolder, held: Run, config: StreetMeshConfig, executor: Execut
     """The mesh of a run whose trajectory is finished."""
     above = held.stage(TRAJECTORY)
     stage = folder.stage(MESH, WHAT, config, {}, (above,))
+    engine = None if config.surfels is None or stage.done else Engine(GsplatSurfels().load("cuda"), "cuda")
     if not stage.done:
         views = ground_views(held.sequence, held.trajectory)
         if len(views) < 2:
             raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to mesh")
         plan = StreetPlan(views, held.trajectory.points, config.points)
-        _write(
-            stage, held, _fused(stage, plan, street_depth(stage, plan, executor), config.mesh, executor), config.mesh
-        )
+        maps = street_depth(stage, plan, executor)
+        if engine is not None and config.surfels is not None:
+            maps = _of_surfels(stage, held, plan, maps, config.surfels, engine, executor)
+        _write(stage, held, _fused(stage, plan, list(maps.values()), config.mesh, executor), config.mesh)
     return stage
+
+
+# --- surfels ------------------------------------------------------------------------------------------------------
+
+
+def _of_surfels(
+    stage: Stage, held: Run, plan: StreetPlan, maps: dict[str, Path], config: SurfelConfig, engine: Engine,
+    executor: Executor,
+) -> dict[str, Path]:  # fmt: skip
+    """By name, files with the depth of surfels trained from the measured maps, in their views, confirmed alike."""
+    measured = tuple(load_depth(path) for path in maps.values())
+    cloud = ground_cloud(measured, plan.views, plan.config)
+    surface = StreetSurface(plan.views, cloud, measured, held.scaffold.up, typical_depth(measured))
+    checkpoint = stage.path(f"{PROGRESS}/surfels.npz")
+    surfels = trained_surfels(surface, config, engine, stage.listen, MESH, checkpoint)
+    by_name = {view.name: view for view in plan.views}
+    seen = [by_name[one.name] for one in measured]
+    drawn = {name: stage.path(f"{PROGRESS}/drawn/{name}") for name in maps}
+    found = surfel_depths(surfels, seen, plan.config.stereo.width, config, engine)
+    for path, one in zip(drawn.values(), found, strict=True):
+        save_depth(path, one)
+    return confirmed(stage, plan, drawn, executor, "surfel")
 
 
 # --- fusion -------------------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
     settings = config.update or preset(engine.device)
     views = split(ground_views(work.sequence, trajectory))
     plan = StreetPlan(views.training, trajectory.points, config.points)
-    maps = [load_depth(path) for path in street_depth(stage, plan, work.executor)]
+    maps = [load_depth(path) for path in street_depth(stage, plan, work.executor).values()]
     cloud = ground_cloud(maps, views.training, config.points)
     inputs = UpdateInputs(
         base.splats, split(work.scaffold.views), views, cloud,
@@ -184,22 +184,32 @@ def typical_depth(maps: Iterable[DepthMap]) -> float:
 # --- street depth -------------------------------------------------------------------------------------------------
 
 
-def street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> list[Path]:
-    """Files with the confirmed depth of the chosen street views, each kept as soon as it is there."""
-    shared = f"{PROGRESS}/{STREET}"
-    stage.save(shared, plan)
-    chosen = depth_views(plan.views, plan.config)
-    calls = {k: Job.of(measure_street_job, plan=stage.path(shared), view=k) for k in chosen}
-    names = depth_files([view.name for view in plan.views])
-    first = {f"{PROGRESS}/measured/{names[k]}": call for k, call in calls.items()}
+def street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> dict[str, Path]:
+    """By name, files with the confirmed depth of the chosen street views, each kept as soon as it is there."""
+    shared, files_of = _shared(stage, plan), depth_files([view.name for view in plan.views])
+    calls = {files_of[k]: Job.of(measure_street_job, plan=shared, view=k) for k in depth_views(plan.views, plan.config)}
+    first = {f"{PROGRESS}/measured/{name}": call for name, call in calls.items()}
     runner = in_threads(executor) if plan.config.stereo.backend.takes_turns else executor
     measured = stage.produce("street depth measured", first, runner, plan.config)
-    work = {}
-    for i, k in enumerate(chosen):
-        near = [measured[j] for j in range(max(0, i - NEIGHBOURS), min(len(chosen), i + NEIGHBOURS + 1)) if j != i]
-        call = Job.of(agree_street_job, plan=stage.path(shared), measured=[measured[i], *near])
-        work[f"{PROGRESS}/street/{names[k]}"] = replace(call, gpu=False)
-    return stage.produce("street depth confirmed", work, executor, plan.config)
+    return confirmed(stage, plan, dict(zip(calls, measured, strict=True)), executor)
+
+
+def confirmed(
+    stage: Stage, plan: StreetPlan, measured: dict[str, Path], executor: Executor, what: str = "street"
+) -> dict[str, Path]:
+    """By name, files with what neighbours confirm of the maps, which follow each other along the walk."""
+    shared, work, maps = _shared(stage, plan), {}, list(measured.values())
+    for i, (name, own) in enumerate(measured.items()):
+        near = [maps[j] for j in range(max(0, i - NEIGHBOURS), min(len(maps), i + NEIGHBOURS + 1)) if j != i]
+        call = Job.of(agree_street_job, plan=shared, measured=[own, *near])
+        work[f"{PROGRESS}/{what}/{name}"] = replace(call, gpu=False)
+    return dict(zip(measured, stage.produce(f"{what} depth confirmed", work, executor, plan.config), strict=True))
+
+
+def _shared(stage: Stage, plan: StreetPlan) -> Path:
+    """The file of the plan, written for the jobs."""
+    stage.save(f"{PROGRESS}/{STREET}", plan)
+    return stage.path(f"{PROGRESS}/{STREET}")
 
 
 def measure_street_job(out: str, plan: str, view: int, listen: Listener) -> None:
