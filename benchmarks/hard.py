@@ -186,7 +186,7 @@ class Task:
     def folder(self) -> Path:
         """Of this condition at this severity."""
         return self.work / (
-            self.hardship.name if self.hardship is CLEAR_DAY else f"{self.hardship.name}-{self.severity}"
+            self.hardship.name if self.hardship == CLEAR_DAY else f"{self.hardship.name}-{self.severity}"
         )
 
     @property
@@ -207,7 +207,7 @@ def built(task: Task) -> None:
 def walk_of(task: Task) -> tuple[Path, Path]:
     """(aerial, ground) under the condition, made where they are not there yet."""
     target, hardship = task.folder / "scene", task.hardship
-    if hardship is CLEAR_DAY or hardship.operation is not None:
+    if hardship == CLEAR_DAY or hardship.operation is not None:
         return task.scene / "aerial", spoiled_walk(task, target / "ground")
     if task.seed is None:
         raise SystemExit(f"{hardship.name} is rendered: it needs a town, not {task.scene}")
@@ -287,7 +287,7 @@ def _made_or_failed(task: Task) -> Outcome:
 
 def _made(task: Task) -> Outcome:
     aerial, ground = walk_of(task)
-    own = task.hardship is CLEAR_DAY or task.hardship.flown
+    own = task.hardship == CLEAR_DAY or task.hardship.flown
     scaffold = aerial if own else task.work / CLEAR_DAY.name / "run" / "1-scaffold"
     config = replace(CPU, sequence=SequenceConfig(camera=focal_of(task)))
     verbs = {"anchors": skyanchor.localise, "trajectory": skyanchor.recover, "update": skyanchor.update}
@@ -378,7 +378,7 @@ def _row(own: list[Outcome]) -> list[str]:
     worst = max(own, key=lambda outcome: outcome.worst_m)
     return [
         first.condition,
-        "" if hardship is CLEAR_DAY else first.severity,
+        "" if hardship == CLEAR_DAY else first.severity,
         hardship.steps[SEVERITIES.index(first.severity)].replace(" ", ", "),
         str(len(own)),
         f"{sum(o.accepted for o in own)}/{sum(o.groups for o in own)}",
@@ -405,7 +405,7 @@ def matches_table(outcomes: list[Outcome]) -> str:
         settings = hardship.steps[SEVERITIES.index(key[1])].replace(" ", ", ")
         kept = np.mean([(o.matches or 0.0) / max(1.0, clear[o.where]) for o in own])
         count, share = (np.mean([getattr(o, name) or 0.0 for o in own]) for name in ("matches", "agreeing"))
-        severity = "" if hardship is CLEAR_DAY else key[1]
+        severity = "" if hardship == CLEAR_DAY else key[1]
         lines.append(f"| {key[0]} | {severity} | {settings} | {count:.0f} | {kept:.0%} | {share:.0%} |")
     return "\n".join(lines) + "\n"
 

@@ -90,7 +90,7 @@ class SurfelRasteriser:
             splats.quats,
             splats.log_scales.exp(),
             splats.logit_opacities.sigmoid(),
-            torch.cat([colors, offsets[:, None]], dim=1),
+            torch.cat([colors, offsets[:, None]], dim=1)[None],
             cam_from_world[None],
             matrix[None],
             k.width,
