@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from skyanchor.evaluation.metrics import ImageMetrics, Metrics
     from skyanchor.evaluation.poses import PoseMetrics
     from skyanchor.evaluation.protocol import Rows
+    from skyanchor.run.metrics import StatedMetrics
     from skyanchor.scaffold import ScaffoldSummary
     from skyanchor.sequence.summary import WalkSummary
 
@@ -88,26 +89,30 @@ def print_metrics(metrics: Metrics) -> None:
         rows.append(_pose_row("trajectory, Sim(3)", metrics.aligned.trajectory))
     print_table("poses against the truth, RMSE", ["", "located", "ATE m", "RPE-t m", "RPE-r deg"], rows)
     if metrics.stated is not None:
-        held = metrics.stated
-        told = "standard deviation {:.3f} m per axis, the shift that all photos share included; 95 % within {:.3f} m"
-        print(f"stated: {told.format(held.sigma_m, held.radius_95_m)}")
-        shares = "{:.0f} % of the errors along an axis are below it, {:.0f} % of the photos within"
-        print(
-            f"found: {shares.format(100 * held.below_sigma, 100 * held.within_radius)} (right: 68 and 95, many walks)\n"
-        )
+        print(_stated(metrics.stated))
     if metrics.render.aerial.psnr is not None or metrics.render.ground.psnr is not None:
         views = [_image_row("aerial", metrics.render.aerial), _image_row("ground", metrics.render.ground)]
         print_table("held-out views", ["", "PSNR dB", "SSIM (11x11, zero padded)", "LPIPS"], views)
     if metrics.surface is not None:
-        mesh = metrics.surface
-        rows = [
-            [*map(_percent, (mesh.accuracy, mesh.completeness)), _figure(mesh.mean_m, 3), _figure(mesh.median_m, 3)]
-        ]
-        title = f"mesh against the true surface, within {mesh.tolerance_m:g} m"
+        held = metrics.surface
+        shares = [_percent(held.accuracy), _percent(held.completeness)]
+        rows = [[*shares, _figure(held.mean_m, 3), _figure(held.median_m, 3)]]
+        title = f"mesh against the true surface, within {held.tolerance_m:g} m"
         print_table(title, ["accuracy", "completeness", "mean m", "median m"], rows)
     if metrics.seconds:
         spent = [[stage, f"{value:.0f}", *_memory(metrics, stage)] for stage, value in metrics.seconds.items()]
         print_table("time and most memory at a time", ["stage", "seconds", "GB", "GB on the GPU"], spent)
+
+
+def _stated(held: StatedMetrics) -> str:
+    """What was stated of the positions, and how much of it held, in two lines."""
+    each = f"standard deviation {held.sigma_m:.3f} m per axis, the shift that all photos share included"
+    below, within = f"{100 * held.below_sigma:.0f} %", f"{100 * held.within_radius:.0f} %"
+    return (
+        f"stated: {each}; 95 % within {held.radius_95_m:.3f} m\n"
+        f"found: {below} of the errors along an axis are below it, {within} of the photos within "
+        "(right: 68 and 95 over many walks)\n"
+    )
 
 
 def print_foreign(found: ForeignScore) -> None:

@@ -83,11 +83,8 @@ def write_metrics(run: Run, metrics: Metrics) -> Path:
     """metrics.json in the run folder; figures that are asked for only where they were."""
     document = codec.to_json(metrics)
     assert isinstance(document, dict)
-    shown = {
-        key: value
-        for key, value in document.items()
-        if key not in ("aligned", "surface", "stated") or value is not None
-    }
+    asked = ("aligned", "surface", "stated")
+    shown = {key: value for key, value in document.items() if key not in asked or value is not None}
     files.write_bytes(run.root / METRICS_FILE, codec.dumps(shown).encode())
     return run.root / METRICS_FILE
 
