@@ -32,7 +32,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 tests: $(STAMP)
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist loadfile --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist loadfile --durations=30 --durations-min=2 --cov --cov-report=term:skip-covered
 
 slow: $(STAMP)
 	$(BIN)/pytest -m slow

@@ -106,6 +106,9 @@ def test_the_most_frequent_cause_is_named_when_nothing_is_placed() -> None:
     assert "Most likely no place of the aerial model looks like these frames (so with 2 of them). Try --near" in text
     assert "--near" not in outcome.none_placed(groups, advice.Known(place=True))
     assert outcome.none_placed(groups[:1], advice.Known()).startswith("The only anchor group could not be placed")
+    bent = outcome.none_placed(groups[1:2], advice.Known())
+    assert text.count(advice.FLOWN) == 1 and bent.endswith(f". And {advice.FLOWN}")
+    assert advice.FLOWN not in outcome.none_placed(groups[1:2], advice.Known(place=True))
 
 
 def test_anchors_alone_are_on_the_map_with_their_sigma() -> None:

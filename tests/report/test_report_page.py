@@ -511,7 +511,7 @@ def test_paper_has_a_picture_of_the_scene_and_nothing_to_press(browser: Any) -> 
     try:
         there = [".still", ".four img", "#map-picture", ".chart", ".glossary"]
         assert browser.execute_script(seen, there) == [True] * len(there)
-        gone = ["button", "input", "#scene", ".slide", "nav", ".take", ".hint"]
+        gone = ["button", "input", "#scene", ".slide", "nav", ".take", ".hint", "details:not([open])"]
         assert browser.execute_script(seen, gone) == [False] * len(gone)
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -28,13 +28,13 @@ class Known:
     """The street camera."""
 
 
+FLOWN = "is the walk in the flown area at all?"
 _OTHER_FRAMES = "frames with walls and ground in view, not only sky, trees and cars; a sharper or slower video"
 _NEAR, _NARROW, _CALIBRATE = "{place}", "{narrow}", "{camera}"
 """Stand for words below, by what is known."""
 _UNKNOWN = MappingProxyType(
     {
-        "place": "--near x,y,radius or --within AREA if you know roughly where the walk was; "
-        "is it in the flown area at all?",
+        "place": f"--near x,y,radius or --within AREA if you know roughly where the walk was; {FLOWN}",
         "narrow": "--near x,y,radius or --within AREA if you know roughly where the walk was.",
         "camera": "the camera's calibration, --camera PINHOLE,fx,fy,cx,cy or --camera f=PIXELS: "
         "a guessed focal length may be far off",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from skyanchor.errors import InputError
 from skyanchor.pipeline import read_settings
-from skyanchor.report.advice import Known, explained
+from skyanchor.report.advice import FLOWN, Known, explained
 from skyanchor.report.words import counted, length
 from skyanchor.run.results import Run
 from skyanchor.sfm.uncertainty import centre_sigma_m, position_sigma_m, radius_95_m
@@ -57,7 +57,8 @@ def none_placed(groups: Sequence[LocalisedGroup], known: Known) -> str:
     advice = explained(reason, known)
     share = "" if count == len(groups) else f" (so with {count} of them)"
     cause = f"Most likely {advice.meaning}{share}."
-    return f"{one if len(groups) == 1 else several} {cause} {tried(advice.remedy)}".rstrip()
+    asked = "" if known.place or FLOWN in advice.remedy else f" And {FLOWN}"
+    return f"{one if len(groups) == 1 else several} {cause} {tried(advice.remedy)}".rstrip() + asked
 
 
 def refused(groups: Sequence[LocalisedGroup], names: Sequence[str], known: Known) -> tuple[str, ...]:
