@@ -18,7 +18,7 @@ LAYERS = (
     ("backends",),
     ("photos",),
     ("matching", "stereo", "gaussians"),
-    ("sfm", "bridges", "meshing"),
+    ("sfm", "bridges", "meshing", "changes"),
     ("scaffold", "sequence"),
     ("feedforward",),
     ("anchors",),

@@ -10,6 +10,8 @@ SCAFFOLD, ANCHORS, TRAJECTORY, SCENE = "1-scaffold", "2-anchors", "3-trajectory"
 """The stages, as every event, folder and text calls them."""
 MESH = "5-mesh"
 """What `skyanchor mesh` adds to a run."""
+CHANGES = "6-changes"
+"""What `skyanchor changes` adds to a run."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyanchor.errors import InputError, SkyAnchorError
-from skyanchor.events import ANCHORS, MESH, SCAFFOLD, SCENE, TRAJECTORY
+from skyanchor.events import ANCHORS, CHANGES, MESH, SCAFFOLD, SCENE, TRAJECTORY
 from skyanchor.run.memory import MEMORY
 from skyanchor.run.recipe import Recipe, stands_on
 from skyanchor.run.timing import TIMINGS
@@ -38,7 +38,7 @@ class Layout:
 COMMON = (STATE, RECIPE, PROGRESS, "log.txt", TIMINGS, MEMORY)
 """Written to every such folder, or what would make it a stage itself."""
 OF_A_RUN = Layout(
-    (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE, MESH),
+    (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE, MESH, CHANGES),
     (
         *(*COMMON, "anchor_seconds.json", "trajectory_seconds.json", "runtime.json", "metrics.json"),
         *("report.html", "plots", "frames", "ablations", "ablations.json", "ablations.md"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skyanchor.changes import ChangeKind
 from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.run.folder import Made
 from skyanchor.scene.schedule import CurvePoint
 from skyanchor.scene.scoring import Quality
-from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Pose, PosedFrame, Tracks, Trajectory
+from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Ints, Pose, PosedFrame, Tracks, Trajectory
 
 SEQUENCE_FILE = "sequence.json"
 """In .state/: the street frames as they were read."""
@@ -23,6 +24,9 @@ UPDATED_PLY, UPDATED_SPLAT = "updated.ply", "updated.splat"
 PATCH_FILE, SCENE_FILE, TEST_FOLDER = "patch.npz", "scene.json", "test"
 """TEST_FOLDER/{aerial,ground}/{photo,before,render}/*.png: the test views, real and drawn."""
 MESH_FILE, MESH_GLB, MESH_RECORD = "mesh.ply", "mesh.glb", "mesh.json"
+CHANGES_FILE, CHANGED_CELLS, CHANGES_GEOJSON = "changes.json", "cells.npz", "changes.geojson"
+BEFORE_FOLDER, AFTER_FOLDER = "before", "after"
+"""{BEFORE_FOLDER,AFTER_FOLDER}/NUMBER.jpg: a change in a photo of either day."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,3 +171,50 @@ class MeshRecord:
     """Distance of two lattice points, metres."""
     farthest_m: float
     """Depth beyond which street views took no part, metres."""
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """One thing that is another way than before."""
+
+    number: int
+    """From 1, the largest first."""
+    how: ChangeKind
+    centre: tuple[float, float, float]
+    """Middle of the box around it, metres, in the user's coordinates."""
+    size: tuple[float, float, float]
+    """Sides of that box along the axes, metres."""
+    place: tuple[float, float, float] | None
+    """Latitude, longitude (deg) and height (m) of the middle; None when nothing says where the model lies."""
+    confidence: float
+    """Share of the views with an opinion that agree, both days multiplied, 0..1."""
+    views_before: int
+    """Views of the earlier day with an opinion, median over the cells ..."""
+    views_after: int
+    """... and of the later day."""
+    photo_before: str
+    """Name of the photo behind before/NUMBER.jpg; empty where none of that day shows the place."""
+    photo_after: str
+    """The same of after/NUMBER.jpg."""
+
+
+@dataclass(frozen=True)
+class ChangesRecord:
+    """changes.json: what is another way than before."""
+
+    since: tuple[str, ...]
+    """Runs that it was compared with, the newest first; none means the flight alone."""
+    voxel_m: float
+    """Side of the cells, metres."""
+    changes: tuple[ChangeRow, ...]
+    """The largest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedCells:
+    """cells.npz: where the changes are, cell by cell, local frame."""
+
+    cells: Ints
+    """(N, 3), place / side rounded down."""
+    number: Ints
+    """(N,), the change that each belongs to."""

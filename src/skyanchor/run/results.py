@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from skyanchor.errors import InputError
-from skyanchor.events import ANCHORS, MESH, SCAFFOLD, SCENE, TRAJECTORY
+from skyanchor.events import ANCHORS, CHANGES, MESH, SCAFFOLD, SCENE, TRAJECTORY
 from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.gaussians.splats import Splats
 from skyanchor.meshing.mesh import Mesh, read_ply
@@ -29,6 +29,7 @@ from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.records import (
     AnchorSeconds,
     AnchorsRecord,
+    ChangesRecord,
     MeshRecord,
     SceneRecord,
     TrajectoryRecord,
@@ -256,6 +257,11 @@ class Run:
     def mesh_record(self) -> MeshRecord:
         """mesh.json."""
         return self.stage(MESH).load(records.MESH_RECORD, MeshRecord)
+
+    @property
+    def changes(self) -> ChangesRecord:
+        """What is another way than before; `skyanchor changes` looks for it."""
+        return self.stage(CHANGES).load(records.CHANGES_FILE, ChangesRecord)
 
     @property
     def metrics(self) -> Metrics | None:

@@ -184,32 +184,36 @@ def typical_depth(maps: Iterable[DepthMap]) -> float:
 # --- street depth -------------------------------------------------------------------------------------------------
 
 
-def street_depth(stage: Stage, plan: StreetPlan, executor: Executor) -> dict[str, Path]:
-    """By name, files with the confirmed depth of the chosen street views, each kept as soon as it is there."""
-    shared, files_of = _shared(stage, plan), depth_files([view.name for view in plan.views])
+def street_depth(stage: Stage, plan: StreetPlan, executor: Executor, place: str = PROGRESS) -> dict[str, Path]:
+    """By name, files with the confirmed depth of the chosen street views, each kept as soon as it is there.
+
+    They lie below `place` in the stage's folder.
+    """
+    shared, files_of = _shared(stage, plan, place), depth_files([view.name for view in plan.views])
     calls = {files_of[k]: Job.of(measure_street_job, plan=shared, view=k) for k in depth_views(plan.views, plan.config)}
-    first = {f"{PROGRESS}/measured/{name}": call for name, call in calls.items()}
+    first = {f"{place}/measured/{name}": call for name, call in calls.items()}
     runner = in_threads(executor) if plan.config.stereo.backend.takes_turns else executor
     measured = stage.produce("street depth measured", first, runner, plan.config)
-    return confirmed(stage, plan, dict(zip(calls, measured, strict=True)), executor)
+    return confirmed(stage, plan, dict(zip(calls, measured, strict=True)), executor, place=place)
 
 
 def confirmed(
-    stage: Stage, plan: StreetPlan, measured: dict[str, Path], executor: Executor, what: str = "street"
-) -> dict[str, Path]:
+    stage: Stage, plan: StreetPlan, measured: dict[str, Path], executor: Executor, what: str = "street",
+    place: str = PROGRESS,
+) -> dict[str, Path]:  # fmt: skip
     """By name, files with what neighbours confirm of the maps, which follow each other along the walk."""
-    shared, work, maps = _shared(stage, plan), {}, list(measured.values())
+    shared, work, maps = _shared(stage, plan, place), {}, list(measured.values())
     for i, (name, own) in enumerate(measured.items()):
         near = [maps[j] for j in range(max(0, i - NEIGHBOURS), min(len(maps), i + NEIGHBOURS + 1)) if j != i]
         call = Job.of(agree_street_job, plan=shared, measured=[own, *near])
-        work[f"{PROGRESS}/{what}/{name}"] = replace(call, gpu=False)
+        work[f"{place}/{what}/{name}"] = replace(call, gpu=False)
     return dict(zip(measured, stage.produce(f"{what} depth confirmed", work, executor, plan.config), strict=True))
 
 
-def _shared(stage: Stage, plan: StreetPlan) -> Path:
+def _shared(stage: Stage, plan: StreetPlan, place: str) -> Path:
     """The file of the plan, written for the jobs."""
-    stage.save(f"{PROGRESS}/{STREET}", plan)
-    return stage.path(f"{PROGRESS}/{STREET}")
+    stage.save(f"{place}/{STREET}", plan)
+    return stage.path(f"{place}/{STREET}")
 
 
 def measure_street_job(out: str, plan: str, view: int, listen: Listener) -> None:

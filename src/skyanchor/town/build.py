@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 TRUE_DEPTH = Path("truth/depth")
 """Of the street frames, below a walk."""
+TRUE_CHANGES = Path("truth/changes.json")
+"""What is another way than at the flight and at the first walk, below a walk."""
 DEPTH_UNIT = 0.002
 """Metres per count of a depth PNG."""
 
@@ -152,12 +154,15 @@ def _write_walk(root: Path, town: Town, walk: _Walk, seed: int, listen: Listener
     from skyanchor.town.photographing import Roll
     from skyanchor.town.town import Epoch
     from skyanchor.town.tracks import empty_model, write_model
+    from skyanchor.town.turnover import TrueChanges, turnovers
 
     camera = routes.walk_camera(walk.plan, town.weather.carried.k1)
     phone = sensor.handheld_sensor(walk.plan.gain, walk.plan.noise, 0.1 if walk.epoch == Epoch.GROUND else -0.08)
     roll = Roll(camera, walk.shots, walk.epoch, phone, walk.plan)
     photographing.photograph(town, roll, root / "images", seed, listen)
     write_model(root / "truth", empty_model(camera, walk.shots))
+    since = (turnovers(town.things, epoch, walk.epoch) for epoch in (Epoch.AERIAL, Epoch.GROUND))
+    files.save(root / TRUE_CHANGES, TrueChanges(*since))
     (root / TRUE_DEPTH).mkdir()
     for done, shot in enumerate(walk.shots):
         _write_depth(root / TRUE_DEPTH, town, half_camera(camera), shot, walk.epoch)
@@ -258,7 +263,8 @@ def _readme(preset: TownPreset, scene: _Scene, figures: dict[str, float]) -> str
             f"- `{walk.name}/images`: {plan.frames} street-level frames, {plan.width}x{plan.height}, "
             f"{_way(plan, scene):.0f} m walk, camera {plan.eye_height} m above ground",
             f"- `{walk.name}/truth`: COLMAP model (bin) with the exact poses and intrinsics of those frames; "
-            "for scoring only; `truth/depth`: their exact depth, as that of the aerial photos",
+            "for scoring only; `truth/depth`: their exact depth, as that of the aerial photos; `truth/changes.json`: "
+            "boxes of what came, went or got another look since the flight and since the first walk",
         ]
     lines += [
         f"- `truth_aerial_depth`: exact depth of aerial photos for scoring: 16-bit PNG, {half.width}x{half.height} "

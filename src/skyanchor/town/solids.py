@@ -81,6 +81,17 @@ class Lobe:
 Solid: TypeAlias = Hull | Cylinder | Lobe
 
 
+@dataclass(frozen=True, eq=False)
+class Thing:
+    """Solids that belong together: a house, a car, a bin."""
+
+    name: str
+    """For people."""
+    solids: tuple[Solid, ...]
+    covers: bool = False
+    """Whether it lies on something else and gives it another look, as a board over a sign does."""
+
+
 def box(place: Place, low: tuple[float, float, float], high: tuple[float, float, float], *coats: Coat, seed: int = 0,
         epochs: int = ALWAYS) -> Hull:  # fmt: skip
     """A box between two local corners; one coat for all faces, or one per face of BOX_FACES."""

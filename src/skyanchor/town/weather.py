@@ -109,6 +109,20 @@ class Survey:
 
 
 @dataclass(frozen=True)
+class Since:
+    """What is another way on the day of the later walk than it was on the day of the first."""
+
+    still: bool = False
+    """Nothing comes or goes between the walks; only the light is another."""
+    cars: float = 0.0
+    """Share of the parked cars that have left, 0..1; another one stands in half of their places."""
+    hedges: float = 0.0
+    """Share of the house fronts with a hedge that was 1.7 m high and is cut to 0.9 m, 0..1."""
+    works: float = 0.0
+    """Share of the houses with scaffolding on one of the days, and of the shops with another sign, 0..1."""
+
+
+@dataclass(frozen=True)
 class Weather:
     """All that makes a day hard."""
 
@@ -116,6 +130,7 @@ class Weather:
     carried: Carried = Carried()
     photos: Photos = Photos()
     flight: Survey = Survey()
+    since: Since = Since()
 
 
 CLEAR = Weather()

@@ -14,6 +14,8 @@ from skyanchor.town.solids import ALWAYS, Cylinder, Lobe, Place, Solid, box, pos
 
 AT_FLIGHT, AT_WALKS = 0b001, 0b110
 """Epoch bits of what is gone since the flight, and of what came after it."""
+UNTIL_LATER, AT_LATER = 0b011, 0b100
+"""Epoch bits of what is gone since the first walk, and of what came after it."""
 TUBE = Coat(Material.METAL, (0.60, 0.61, 0.62))
 BOARD = Coat(Material.PLANKS, (0.58, 0.46, 0.30))
 NET = Coat(Material.STRIPES, (0.30, 0.46, 0.36), (0.42, 0.58, 0.48), (0.09,))
@@ -37,17 +39,17 @@ def fallen(solids: Iterable[Solid], share: float, rng: np.random.Generator) -> I
                            solid.epochs & AT_WALKS)  # fmt: skip
 
 
-def hedge(place: Place, length: float, rng: np.random.Generator) -> Iterator[Solid]:
-    """A hedge along local x, 1.7 m high at the flight and 0.9 m at the walks."""
+def hedge(place: Place, length: float, rng: np.random.Generator, high: int = AT_FLIGHT) -> Iterator[Solid]:
+    """A hedge along local x, 1.7 m high at the epochs `high` and 0.9 m at the others."""
     for x in np.arange(0.3, length - 0.2, 0.42):
-        for height, epochs in ((0.42, ALWAYS), (0.85, AT_FLIGHT), (1.28, AT_FLIGHT)):
+        for height, epochs in ((0.42, ALWAYS), (0.85, high), (1.28, high)):
             at = np.array([x + rng.normal(0.0, 0.04), rng.normal(0.0, 0.03), height])
             yield Lobe(place.world(at), float(rng.uniform(0.38, 0.46)), BOX_TREE, int(rng.integers(1 << 16)), epochs)
 
 
-def scaffolding(lot: Lot, rng: np.random.Generator) -> Iterator[Solid]:
-    """Tubes, boards and nets before a house, at the flight alone or at the walks alone."""
-    epochs = AT_FLIGHT if rng.random() < 0.4 else AT_WALKS
+def scaffolding(lot: Lot, rng: np.random.Generator, before: int = AT_FLIGHT, after: int = AT_WALKS) -> Iterator[Solid]:
+    """Tubes, boards and nets in front of a house, at the epochs `before` alone or `after` alone."""
+    epochs = before if rng.random() < 0.4 else after
     _, eaves = houses.heights(lot)
     top, w = eaves + 1.0, lot.width
     for x in np.linspace(0.15, w - 0.15, max(2, round(w / 2.2))):
@@ -63,10 +65,10 @@ def scaffolding(lot: Lot, rng: np.random.Generator) -> Iterator[Solid]:
             yield box(lot.place, (x0, -1.24, z), (x1, -1.22, z + LIFT), NET, seed=lot.seed, epochs=epochs)
 
 
-def new_sign(lot: Lot, rng: np.random.Generator) -> Iterator[Solid]:
+def new_sign(lot: Lot, rng: np.random.Generator, epochs: int = AT_WALKS) -> Iterator[Solid]:
     """A board with other letters over the old sign of a shop."""
     ground, _ = houses.heights(lot)
     colour = SHOP_COLOURS[int(rng.integers(len(SHOP_COLOURS)))]
     board = Coat(Material.LETTERS, colour, numbers=(lot.width - 0.8,))
     low, high = (0.4, -0.1, ground - 0.78), (lot.width - 0.4, -0.06, ground - 0.06)
-    yield box(lot.place, low, high, board, seed=int(rng.integers(1 << 16)), epochs=AT_WALKS)
+    yield box(lot.place, low, high, board, seed=int(rng.integers(1 << 16)), epochs=epochs)

@@ -1,0 +1,12 @@
+"""What changed in a street: where the depth and the photos of a later day contradict those of earlier ones.
+
+Values in, values out. A place is asked about, not a pixel: views of one day must agree on a surface there, views of the
+other must look through it, several each, so that light, viewpoint and whatever moves say nothing.
+"""
+
+from skyanchor.changes.config import ChangeConfig
+from skyanchor.changes.evidence import Day
+from skyanchor.changes.find import find_changes
+from skyanchor.changes.found import Change, ChangeKind, inside_cells
+
+__all__ = ["Change", "ChangeConfig", "ChangeKind", "Day", "find_changes", "inside_cells"]

@@ -1,0 +1,149 @@
+"""What the depth maps of one day say: where surfaces are, and which places are free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from skyanchor.changes.config import ChangeConfig
+from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import lift, pixel_centres
+from skyanchor.types import Bools, Bytes, DepthMap, Floats, Floats32, Ints
+
+MOST_SURE = 0.02
+"""Of a confidence, its distance from 1, at least."""
+AT_ONCE = 32
+"""Depth maps held in memory at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Day:
+    """Depth maps that show the scene as it was on one day."""
+
+    maps: Iterable[DepthMap]
+    """Gone through more than once."""
+    farthest_m: float
+    """Depth beyond which they take no part, metres."""
+    margin_px: float
+    """By how many pixel footprints their depth may be off."""
+    photos: Sequence[Bytes] = ()
+    """(H, W, 3) each, RGB, at the sizes of the maps; empty where looks are not compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of the grid with a surface in them."""
+
+    index: Ints
+    """(N, 3), place / side, rounded down."""
+    points: Floats
+    """(N, 3), mean of what was measured in each, metres."""
+    views: Ints
+    """(N,), maps with a depth in it."""
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """What the maps of a day say of places."""
+
+    through: Ints
+    """(N,), maps that look through it."""
+    at: Ints
+    """(N,), maps that see a surface there."""
+    through_weight: Floats
+    """(N,), how sure those are that look through: Σ -ln(1 - confidence) ..."""
+    at_weight: Floats
+    """(N,), ... and those that see a surface."""
+
+    def free(self, config: ChangeConfig) -> Bools:
+        """(N,), where enough look through."""
+        return _enough(self.through, self.through_weight, self.at_weight, config)
+
+    def solid(self, config: ChangeConfig) -> Bools:
+        """(N,), where enough see a surface."""
+        return _enough(self.at, self.at_weight, self.through_weight, config)
+
+
+def _enough(views: Ints, weight: Floats, against: Floats, config: ChangeConfig) -> Bools:
+    sure = (weight >= config.least_weight) & (weight >= config.least_share * (weight + against))
+    return np.asarray((views >= config.least_views) & sure)
+
+
+def trusted(one: DepthMap, day: Day, config: ChangeConfig) -> Bools:
+    """(H, W), where a map says something."""
+    good = (one.depth > 0) & (one.depth <= day.farthest_m) & (one.confidence >= config.least_confidence)
+    return np.asarray(good & ~one.completed)
+
+
+def surface_cells(day: Day, config: ChangeConfig) -> Cells:
+    """The cells that the surfaces of a day's maps pass."""
+    parts = [_cells_of(one, day, config) for one in day.maps]
+    index = np.concatenate([part[0] for part in parts]) if parts else np.zeros((0, 3), np.int64)
+    points = np.concatenate([part[1] for part in parts]) if parts else np.zeros((0, 3))
+    return Cells(*_mean_by_cell(index, points))
+
+
+def _cells_of(one: DepthMap, day: Day, config: ChangeConfig) -> tuple[Ints, Floats]:
+    """The cells of one map, each once, with the mean of its points."""
+    rows, columns = np.nonzero(trusted(one, day, config))
+    depth = one.depth[rows, columns].astype(np.float64)
+    points = lift(one.camera, one.cam_from_world, pixel_centres(rows, columns), depth)
+    index, means, _ = _mean_by_cell(np.floor(points / config.voxel_m).astype(np.int64), points)
+    return index, means
+
+
+def _mean_by_cell(index: Ints, points: Floats) -> tuple[Ints, Floats, Ints]:
+    """Every cell once, the mean of its points, and how many there were."""
+    if not len(index):
+        return index, points, np.zeros(0, np.int64)
+    cells, row, count = np.unique(index, axis=0, return_inverse=True, return_counts=True)
+    sums = np.stack([np.bincount(row.ravel(), points[:, axis], len(cells)) for axis in range(3)], axis=1)
+    return cells, sums / count[:, None], count.astype(np.int64)
+
+
+def votes(points: Floats, day: Day, config: ChangeConfig) -> Votes:
+    """What the maps of a day say of the points (N, 3)."""
+    total = nobody(len(points))
+    for some in _batches(day.maps):
+        more = _asked(points, some, day, config)
+        total = Votes(*(getattr(total, f.name) + getattr(more, f.name) for f in fields(Votes)))
+    return total
+
+
+def nobody(count: int) -> Votes:
+    """No view says anything of so many places."""
+    return Votes(np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count), np.zeros(count))
+
+
+def _batches(maps: Iterable[DepthMap]) -> Iterable[list[DepthMap]]:
+    """The maps by their size, so many at a time."""
+    held: dict[tuple[int, ...], list[DepthMap]] = {}
+    for one in maps:
+        some = held.setdefault(one.depth.shape, [])
+        some.append(one)
+        if len(some) == AT_ONCE:
+            yield held.pop(one.depth.shape)
+    yield from held.values()
+
+
+def _asked(points: Floats, maps: Sequence[DepthMap], day: Day, config: ChangeConfig) -> Votes:
+    from skyanchor.changes import kernels
+
+    matrices = [cameras.calibration(one.camera) for one in maps]
+    pinholes = np.array([(K[0, 0], K[1, 1], K[0, 2], K[1, 2]) for K in matrices])
+    poses = [np.concatenate([one.cam_from_world.rotation.ravel(), one.cam_from_world.translation]) for one in maps]
+    depth: Floats32 = np.stack([one.depth * trusted(one, day, config) for one in maps]).astype(np.float32)
+    normal = np.stack([one.normal @ one.cam_from_world.rotation.T for one in maps]).astype(np.float32)
+    relative = day.margin_px / pinholes[:, 0]
+    sure = np.stack([one.confidence for one in maps])
+    weight = -np.log(np.maximum(1.0 - sure, MOST_SURE)).astype(np.float32)
+    found = kernels.asked(
+        points, np.array(poses), pinholes, depth, normal, weight, config.margin_m, relative, config.least_height
+    )
+    return Votes(*found)

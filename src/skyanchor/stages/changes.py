@@ -1,0 +1,212 @@
+"""What changed since earlier walks or the flight, on request: depth of both, contradictions, pictures, a map."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from skyanchor.changes import Change, ChangeConfig, Day, find_changes
+from skyanchor.changes.pictures import best_view, cut_out
+from skyanchor.errors import InputError, NothingPlacedError
+from skyanchor.events import CHANGES, TRAJECTORY, Note
+from skyanchor.geometry import rigid
+from skyanchor.photos import PhotoCache
+from skyanchor.run import prepared as parts
+from skyanchor.run.executor import Executor
+from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage
+from skyanchor.run.records import (
+    AFTER_FOLDER,
+    BEFORE_FOLDER,
+    CHANGED_CELLS,
+    CHANGES_FILE,
+    CHANGES_GEOJSON,
+    ChangedCells,
+    ChangeRow,
+    ChangesRecord,
+)
+from skyanchor.run.results import Run
+from skyanchor.scaffold import georeference
+from skyanchor.scene.ground_points import GroundPointConfig
+from skyanchor.scene.views import ground_views
+from skyanchor.stages.scene import DEPTH_BYTES, StreetPlan, street_depth
+from skyanchor.stereo import DepthFolder, depth_path, load_depth
+from skyanchor.storage import files
+from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, View
+
+WHAT = "what changed in the street"
+WIDTH = 1600
+"""Of the photos that pictures are cut out of, at most, pixels."""
+
+
+@dataclass(frozen=True)
+class StreetChangesConfig:
+    """Settings of the search for changes."""
+
+    points: GroundPointConfig = field(default_factory=GroundPointConfig)
+    """How the street is measured."""
+    changes: ChangeConfig = field(default_factory=ChangeConfig)
+    """What counts as a change."""
+
+
+def run(folder: RunFolder, held: Run, earlier: Sequence[Run], config: StreetChangesConfig, executor: Executor) -> Made:
+    """The changes of a run whose trajectory is finished, since earlier runs on the same flight, the newest first.
+
+    Where none of them knows a place, and where there are none, the flight is asked.
+    """
+    above = [held.stage(TRAJECTORY), *(run.stage(TRAJECTORY) for run in earlier)]
+    refuse_other_flights(held, earlier)
+    stage = folder.stage(CHANGES, WHAT, config, {}, tuple(above))
+    if not stage.done:
+        walks = [ground_views(one.sequence, one.trajectory) for one in (held, *earlier)]
+        if min(len(walk) for walk in walks) < 2:
+            raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to compare")
+        days = [
+            _day(stage, one, walk, config, executor, f"{PROGRESS}/{k}")
+            for k, (one, walk) in enumerate(zip((held, *earlier), walks, strict=True))
+        ]
+        flight = flight_day(held, walks[0], config.changes)
+        found = find_changes([*days[1:], flight], days[0], config.changes)
+        before = [*(view for walk in walks[1:] for view in walk)] or _aerial_views(held.scaffold, flight)
+        _write(stage, held, earlier, found, (before, walks[0]), config.changes)
+    return stage
+
+
+def refuse_other_flights(held: Run, earlier: Sequence[Run]) -> None:
+    """InputError for an earlier run that does not stand on the same aerial model."""
+    names = {view.name for view in held.scaffold.views}
+    for one in earlier:
+        moved = georeference.moved_by(one.scaffold.georef) - georeference.moved_by(held.scaffold.georef)
+        if {view.name for view in one.scaffold.views} != names or np.any(moved != 0.0):
+            advice = "Compare runs whose --scaffold was the same."
+            raise InputError(one.root, f"stands on another aerial model than {held.root}", advice)
+
+
+# --- days ---------------------------------------------------------------------------------------------------------
+
+
+def _day(
+    stage: Stage, held: Run, views: tuple[View, ...], config: StreetChangesConfig, executor: Executor, place: str
+) -> Day:
+    """The depth of a walk with its photos."""
+    plan = StreetPlan(views, held.trajectory.points, config.points)
+    maps = [load_depth(path) for path in street_depth(stage, plan, executor, place).values()]
+    return walk_day(maps, views, config.changes)
+
+
+def walk_day(maps: Sequence[DepthMap], views: Sequence[View], config: ChangeConfig) -> Day:
+    """A walk as a day: its depth maps, and its photos at their sizes."""
+    by_name = {view.name: view for view in views}
+    photos = PhotoCache(64 << 20)
+    pixels = [_photo(photos, by_name[one.name], one.depth.shape[1]) for one in maps]
+    return Day(maps, config.farthest_m, config.margin_px, pixels)
+
+
+def _photo(photos: PhotoCache, view: View, width: int) -> Bytes:
+    return photos.photo(view.name, view.path, view.camera, width, view.mask_path)[0].pixels
+
+
+def flight_day(held: Run, walk: Sequence[View], config: ChangeConfig) -> Day:
+    """The depth of the aerial photos that look at the walk's street; looks are not compared with theirs."""
+    folder = held.prepared.needed(parts.DEPTH).folder
+    places = rigid.centres_in_world([view.cam_from_world for view in walk])
+    names = tuple(
+        view.name
+        for view in held.scaffold.views
+        if depth_path(folder, view.name).is_file() and _looks_at(view, places, config.farthest_m)
+    )
+    return Day(DepthFolder(folder, names, DEPTH_BYTES), np.inf, config.aerial_margin_px)
+
+
+def _looks_at(view: View, places: Floats, reach_m: float) -> bool:
+    """Whether a place, or something within the reach of one, lies in the view's picture."""
+    in_cam = view.cam_from_world(places)
+    half = np.hypot(view.camera.width, view.camera.height) / 2.0
+    focal = view.camera.params[0]
+    off = np.hypot(in_cam[:, 0], in_cam[:, 1]) - reach_m
+    return bool(((in_cam[:, 2] > 0) & (off * focal <= half * in_cam[:, 2])).any())
+
+
+def _aerial_views(scaffold: Scaffold, flight: Day) -> list[View]:
+    named = {one.name for one in flight.maps}
+    return [view for view in scaffold.views if view.name in named]
+
+
+# --- results ------------------------------------------------------------------------------------------------------
+
+
+def _write(
+    stage: Stage, held: Run, earlier: Sequence[Run], found: Sequence[Change],
+    views: tuple[Sequence[View], Sequence[View]], config: ChangeConfig,
+) -> None:  # fmt: skip
+    """changes.json, cells.npz, pictures before and after, and changes.geojson where the place is known."""
+    georef = held.scaffold.georef
+    rows = []
+    for number, one in enumerate(found, 1):
+        after = best_view(one, views[1])
+        before = best_view(one, views[0], after if earlier else None)
+        _save_picture(stage.path(f"{BEFORE_FOLDER}/{number}.jpg"), one, before)
+        _save_picture(stage.path(f"{AFTER_FOLDER}/{number}.jpg"), one, after)
+        on_earth = georeference.on_earth(one.centre[None], georef)
+        rows.append(
+            ChangeRow(
+                number, one.kind, _three(one.centre + georeference.moved_by(georef)), _three(one.size),
+                None if on_earth is None else _three(on_earth[0]), round(one.confidence, 3), one.views_before,
+                one.views_after, before.name if before else "", after.name if after else "",
+            )
+        )  # fmt: skip
+    record = ChangesRecord(tuple(str(run.root.resolve()) for run in earlier), config.voxel_m, tuple(rows))
+    stage.save(CHANGES_FILE, record)
+    counts = [len(one.cells) for one in found]
+    cells = np.concatenate([one.cells for one in found]) if found else np.zeros((0, 3), np.int64)
+    stage.save(CHANGED_CELLS, ChangedCells(cells, np.repeat(np.arange(1, len(found) + 1), counts)))
+    text = geojson_text(record)
+    if text is not None:
+        files.write_bytes(stage.path(CHANGES_GEOJSON), text.encode())
+    stage.listen(Note(CHANGES, said(record)))
+    stage.finish({"changes": len(found)})
+
+
+def said(record: ChangesRecord) -> str:
+    """How many changes of each kind, for people."""
+    kinds = [row.how.value for row in record.changes]
+    told = [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    return f"{len(kinds)} changes: {', '.join(told)}" if kinds else "nothing changed"
+
+
+def geojson_text(record: ChangesRecord) -> str | None:
+    """A point per change in longitude, latitude, height (RFC 7946); None when the place is not known."""
+    if any(row.place is None for row in record.changes):
+        return None
+    features = []
+    for row in record.changes:
+        assert row.place is not None
+        latitude, longitude, height = row.place
+        where = [round(longitude, 9), round(latitude, 9), round(height, 3)]
+        told = {
+            "number": row.number, "kind": row.how.value, "size_m": [round(side, 2) for side in row.size],
+            "confidence": row.confidence, "views_before": row.views_before, "views_after": row.views_after,
+            "photo_before": row.photo_before, "photo_after": row.photo_after,
+        }  # fmt: skip
+        geometry = {"type": "Point", "coordinates": where}
+        features.append({"type": "Feature", "geometry": geometry, "properties": told})
+    return json.dumps({"type": "FeatureCollection", "features": features}, indent=1) + "\n"
+
+
+def _save_picture(path: Path, change: Change, view: View | None) -> None:
+    if view is None:
+        return
+    photo, camera = PhotoCache(64 << 20).photo(view.name, view.path, view.camera, min(WIDTH, view.camera.width))
+    buffer = io.BytesIO()
+    Image.fromarray(cut_out(change, photo.pixels, camera, view.cam_from_world)).save(buffer, "JPEG", quality=90)
+    files.write_bytes(path, buffer.getvalue())
+
+
+def _three(values: Floats) -> tuple[float, float, float]:
+    x, y, z = values.tolist()
+    return x, y, z

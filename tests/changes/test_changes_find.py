@@ -1,0 +1,76 @@
+"""Changes against known truth: a box that comes, goes or stays, another sign, another light, something that moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from street_days import BOX, CONFIG, EYES, street_day, view
+
+from skyanchor.changes import Change, ChangeKind, Day, find_changes, inside_cells
+
+
+@pytest.fixture(scope="module")
+def empty() -> Day:
+    return street_day()
+
+
+@pytest.fixture(scope="module")
+def boxed() -> Day:
+    return street_day(BOX)
+
+
+def is_the_box(change: Change) -> bool:
+    """The side that the cameras see is all of it, so its back may be missing."""
+    reaches = np.abs(change.low - BOX[0])[[0, 1]].max() < 0.25 and np.abs(change.high - BOX[1])[[0, 2]].max() < 0.25
+    return bool(reaches and np.all(change.low >= BOX[0] - 0.25) and np.all(change.high <= BOX[1] + 0.25))
+
+
+def test_a_box_that_is_gone_has_vanished(boxed: Day) -> None:
+    (found,) = find_changes([boxed], street_day(light=0.6, shadow=0.3), CONFIG)
+    assert found.kind == ChangeKind.VANISHED and is_the_box(found)
+    assert found.views_before >= 3 and found.views_after >= 3 and found.confidence > 0.8
+
+
+def test_a_new_box_has_appeared(empty: Day) -> None:
+    (found,) = find_changes([empty], street_day(BOX, light=0.6, shadow=0.3), CONFIG)
+    assert found.kind == ChangeKind.APPEARED and is_the_box(found)
+
+
+def test_another_light_is_no_change(boxed: Day) -> None:
+    assert find_changes([boxed], street_day(BOX, light=0.6, shadow=0.3), CONFIG) == ()
+
+
+def test_another_sign_is_altered(boxed: Day) -> None:
+    (found,) = find_changes([boxed], street_day(BOX, light=0.8, repainted=True), CONFIG)
+    assert found.kind == ChangeKind.ALTERED
+    assert np.linalg.norm(found.centre - (1.0, 7.0, 1.6)) < 0.3 and np.all(found.size < (1.9, 0.5, 1.3))
+
+
+def test_what_passes_through_one_view_is_no_change(empty: Day) -> None:
+    held, photo = view(EYES[4], (BOX,), 1.0, 99.0, False)
+    maps, photos = list(empty.maps), list(empty.photos)
+    maps[4], photos[4] = held, photo
+    assert find_changes([empty], replace(empty, maps=maps, photos=photos), CONFIG) == ()
+
+
+def test_wrong_depth_is_no_change_where_the_photos_agree(empty: Day, boxed: Day) -> None:
+    phantom = replace(boxed, photos=empty.photos)
+    assert find_changes([empty], phantom, CONFIG) == ()
+    assert find_changes([replace(empty, photos=())], replace(phantom, photos=()), CONFIG)  # depth alone is deceived
+
+
+def test_an_older_day_is_heard_only_where_no_newer_one_knows(empty: Day, boxed: Day) -> None:
+    assert find_changes([boxed, empty], boxed, CONFIG) == ()
+    nothing = Day([], CONFIG.farthest_m, CONFIG.margin_px, [])
+    (found,) = find_changes([nothing, empty], boxed, CONFIG)
+    assert found.kind == ChangeKind.APPEARED
+
+
+def test_points_in_and_beside_cells() -> None:
+    cells = np.array([[0, 0, 0], [10, -3, 2]])
+    points = np.array([[0.05, 0.05, 0.05], [0.15, 0.05, 0.05], [1.05, -0.25, 0.25], [5.0, 5.0, 5.0]])
+    assert inside_cells(points, cells, 0.1).tolist() == [True, False, True, False]
+    assert inside_cells(points, cells, 0.1, reach=1).tolist() == [True, True, True, False]
+    assert not inside_cells(points, cells[:0], 0.1).any()
