@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,15 @@ def test_every_public_name_is_there() -> None:
         assert callable(getattr(skyanchor, verb)) and callable(getattr(skyanchor, verb)), "the second look too"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = skyanchor.nothing
+
+
+def test_an_engine_that_is_not_there_is_named_before_anything_is_read(tmp_path: Path) -> None:
+    for verb in (skyanchor.localise, skyanchor.recover, skyanchor.update):
+        with pytest.raises(skyanchor.SkyAnchorError, match="no engine steam: processes, ray"):
+            verb(tmp_path / "aerial", tmp_path / "walk", tmp_path / "run", engine="steam")
+    with pytest.raises(skyanchor.SkyAnchorError, match="no engine steam"):
+        skyanchor.prepare(tmp_path / "aerial", tmp_path / "scaffold", engine="steam")
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_import_is_light() -> None:

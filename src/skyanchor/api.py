@@ -11,7 +11,7 @@ from skyanchor.evaluation.perceptual import find_weights
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Listener, silent
 from skyanchor.opened import Run, open_run
 from skyanchor.pipeline import CPU, PipelineConfig
-from skyanchor.run.executor import executor_of
+from skyanchor.run.executor import PROCESSES, Executor, executor_of
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
 from skyanchor.run.layout import STATE
@@ -28,16 +28,17 @@ def prepare(
     *,
     camera: Camera | None = None,
     workers: int = 0,
+    engine: str = PROCESSES,
     redo: bool = False,
     listen: Listener = silent,
 ) -> Prepared:
     """An aerial model made ready for any number of walks: depth, surface, places, splats, in the folder `out`.
 
     Places are described for `camera`, the street camera of the walks, a phone's without it; walks with another one add
-    theirs. `workers` 0 takes one process per core as memory allows.
+    theirs. `workers` 0 takes one process per core as memory allows; `engine` is `processes`, `ray` or `ray:HOST:PORT`.
     """
     return pipeline.prepare(
-        Path(aerial), Path(out), config, executor_of(workers), camera=camera, redo=redo, listen=listen
+        Path(aerial), Path(out), config, executor_of(workers, engine), camera=camera, redo=redo, listen=listen
     )
 
 
@@ -49,6 +50,7 @@ def localise(
     *,
     onto: Sequence[Path | str] = (),
     workers: int = 0,
+    engine: str = PROCESSES,
     redo: bool = False,
     listen: Listener = silent,
 ) -> Run:
@@ -58,7 +60,7 @@ def localise(
     earlier walks on the same flight: their photos and poses support this walk beside the flight.
     """
     inputs = _inputs(scaffold, ground, onto)
-    return _run(inputs, Path(out), config, workers, redo, listen, ANCHORS)
+    return _run(inputs, Path(out), config, executor_of(workers, engine), redo, listen, ANCHORS)
 
 
 def recover(
@@ -69,12 +71,13 @@ def recover(
     *,
     onto: Sequence[Path | str] = (),
     workers: int = 0,
+    engine: str = PROCESSES,
     redo: bool = False,
     listen: Listener = silent,
 ) -> Run:
     """Stages 2 and 3 of a walk: a pose or a reason for every frame; the arguments are those of `localise`."""
     inputs = _inputs(scaffold, ground, onto)
-    return _run(inputs, Path(out), config, workers, redo, listen, TRAJECTORY)
+    return _run(inputs, Path(out), config, executor_of(workers, engine), redo, listen, TRAJECTORY)
 
 
 def update(
@@ -85,12 +88,13 @@ def update(
     *,
     onto: Sequence[Path | str] = (),
     workers: int = 0,
+    engine: str = PROCESSES,
     redo: bool = False,
     listen: Listener = silent,
 ) -> Run:
     """The whole job: poses, and the street added to the splats; the arguments are those of `localise`."""
     inputs = _inputs(scaffold, ground, onto)
-    return _run(inputs, Path(out), config, workers, redo, listen, SCENE)
+    return _run(inputs, Path(out), config, executor_of(workers, engine), redo, listen, SCENE)
 
 
 def _inputs(scaffold: Path | str, ground: Path | str, onto: Sequence[Path | str]) -> Inputs:
@@ -99,11 +103,11 @@ def _inputs(scaffold: Path | str, ground: Path | str, onto: Sequence[Path | str]
 
 
 def _run(
-    inputs: Inputs, out: Path, config: PipelineConfig, workers: int, redo: bool, listen: Listener, upto: str
+    inputs: Inputs, out: Path, config: PipelineConfig, executor: Executor, redo: bool, listen: Listener, upto: str
 ) -> Run:
     with RunFolder(out, redo, listen) as folder:
         files.save(out / STATE / INPUTS_FILE, inputs)
-        pipeline.run(folder, inputs, config, executor_of(workers), upto)
+        pipeline.run(folder, inputs, config, executor, upto)
     return open_run(out)
 
 

@@ -398,6 +398,7 @@ class Reason(StrEnum):
     TOO_FEW_INLIERS = "too-few-inliers"
     POOR_COVERAGE = "poor-coverage"
     IMPOSSIBLE_MOTION = "impossible-motion"
+    ZOOMED = "zoomed"
     STRAY_ANCHOR = "stray-anchor"
     CONTRADICTS_TRAJECTORY = "contradicts-trajectory"
     TOO_FEW_ANCHORS = "too-few-anchors"

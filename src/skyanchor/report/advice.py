@@ -129,6 +129,10 @@ ADVICE = MappingProxyType(
         Reason.IMPOSSIBLE_MOTION: Advice(
             "the pose would jump farther than the walk's pace allows", "is there a cut in the video? split it there"
         ),
+        Reason.ZOOMED: Advice(
+            "another focal length explains far more of what the frame shows: the camera zoomed",
+            "the walk as two, one for each zoom, each with its own --camera",
+        ),
         Reason.STRAY_ANCHOR: Advice("its anchor contradicts its own group", "nothing: it was caught"),
         Reason.CONTRADICTS_TRAJECTORY: Advice("the group contradicts the walk between the others", _CAUGHT),
         Reason.TOO_FEW_ANCHORS: Advice("too few anchors hold the feed-forward reconstruction", _INCREMENTAL),

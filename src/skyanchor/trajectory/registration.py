@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +14,16 @@ from skyanchor.sfm.tracks import GRID, cells
 from skyanchor.sfm.uncertainty import resected_covariance
 from skyanchor.trajectory.config import RegisterConfig
 from skyanchor.trajectory.localmap import LocalMap, strongest
-from skyanchor.types import Camera, Floats, Ints, Pose, Reason, Refusal
+from skyanchor.types import Bools, Camera, Floats, Ints, Pose, Reason, Refusal
 
 CELL_LIMIT = 8
 """Matches of one grid cell that count when references are ranked."""
+ZOOMS = tuple(1.15**k for k in (-4, -3, -2, -1, 1, 2, 3, 4, 5))
+"""Focal lengths over the walk's that are tried where many points disagree with it."""
+ZOOM_GAIN = 1.5
+"""Times as many points must agree with another focal length before a zoom is believed."""
+ZOOM_SAMPLE = 200
+"""Points that are asked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +95,26 @@ def locate(xy: Floats, points: Floats, camera: Camera, sigma_px: float, config: 
     seen = pose(points)
     residual = cameras.project(flat, seen) - pixels
     inliers = np.nan_to_num(np.linalg.norm(residual, axis=1), nan=np.inf) < limit
+    zoom = _zoom(pixels, points, flat, limit, replace(trials, most=400), inliers)
+    if zoom is not None:
+        detail = f"{zoom:.2f} times the focal length explains far more of the map: the camera zoomed."
+        return Refusal(Reason.ZOOMED, detail, {"zoom": zoom})
     return _judged(pose, xy, seen, residual, inliers, camera, config)
+
+
+def _zoom(pixels: Floats, points: Floats, camera: Camera, limit: float, trials: Trials, inliers: Bools) -> float | None:
+    """The focal length over the camera's with which far more points agree with one pose; None where there is none."""
+    asked = np.random.default_rng(0).permutation(len(points))[:ZOOM_SAMPLE]
+    needed = max(ZOOM_GAIN * float(inliers[asked].sum()), 0.3 * len(asked))
+    if needed > len(asked):
+        return None
+    centre = cameras.calibration(camera)[:2, 2]
+    found = {}
+    for zoom in ZOOMS:  # a picture taken with a longer lens is larger about the principal point, and so are its errors
+        smaller = centre + (pixels[asked] - centre) / zoom
+        found[zoom] = int(resect(smaller, points[asked], camera, limit / zoom, trials).inliers.sum())
+    best = max(found, key=found.__getitem__)
+    return best if found[best] >= needed else None
 
 
 def _judged(
