@@ -131,7 +131,7 @@ ADVICE = MappingProxyType(
         ),
         Reason.ZOOMED: Advice(
             "another focal length explains far more of what the frame shows: the camera zoomed",
-            "the walk as two, one for each zoom, each with its own --camera",
+            "the walk as two, cut where the zoom changes, each with its own focal length",
         ),
         Reason.STRAY_ANCHOR: Advice("its anchor contradicts its own group", "nothing: it was caught"),
         Reason.CONTRADICTS_TRAJECTORY: Advice("the group contradicts the walk between the others", _CAUGHT),
