@@ -76,7 +76,7 @@ def test_updated_file_reads_as_the_change_says(base: Path, tmp_path: Path) -> No
     assert stack == (patches.PatchSummary("monday", 4, 1, 2),)
 
 
-def test_a_stack_comes_off_in_reverse_order_only(base: Path, tmp_path: Path) -> None:
+def test_a_stack_that_overlaps_comes_off_in_reverse_order_only(base: Path, tmp_path: Path) -> None:
     held = ply.read_bytes(base)
     first = patches.make_patch(held, "first", some_change(held.splats()), "{}")
     one, two = tmp_path / "one.ply", tmp_path / "two.ply"
@@ -90,6 +90,64 @@ def test_a_stack_comes_off_in_reverse_order_only(base: Path, tmp_path: Path) -> 
     assert not (tmp_path / "x.ply").exists()
     patches.remove_patch(ply.read_bytes(two), second, tmp_path / "y.ply")
     assert (tmp_path / "y.ply").read_bytes() == one.read_bytes()
+
+
+def stack_of(base: Path, tmp_path: Path, rows: tuple[list[int], ...]) -> tuple[Path, list[Patch]]:
+    """A file with a patch per list of rows, each moving these and adding two Gaussians, made one upon the other."""
+    made: list[Patch] = []
+    for k, moved_rows in enumerate(rows):
+        held = ply.read_bytes(base)
+        moved = np.isin(np.arange(held.header.count), moved_rows)
+        shifted = replace(held.splats(), means=held.splats().means + moved[:, None].astype(np.float32))
+        change = Change(shifted, moved, np.zeros(len(moved), bool), random_splats(2, 50 + k))
+        made.append(patches.make_patch(held, f"walk{k + 1}", change, "{}"))
+        patches.apply_patch(held, made[-1], tmp_path / f"{k}.ply")
+        base = tmp_path / f"{k}.ply"
+    return base, made
+
+
+def test_patches_that_do_not_overlap_come_off_and_go_on_in_any_order(base: Path, tmp_path: Path) -> None:
+    top, (one, two, three) = stack_of(base, tmp_path, ([1, 2], [5, 9], [12, 22]))  # row 22 is walk2's own
+    for patch, source, target in ((one, top, "a"), (three, tmp_path / "a", "b"), (two, tmp_path / "b", "c")):
+        patches.remove_patch(ply.read_bytes(source), patch, tmp_path / target)
+    assert (tmp_path / "c").read_bytes() == base.read_bytes()
+    patches.apply_patch(ply.read_bytes(base), two, tmp_path / "d")
+    assert (tmp_path / "d").read_bytes() == (tmp_path / "b").read_bytes()
+    patches.apply_patch(ply.read_bytes(tmp_path / "d"), three, tmp_path / "e")
+    assert (tmp_path / "e").read_bytes() == (tmp_path / "a").read_bytes()
+    patches.apply_patch(ply.read_bytes(tmp_path / "e"), one, tmp_path / "f")
+    again = ply.read_bytes(tmp_path / "f")
+    assert [facts.name for facts in patches.applied_patches(again)] == ["walk2", "walk3", "walk1"]
+    np.testing.assert_array_equal(np.sort(again.splats().means, axis=0), np.sort(ply.read_ply(top).means, axis=0))
+    patches.remove_patch(again, one, tmp_path / "g")
+    assert (tmp_path / "g").read_bytes() == (tmp_path / "a").read_bytes()
+
+
+@pytest.mark.parametrize(("rows", "said"), [([1, 2], "2 Gaussians"), ([2, 7], "1 Gaussians"), ([21], "1 Gaussians")])
+def test_patches_that_overlap_say_so(base: Path, tmp_path: Path, rows: list[int], said: str) -> None:
+    top, (one, _) = stack_of(base, tmp_path, ([1, 2], rows))  # rows 20 and 21 are those that walk1 added
+    with pytest.raises(InputError, match=f"has {said} that both patch walk1 and walk2 changed. They overlap"):
+        patches.remove_patch(ply.read_bytes(top), one, tmp_path / "x.ply")
+    assert not (tmp_path / "x.ply").exists()
+
+
+def test_a_patch_made_beside_another_goes_on_it_unless_they_overlap(base: Path, tmp_path: Path) -> None:
+    _, (one,) = stack_of(base, tmp_path, ([1, 2],))
+    _, (beside,) = stack_of(base, tmp_path, ([5],))
+    _, (across,) = stack_of(base, tmp_path, ([2],))
+    patches.apply_patch(ply.read_bytes(base), one, tmp_path / "one.ply")
+    held = ply.read_bytes(tmp_path / "one.ply")
+    patches.apply_patch(held, replace(beside, name="beside"), tmp_path / "both.ply")
+    both = ply.read_bytes(tmp_path / "both.ply")
+    assert patches.owners(both).tolist() == [0] * 20 + [1, 1, 2, 2]
+    assert [layer.name for layer in patches.layers(both)] == ["", "walk1", "beside"]
+    with pytest.raises(InputError, match="1 Gaussians that both patch across and walk1 changed"):
+        patches.apply_patch(held, replace(across, name="across"), tmp_path / "x.ply")
+    _, (_, upon) = stack_of(base, tmp_path, ([1, 2], [20]))
+    with pytest.raises(InputError, match="lacks patch walk1, whose Gaussians patch walk2 changes"):
+        patches.apply_patch(ply.read_bytes(base), upon, tmp_path / "x.ply")
+    with pytest.raises(InputError, match="does not hold patch walk2"):
+        patches.remove_patch(held, upon, tmp_path / "x.ply")
 
 
 def test_a_patch_for_another_file_is_refused(base: Path, tmp_path: Path) -> None:

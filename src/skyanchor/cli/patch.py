@@ -19,7 +19,7 @@ def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
     """Write the patched .ply.
 
     Args:
-        base: The .ply the patch was made for.
+        base: The .ply the patch was made for, or one with other patches that do not overlap with it.
         patch_file: 4-scene/patch.npz of a run.
         out: The .ply to write.
     """
@@ -33,10 +33,10 @@ def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
 
 
 def remove(updated: Ply, patch_file: PatchPath, /, out: Path) -> None:
-    """Write the .ply as it was before the patch, byte for byte.
+    """Write the .ply as it is without the patch, byte for byte.
 
     Args:
-        updated: A .ply whose last patch this is.
+        updated: A .ply that holds the patch; one that a later patch overlaps with comes off after that one.
         patch_file: The patch.
         out: The .ply to write.
     """

@@ -4,7 +4,8 @@
     patch   = original header, replaced rows before and after, new rows, which rows are hidden, recipe
 
 A hidden Gaussian keeps its row with an opacity too small to be drawn, so hiding is a replaced row like any other.
-Patches form a stack: the one applied last is removed first.
+Patches form a stack, and every new Gaussian belongs to one of them. One may be put on or taken off at any place of the
+stack as long as no other replaced the same rows; where they overlap, the later one comes off first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.ply import PlyBytes
-from skyanchor.gaussians.splats import Splats, select, with_sh_degree
+from skyanchor.gaussians.splats import Owners, Splats, select, with_sh_degree
 from skyanchor.storage import codec, files
 from skyanchor.types import Bools, Bytes, Ints
 
@@ -109,20 +110,28 @@ def make_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> Patch:
 
 
 def apply_patch(base: PlyBytes, patch: Patch, out: Path) -> None:
-    """Write the patched file; InputError when `base` is not the file the patch was made for."""
+    """Write the patched file; InputError when `base` is not the file the patch was made for, nor has its rows."""
     files.refuse_lost(out, base.path)
-    _check_digest(base, patch.base_digest, f"is not the file that patch {patch.name} was made for")
-    data = _patched(base, patch)
-    undone = patch.header.tobytes() == base.head and bool((patch.before == base.rows[patch.changed]).all())
-    if not undone or files.digest(data) != patch.result_digest:
+    files.write_bytes(out, patched(base, patch))
+
+
+def patched(base: PlyBytes, patch: Patch) -> bytes:
+    """Bytes of the file after the patch, wherever its rows are in `base`; InputError where they are not."""
+    made_for_it = files.digest(base.data) == patch.base_digest
+    fitted = patch if made_for_it else rebased(patch, base)
+    data = _patched(base, fitted)
+    undone = fitted.header.tobytes() == base.head and bool((fitted.before == base.rows[fitted.changed]).all())
+    if not undone or (made_for_it and files.digest(data) != patch.result_digest):
         raise InputError(base.path, f"would not become what patch {patch.name} says: it was altered", AGAIN)
-    files.write_bytes(out, data)
+    return data
 
 
 def remove_patch(updated: PlyBytes, patch: Patch, out: Path) -> None:
-    """Write the file as it was before the patch, byte for byte."""
+    """Write the file as it would be without the patch, byte for byte; InputError where a later one overlaps with it."""
     files.refuse_lost(out, updated.path)
-    _check_digest(updated, patch.result_digest, f"does not end with patch {patch.name} unchanged")
+    if files.digest(updated.data) != patch.result_digest:
+        files.write_bytes(out, _taken_out(updated, patch))
+        return
     original = updated.rows[: patch.count].copy()
     original[patch.changed] = patch.before
     data = patch.header.tobytes() + original.tobytes()
@@ -171,13 +180,123 @@ def summary(patch: Patch) -> PatchSummary:
 
 def applied_patches(held: PlyBytes) -> tuple[PatchSummary, ...]:
     """The patches a .ply holds, first applied first."""
-    lines = held.head.decode("ascii", errors="replace").splitlines()
-    return tuple(PatchSummary(*json.loads(line.removeprefix(COMMENT))) for line in lines if line.startswith(COMMENT))
+    return tuple(PatchSummary(*json.loads(line)) for line in _comments(held.head))
 
 
 def visible(splats: Splats) -> Splats:
     """Without the Gaussians that patches hide."""
     return select(splats, splats.logit_opacities > HIDDEN_LOGIT)
+
+
+# --- layers -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The rows of a file that come from one patch."""
+
+    name: str
+    """Of the patch; empty for the rows that were there before any."""
+    start: int
+    count: int
+
+
+def layers(held: PlyBytes) -> tuple[Layer, ...]:
+    """Where the rows of a file come from: those of the original, then of each patch that it holds."""
+    return _layers(held.head, held.header.count)
+
+
+def owners(held: PlyBytes) -> Owners:
+    """(N,), whose each row is: 0 for the original's, k for those of the k-th patch, unless the file says otherwise."""
+    if "owner" in held.header.names:
+        return ply.table_of(held.rows, held.header)["owner"].astype(np.int32)
+    return np.repeat(np.arange(len(layers(held)), dtype=np.int32), [layer.count for layer in layers(held)])
+
+
+def rebased(patch: Patch, base: PlyBytes) -> Patch:
+    """The same change for a file with other patches than it was made on; InputError where they overlap."""
+    own, here = _layers(patch.header.tobytes(), patch.count), layers(base)
+    alike = _plain(patch.header.tobytes()) == _plain(base.head) and own[0] == here[0]
+    if not alike or own == here or patch.name in {layer.name for layer in here}:
+        names = ", ".join(layer.name for layer in here[1:]) or "none"
+        problem = f"is not the file that patch {patch.name} was made for (it holds: {names})"
+        raise InputError(base.path, problem, "Give the .ply that the run of the patch began with, or one like it.")
+    rows = _rows_in(patch.changed, own, here)
+    if (rows < 0).any():
+        missing = " and ".join(layer.name for layer in own[1:] if layer.name not in {one.name for one in here})
+        problem = f"lacks patch {missing}, whose Gaussians patch {patch.name} changes"
+        raise InputError(base.path, problem, f"Apply {missing} first.")
+    _refuse_overlap(base, patch, base.rows[rows], patch.before, [layer.name for layer in here[1:]])
+    order = np.argsort(rows, kind="stable")
+    moved = replace(
+        patch, base_digest=files.digest(base.data), result_digest="", header=np.frombuffer(base.head, np.uint8),
+        count=base.header.count, changed=rows[order], before=patch.before[order], after=patch.after[order],
+        hidden=np.sort(_rows_in(patch.hidden, own, here)),
+    )  # fmt: skip
+    return replace(moved, result_digest=files.digest(_patched(base, moved)))
+
+
+def _taken_out(updated: PlyBytes, patch: Patch) -> bytes:
+    """Bytes of the file without a patch that others may lie upon."""
+    own, here = _layers(patch.header.tobytes(), patch.count), layers(updated)
+    names = [layer.name for layer in here]
+    if patch.name not in names[1:] or here[names.index(patch.name)].count != len(patch.added) or own[0] != here[0]:
+        held = ", ".join(names[1:]) or "none"
+        advice = "Give the patch of one that it holds."
+        raise InputError(updated.path, f"does not hold patch {patch.name} (it holds: {held})", advice)
+    layer, later = here[names.index(patch.name)], names[names.index(patch.name) + 1 :]
+    added = slice(layer.start, layer.start + layer.count)
+    changed = _rows_in(patch.changed, own, here)
+    _refuse_overlap(updated, patch, updated.rows[changed], patch.after, later)
+    _refuse_overlap(updated, patch, updated.rows[added], patch.added, later)
+    rows = updated.rows.copy()
+    rows[changed] = patch.before
+    count = updated.header.count - layer.count
+    head = b"".join(line for line in updated.head.splitlines(keepends=True) if _name_in(line) != patch.name)
+    head = COUNT.sub(lambda _: f"element vertex {count}".encode(), head, count=1)
+    return head + np.delete(rows, added, axis=0).tobytes()
+
+
+def _refuse_overlap(held: PlyBytes, patch: Patch, rows: Bytes, wanted: Bytes, others: list[str]) -> None:
+    """InputError where rows of a patch are not as it left or found them: another changed them."""
+    touched = int((rows != wanted).any(axis=1).sum())
+    if touched:
+        said = " or ".join(others) or "another hand"
+        problem = f"has {touched} Gaussians that both patch {patch.name} and {said} changed"
+        raise InputError(held.path, problem, "They overlap: patches that do come off in reverse order, the last first.")
+
+
+def _layers(head: bytes, count: int) -> tuple[Layer, ...]:
+    found = [json.loads(line) for line in _comments(head)]
+    sizes = [count - sum(one[1] for one in found), *(one[1] for one in found)]
+    starts = np.cumsum([0, *sizes[:-1]]).tolist()
+    return tuple(map(Layer, ["", *(one[0] for one in found)], starts, sizes))
+
+
+def _rows_in(rows: Ints, own: tuple[Layer, ...], here: tuple[Layer, ...]) -> Ints:
+    """(R,), where rows of one file lie in another by the layers of both; -1 where that layer is not there."""
+    at = {layer.name: layer.start for layer in here}
+    starts = np.array([layer.start for layer in own])
+    slot = np.searchsorted(starts, rows, side="right") - 1
+    there = np.array([at.get(layer.name, -1) for layer in own])
+    return np.where(there[slot] < 0, -1, there[slot] + rows - starts[slot])
+
+
+def _comments(head: bytes) -> list[str]:
+    lines = head.decode("ascii", errors="replace").splitlines()
+    return [line.removeprefix(COMMENT) for line in lines if line.startswith(COMMENT)]
+
+
+def _name_in(line: bytes) -> str | None:
+    """The patch that a line of a header names; None for any other line."""
+    found = _comments(line)
+    return str(json.loads(found[0])[0]) if found else None
+
+
+def _plain(head: bytes) -> bytes:
+    """A header without what patches change in it."""
+    kept = b"".join(line for line in head.splitlines(keepends=True) if _name_in(line) is None)
+    return COUNT.sub(b"element vertex", kept, count=1)
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------
@@ -222,11 +341,3 @@ def _count(head: bytes) -> int | None:
     """Gaussians that a header speaks of; None where it does not."""
     found = COUNT.search(head)
     return None if found is None else int(found.group().split()[2])
-
-
-def _check_digest(held: PlyBytes, wanted: str, problem: str) -> None:
-    if files.digest(held.data) != wanted:
-        names = ", ".join(facts.name for facts in applied_patches(held)) or "none"
-        raise InputError(
-            held.path, f"{problem} (it holds: {names})", "Patches come off in reverse order: the last one first."
-        )
