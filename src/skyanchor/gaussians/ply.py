@@ -120,11 +120,19 @@ def check_splats(path: Path) -> SplatCheck:
 def read_bytes(path: Path) -> PlyBytes:
     """The file as it is, for a patch; InputError when it cannot be patched."""
     header = _patchable_header(path)
-    data = path.read_bytes()
-    usable = _usable(table_of(_rows(data, header), header), header)
-    if not usable.any():
+    held = _held(path, header, path.read_bytes())
+    if not held.usable.any():
         raise InputError(path, "holds no usable Gaussian", TRAIN_ADVICE)
-    return PlyBytes(path, header, data, usable)
+    return held
+
+
+def with_data(held: PlyBytes, data: bytes) -> PlyBytes:
+    """The same file after a change of its bytes that is not on disk."""
+    return _held(held.path, _header_in(held.path, data[:LARGEST_HEADER], len(data)), data)
+
+
+def _held(path: Path, header: Header, data: bytes) -> PlyBytes:
+    return PlyBytes(path, header, data, _usable(table_of(_rows(data, header), header), header))
 
 
 def _patchable_header(path: Path) -> Header:
@@ -189,7 +197,11 @@ def _columns(table: Table, names: tuple[str, ...], dtype: npt.DTypeLike = np.flo
 def read_header(path: Path) -> Header:
     """What the file says about its vertices; InputError when it is no .ply."""
     with path.open("rb") as file:
-        head = file.read(LARGEST_HEADER)
+        return _header_in(path, file.read(LARGEST_HEADER), path.stat().st_size)
+
+
+def _header_in(path: Path, head: bytes, size: int) -> Header:
+    """What the first bytes of a file of so many say about its vertices."""
     end = head.find(b"end_header")
     newline = head.find(b"\n", end)
     if not head.startswith(b"ply") or end < 0 or newline < 0:
@@ -199,7 +211,7 @@ def read_header(path: Path) -> Header:
         header = _parse_header(lines, newline + 1)
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(path, f"has a .ply header that cannot be understood ({error})", TRAIN_ADVICE) from error
-    if header.count > path.stat().st_size:
+    if header.count > size:
         raise InputError(path, f"is cut short: it announces {header.count} Gaussians", "Copy or export the file again.")
     return header
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from skyanchor.anchors.keyframes import Keyframe
+from skyanchor.events import SCENE
+from skyanchor.gaussians.split import split
+from skyanchor.run.records import PATCH_FILE
 from skyanchor.run.results import Run
+from skyanchor.scene.earlier import EarlierViews
+from skyanchor.scene.views import ground_views
 from skyanchor.types import Support, View
 
 HELD = (Support.ANCHORED, Support.KEYFRAME)
@@ -32,3 +38,13 @@ class EarlierRun:
                 view = View(frame.name, frame.path, record.camera, pose, frame.mask_path, posed.frame)
                 found.append(Keyframe(self.name, view, posed.sigma_m))
         return tuple(found)
+
+    @property
+    def views(self) -> EarlierViews:
+        """All its frames that have a pose, as they take part in an update."""
+        return EarlierViews(self.name, split(ground_views(self.run.sequence, self.run.trajectory)))
+
+    @property
+    def patch(self) -> Path | None:
+        """What it did to the splats; None where it did not come to that."""
+        return self.run.stage(SCENE).path(PATCH_FILE) if self.run.has(SCENE) else None

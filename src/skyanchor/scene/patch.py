@@ -89,10 +89,7 @@ def make_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> Patch:
     usable = np.flatnonzero(base.usable)
     if len(change.aerial) != len(usable):
         raise ValueError(f"the aerial set has {len(change.aerial)} Gaussians, {base.path} has {len(usable)}")
-    if name in {facts.name for facts in applied_patches(base)}:
-        raise InputError(
-            base.path, f"already holds a patch named {name}", "Remove it first, or name the new one differently."
-        )
+    _refuse_name(base, name)
     rows, moved = base.rows, usable[change.moved]
     wanted = rows.copy()
     wanted[moved] = _rows_of(base.header, select(change.aerial, change.moved), rows[moved])
@@ -216,8 +213,9 @@ def owners(held: PlyBytes) -> Owners:
 def rebased(patch: Patch, base: PlyBytes) -> Patch:
     """The same change for a file with other patches than it was made on; InputError where they overlap."""
     own, here = _layers(patch.header.tobytes(), patch.count), layers(base)
+    _refuse_name(base, patch.name)
     alike = _plain(patch.header.tobytes()) == _plain(base.head) and own[0] == here[0]
-    if not alike or own == here or patch.name in {layer.name for layer in here}:
+    if not alike or own == here:
         names = ", ".join(layer.name for layer in here[1:]) or "none"
         problem = f"is not the file that patch {patch.name} was made for (it holds: {names})"
         raise InputError(base.path, problem, "Give the .ply that the run of the patch began with, or one like it.")
@@ -255,6 +253,13 @@ def _taken_out(updated: PlyBytes, patch: Patch) -> bytes:
     head = b"".join(line for line in updated.head.splitlines(keepends=True) if _name_in(line) != patch.name)
     head = COUNT.sub(lambda _: f"element vertex {count}".encode(), head, count=1)
     return head + np.delete(rows, added, axis=0).tobytes()
+
+
+def _refuse_name(held: PlyBytes, name: str) -> None:
+    """InputError where the file holds a patch of that name."""
+    if name in {facts.name for facts in applied_patches(held)}:
+        advice = "Remove it first, or name the new one differently."
+        raise InputError(held.path, f"already holds a patch named {name}", advice)
 
 
 def _refuse_overlap(held: PlyBytes, patch: Patch, rows: Bytes, wanted: Bytes, others: list[str]) -> None:

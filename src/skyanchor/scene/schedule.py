@@ -35,6 +35,8 @@ class Phase:
     least_gain_db: float
     least_aerial_db: float = 0.0
     """Aerial PSNR of the validation views below which the phase does not end if it was above it at an earlier score."""
+    least_earlier_db: tuple[float, ...] = ()
+    """The same of the validation views of each earlier walk."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,14 @@ def run_phase(
     if not good or good[-1] == len(curve) - 1:
         return state, tuple(curve)
     assert kept is not None
-    listen(Note(SCENE, f"{phase.name}: back to iteration {kept.iteration}, later the aerial view lost", warning=True))
+    listen(Note(SCENE, f"{phase.name}: back to iteration {kept.iteration}, later a guarded view lost", warning=True))
     return kept, tuple(curve[: good[-1] + 1])
 
 
 def _is_good(point: CurvePoint, phase: Phase) -> bool:
-    return phase.least_aerial_db > 0 and point.quality.aerial_psnr >= phase.least_aerial_db
+    least = (phase.least_aerial_db, *phase.least_earlier_db)
+    held = all(psnr >= limit for psnr, limit in zip(point.quality.guarded, least, strict=False))
+    return phase.least_aerial_db > 0 and held
 
 
 def _is_due(iteration: int, curve: Sequence[CurvePoint], phase: Phase) -> bool:

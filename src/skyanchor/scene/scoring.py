@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,23 @@ import numpy as np
 from skyanchor.gaussians import exposure
 from skyanchor.gaussians.scoring import Scores, Sitter, compared, rendered_rgb, sitter
 from skyanchor.photos import PhotoCache
-from skyanchor.types import View
+from skyanchor.types import QUIET, View
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from skyanchor.gaussians.devices import Engine
     from skyanchor.gaussians.rasteriser import SplatTensors
+    from skyanchor.scene.earlier import Gallery
+
+
+@dataclass(frozen=True)
+class WalkQuality:
+    """The same over photos of one earlier walk."""
+
+    name: str
+    psnr: float
+    ssim: float
 
 
 @dataclass(frozen=True)
@@ -31,6 +41,18 @@ class Quality:
     ground_ssim: float
     ground_psnr_raw: float
     """Without any exposure: the splats' own colours against the photos."""
+    earlier: tuple[WalkQuality, ...] = field(default=(), metadata=QUIET)
+    """Of the walks that the scene held before, in order."""
+
+    @property
+    def guarded(self) -> tuple[float, ...]:
+        """PSNR that must not be lost: from the air, then of each earlier walk, dB."""
+        return (self.aerial_psnr, *(walk.psnr for walk in self.earlier))
+
+
+def losses(before: Sequence[float], after: Sequence[float]) -> tuple[float, ...]:
+    """What was lost of each, dB; below 0 where there is a gain."""
+    return tuple(a - b for a, b in zip(before, after, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,26 +68,42 @@ class Judge:
     photos: PhotoCache
     sitters: dict[Path, Sitter] | None = None
     """The photos stay on the device from one score to the next; None = they do not."""
+    earlier: tuple[Gallery, ...] = ()
+    """Photos of walks that the scene held before."""
 
     def quality(self, tensors: SplatTensors, maps: Tensor | None) -> Quality:
-        """Scores of the splats; `maps` (V, 3, 4) are the exposures of the ground training views."""
-        aerial, _ = self._scores(tensors, self.aerial, None)
-        raw, shown = self._scores(tensors, self.ground, maps)
-        return Quality(aerial.psnr, aerial.ssim, shown.psnr, shown.ssim, raw.psnr)
+        """Scores of the splats; `maps` (V, 3, 4) are exposures of the ground training views, then of earlier walks'."""
+        aerial, _ = self._scores(tensors, self.aerial, None, ())
+        raw, shown = self._scores(tensors, self.ground, maps, self.ground_training)
+        earlier = self._earlier(tensors, maps)
+        return Quality(aerial.psnr, aerial.ssim, shown.psnr, shown.ssim, raw.psnr, earlier)
 
-    def aerial_psnr(self, tensors: SplatTensors) -> float:
-        """Mean PSNR of the aerial views, dB."""
-        return self._scores(tensors, self.aerial, None)[0].psnr
+    def guarded(self, tensors: SplatTensors) -> tuple[float, ...]:
+        """Mean PSNR of the aerial views, then of each earlier walk, dB."""
+        earlier = self._earlier(tensors, None)
+        return (self._scores(tensors, self.aerial, None, ())[0].psnr, *(walk.psnr for walk in earlier))
 
-    def _scores(self, tensors: SplatTensors, views: Sequence[View], maps: Tensor | None) -> tuple[Scores, Scores]:
-        """In the splats' own colours, and through the borrowed exposures where there are any: drawn once for both."""
+    def _earlier(self, tensors: SplatTensors, maps: Tensor | None) -> tuple[WalkQuality, ...]:
+        found = []
+        for walk in self.earlier:
+            _, shown = self._scores(tensors, walk.shown, walk.maps_in(maps), walk.training)
+            found.append(WalkQuality(walk.name, shown.psnr, shown.ssim))
+        return tuple(found)
+
+    def _scores(
+        self, tensors: SplatTensors, views: Sequence[View], maps: Tensor | None, training: Sequence[View]
+    ) -> tuple[Scores, Scores]:
+        """In the splats' own colours, and through the borrowed exposures where there are any: drawn once for both.
+
+        `training` are the views that `maps` belong to.
+        """
         raw, shown = [], []
         for view in views:
             one = self._sitter(view)
             rgb = rendered_rgb(tensors, one.target, self.engine)
             raw.append(compared(rgb, one))
             if maps is not None:
-                colour_map = borrowed_exposure(view, self.ground_training, maps)
+                colour_map = borrowed_exposure(view, training, maps)
                 shown.append(compared(exposure.exposed(rgb, colour_map).clamp(0.0, 1.0), one))
         return Scores(tuple(raw)), Scores(tuple(shown or raw))
 

@@ -24,15 +24,16 @@ from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold.seeding import dense_cloud, thinned
 from skyanchor.scene.colours import finer_from_above, in_model_colours, paired_colours, shared_exposure
+from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, guard_pool, with_earlier
 from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions
 from skyanchor.scene.patch import Change
 from skyanchor.scene.rendered import guard_pictures, rendered_depth
 from skyanchor.scene.schedule import CurvePoint, Phase, constant_exposures, run_phase
-from skyanchor.scene.scoring import Judge, Quality
+from skyanchor.scene.scoring import Judge, Quality, losses
 from skyanchor.scene.sky import sky_shell
 from skyanchor.scene.views import street_pool
 from skyanchor.stereo.storage import DepthFolder
-from skyanchor.types import Bools, Cloud, DepthMap, Floats, Ints, View
+from skyanchor.types import QUIET, Bools, Cloud, DepthMap, Floats, Ints, View
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
@@ -44,6 +45,8 @@ JURY = 16
 """Aerial views, at most, that say what can be hidden."""
 LEAST_SHOWN = 1.0
 """Pixels: what street views show less of is not theirs to refine."""
+VALIDATION: Literal["validation"] = "validation"
+TEST: Literal["test"] = "test"
 BEYOND_FLIGHT = 4.0
 """The sky is at least this many times as far from the walk as the farthest aerial camera."""
 
@@ -95,6 +98,8 @@ class UpdateConfig:
     """Aerial training views in a 1:1 mix; False is the paper's ground-only insertion."""
     guard_weight: NotNegative = 16.0
     """Weight of an aerial view's loss in that mix: its errors are small, and it must not lose what it has."""
+    earlier_weight: NotNegative = field(default=4.0, metadata=QUIET)
+    """The same of a photo of an earlier walk."""
     guard_pictures: CountOrNone = 64
     """Pictures of the aerial model from between the photos that guard the insertion like photos; 0 = none."""
     exposures: bool = True
@@ -102,7 +107,8 @@ class UpdateConfig:
     sky_radius: NotNegative = 8.0
     """Radius of the sky shell, multiples of the scene extent, but beyond all that aerial views see; 0 = none."""
     most_aerial_loss_db: NotNegativeOrAny = 0.1
-    """PSNR of the aerial validation views that the joint refinement may cost before it is rolled back, dB."""
+    """PSNR of the aerial validation views, and of those of each earlier walk, that the joint refinement may cost before
+    it is rolled back, dB."""
     score_every: Count = 1_000
     """Iterations between two scores of the validation views."""
     patience: CountOrNone = 4
@@ -208,6 +214,8 @@ class UpdateInputs:
     """Depth of aerial views: what they look through cannot hold a ground Gaussian."""
     owner: int = 1
     """Owner of the new Gaussians: the number of this ground sequence."""
+    earlier: tuple[EarlierViews, ...] = ()
+    """Photos of walks that the set holds already, in order: they guard it as the aerial ones do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,12 +246,16 @@ def update_scene(
     checkpoints: Path | None = None,
 ) -> SceneUpdate:
     """The street added to the aerial splats: hide floaters, insert, refine, keep what the guard allows."""
-    above, street = inputs.aerial_views, inputs.ground_views
-    scale = (street.training, config.insertion.width, engine, PhotoCache(1 << 28))
-    judge = Judge(above.validation, street.validation, *scale, sitters={})
-    examiner = Judge(above.test, street.test, *scale)
+    above, street, photos = inputs.aerial_views, inputs.ground_views, PhotoCache(1 << 28)
+    scale = (street.training, config.insertion.width, engine, photos)
+    found = found_exposures(inputs.earlier, inputs.aerial, config.insertion.width, engine, photos)
+    deciding, judging = (
+        galleries(inputs.earlier, found, part, len(street.training), engine.device) for part in (VALIDATION, TEST)
+    )
+    judge = Judge(above.validation, street.validation, *scale, sitters={}, earlier=deciding)
+    examiner = Judge(above.test, street.test, *scale, earlier=judging)
     start = judge.quality(to_tensors(inputs.aerial, engine.device), None)
-    jury = Judge(spread(above.training + above.validation, JURY), (), *scale)
+    jury = Judge(spread(above.training + above.validation, JURY), (), *scale, earlier=deciding)
     hidden = hidden_floaters(inputs, config.floaters, jury, listen)
     visible = np.flatnonzero(~hidden)
     aerial = select(inputs.aerial, np.empty(0, np.int64) if config.from_scratch else visible)
@@ -257,7 +269,7 @@ def update_scene(
         examiner.quality(to_tensors(inputs.aerial, engine.device), None), _quality(final.state, examiner, config),
         start, inserted.curve + (refined.curve if refined else ()),
         config.joint is not None and refined is None and not config.from_scratch,
-        final.state.exposures.maps.detach().cpu().numpy().astype(np.float64),
+        final.state.exposures.maps[: len(street.training)].detach().cpu().numpy().astype(np.float64),
     )  # fmt: skip
 
 
@@ -273,7 +285,7 @@ def spread(views: tuple[View, ...], most: int) -> tuple[View, ...]:
 def hidden_floaters(
     inputs: UpdateInputs, config: FloaterConfig | None, judge: Judge, listen: Listener = silent
 ) -> Bools:
-    """(N,), aerial Gaussians in verified free space, as many as the judge's aerial views can do without.
+    """(N,), aerial Gaussians in verified free space, as many as the judge's guarded views can do without.
 
     Those that aerial views show least go first. Training views may judge too: they are the first to miss what was
     fitted to them.
@@ -286,12 +298,12 @@ def hidden_floaters(
         return hidden
     weight = shown_weights(inputs.aerial, inputs.aerial_views, judge)[found]
     order = found[np.argsort(weight, kind="stable")]
-    whole = judge.aerial_psnr(to_tensors(inputs.aerial, judge.engine.device))
+    whole = judge.guarded(to_tensors(inputs.aerial, judge.engine.device))
 
     def loss(count: int) -> float:
         kept = np.ones(len(inputs.aerial), np.bool_)
         kept[order[:count]] = False
-        return whole - judge.aerial_psnr(to_tensors(select(inputs.aerial, kept), judge.engine.device))
+        return max(losses(whole, judge.guarded(to_tensors(select(inputs.aerial, kept), judge.engine.device))))
 
     count = most_within(len(order), loss, config.most_aerial_loss_db)
     hidden[order[:count]] = True
@@ -412,6 +424,7 @@ def _insert(
     if config.exposures:
         colour_map = shared_exposure(paired_colours(inputs.cloud, above, depth, judge.photos))
     exposures = constant_exposures(colour_map, len(inputs.ground_views.training), judge.engine.device)
+    exposures = with_earlier(exposures, judge.earlier)
     seeds = ground_seeds(inputs, colour_map, depth, config)
     listen(Note(SCENE, f"{len(seeds)} first ground Gaussians, street exposure {np.diag(colour_map).round(2)}"))
     state, curve = run_phase((seeds, aerial), exposures, scene, phase, judge, listen, folder)
@@ -433,24 +446,35 @@ def _refine(
     order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])
     near, far = select(inserted.aerial, seen), select(inserted.aerial, ~seen)
     pools = _pools(inputs, config, judge, guard=True, pictures=0)
-    least = start.aerial_psnr - config.most_aerial_loss_db
-    phase = Phase("joint", config.joint, config.score_every, config.patience, config.least_gain_db, least)
+    least, *of_walks = (psnr - config.most_aerial_loss_db for psnr in start.guarded)
+    ending = (config.score_every, config.patience, config.least_gain_db)
+    phase = Phase("joint", config.joint, *ending, least, tuple(of_walks))
     scene = TrainingScene(pools, inputs.extent)
     sets = (inserted.ground, near, far)
     state, curve = run_phase(sets, inserted.state.exposures, scene, phase, judge, listen, folder)
     quality = _quality(state, judge, config)
-    lost = start.aerial_psnr - quality.aerial_psnr
-    if lost > config.most_aerial_loss_db and quality.aerial_psnr < inserted.quality.aerial_psnr:
-        listen(Note(SCENE, f"joint refinement rolled back: it cost {lost:.2f} dB from the air", warning=True))
+    spoilt = _spoilt(start, inserted.quality, quality, config.most_aerial_loss_db)
+    if spoilt is not None:
+        listen(Note(SCENE, f"joint refinement rolled back: it cost {spoilt}", warning=True))
         return None
     aerial = select(concat([splats_of(state.sets[1]), far]), np.argsort(order, kind="stable"))
     return Fitted(state, splats_of(state.sets[0]), aerial, inserted.moved | seen, quality, curve)
 
 
+def _spoilt(start: Quality, inserted: Quality, refined: Quality, most_db: float) -> str | None:
+    """What the refinement cost beyond the limit, where it was better before it; None where nothing is."""
+    names = ("from the air", *(f"of the earlier walk {walk.name}" for walk in start.earlier))
+    lost, since = losses(start.guarded, refined.guarded), losses(inserted.guarded, refined.guarded)
+    for name, whole, of_refinement in zip(names, lost, since, strict=True):
+        if whole > most_db and of_refinement > 0.0:
+            return f"{whole:.2f} dB {name}"
+    return None
+
+
 def _pools(
     inputs: UpdateInputs, config: UpdateConfig, judge: Judge, *, guard: bool, pictures: int
 ) -> tuple[tuple[TrainingView, ...], ...]:
-    """Street views, and as guard in a 1:1 mix the aerial photos and pictures of the aerial model between them.
+    """Street views, and as guard in a 1:1 mix the aerial photos, those of earlier walks, and pictures between them.
 
     The pictures serve while the aerial set is frozen; later it may become better than they are.
     """
@@ -459,6 +483,8 @@ def _pools(
         return (street,)
     above = inputs.aerial_views.training
     photos = aerial_pool(above, config.guard_weight)
+    first = len(inputs.ground_views.training)
+    photos += guard_pool(inputs.earlier, first, config.earlier_weight, exposures=config.exposures)
     width, weight = config.insertion.width, config.guard_weight
     return (street, photos + guard_pictures(inputs.aerial, above, pictures, width, judge.engine, weight))
 

@@ -11,6 +11,7 @@ import numpy as np
 from skyanchor.anchors.keyframes import EarlierWalks, Keyframe, described_walks
 from skyanchor.errors import InputError
 from skyanchor.events import TRAJECTORY, Listener
+from skyanchor.gaussians.ply import PlyBytes, with_data
 from skyanchor.matching import AnySparse
 from skyanchor.photos import load_photo
 from skyanchor.run import prepared as parts
@@ -19,6 +20,7 @@ from skyanchor.run.earlier import HELD, EarlierRun
 from skyanchor.run.executor import Executor, Job
 from skyanchor.run.folder import PROGRESS, RunFolder, Stage
 from skyanchor.run.results import Run, open_run
+from skyanchor.scene.patch import load_patch, patched
 from skyanchor.stages.survey import Site, aerial_digests
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
@@ -81,6 +83,25 @@ def earlier_digests(folder: RunFolder, earlier: tuple[EarlierRun, ...]) -> dict[
         photos = {f"{one.name}/{keyframe.view.name}": keyframe.view.path for keyframe in one.keyframes}
         digests[f"onto-{k + 1}"] = folder.digest({f"{one.name}/{poses.name}": poses, **photos})
     return digests
+
+
+def patch_digests(folder: RunFolder, earlier: tuple[EarlierRun, ...]) -> dict[str, str]:
+    """Of what each earlier walk did to the splats, and of its photos that guard it."""
+    digests = {}
+    for k, one in enumerate(earlier):
+        views = one.views.views
+        photos = {view.name: view.path for view in (*views.training, *views.validation, *views.test)}
+        given = photos if one.patch is None else {**photos, one.patch.name: one.patch}
+        digests[f"onto-{k + 1}"] = folder.digest({f"{one.name}/{name}": path for name, path in given.items()})
+    return digests
+
+
+def with_patches(base: PlyBytes, earlier: tuple[EarlierRun, ...]) -> PlyBytes:
+    """The splats with what every earlier walk did to them, in order; InputError where two changed the same ones."""
+    for one in earlier:
+        if one.patch is not None:
+            base = with_data(base, patched(base, load_patch(one.patch)))
+    return base
 
 
 def describe_walks(stage: Stage, earlier: tuple[EarlierRun, ...], choice: AnySparse, executor: Executor) -> Path | None:

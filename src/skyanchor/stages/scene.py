@@ -45,6 +45,7 @@ from skyanchor.scene.ground_points import (
 from skyanchor.scene.scoring import borrowed_exposure
 from skyanchor.scene.update import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene
 from skyanchor.scene.views import ground_views
+from skyanchor.stages.earlier import patch_digests, with_patches
 from skyanchor.stages.splats import splats_part
 from skyanchor.stages.survey import Work
 from skyanchor.stereo import DepthFolder, depth_files, depth_path, load_depth, save_depth
@@ -107,8 +108,8 @@ class Base:
 
     @property
     def splats(self) -> Splats:
-        """Its usable Gaussians in the local frame."""
-        return self.file.local(self.held)
+        """Its usable Gaussians in the local frame, each with its owner."""
+        return replace(self.file.local(self.held), owner=patches.owners(self.held)[self.held.usable])
 
 
 def resolved_update(config: SceneConfig) -> UpdateConfig:
@@ -125,15 +126,16 @@ def run(work: Work, config: SceneConfig, above: Made) -> Made:
     settings = {"points": config.points, "update": config.update or preset(engine.device), "device": engine.device}
     given = frame_check.given_splats(work.scaffold)
     if given is not None:
-        inputs = {"splats": work.run.digest({given.path.name: given.path})}
+        inputs = {"splats": work.run.digest({given.path.name: given.path}), **patch_digests(work.run, work.earlier)}
         stage = work.run.stage(SCENE, WHAT, settings, inputs, (above,))
     else:
         trained = splats_part(work.site, engine, config.aerial_on(engine.device))
-        stage = work.run.stage(SCENE, WHAT, settings, {}, (above, trained))
+        stage = work.run.stage(SCENE, WHAT, settings, patch_digests(work.run, work.earlier), (above, trained))
     if not stage.done:
         base = _read_base(given or SplatFile(trained.path(parts.SPLATS_FILE)), stage.listen)
         if given is not None:
             _refuse_other_frame(base, work.scaffold, engine)
+        base = replace(base, held=with_patches(base.held, work.earlier))
         _update(stage, work, base, trajectory, config, engine)
     return stage
 
@@ -153,7 +155,8 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
     inputs = UpdateInputs(
         base.splats, split(work.scaffold.views), views, cloud,
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
-        _aerial_depth(work.site.prepared, work.scaffold, cloud), len(patches.applied_patches(base.held)) + 1,
+        _aerial_depth(work.site.prepared, work.scaffold, cloud), int(patches.owners(base.held).max()) + 1,
+        tuple(one.views for one in work.earlier),
     )  # fmt: skip
     update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS))
     _write(stage, work, base, inputs, update, engine, settings)

@@ -1,0 +1,111 @@
+"""Photos of earlier walks: they guard and judge what a later walk does to a scene that they helped to make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from skyanchor.gaussians.exposure import Exposures
+from skyanchor.gaussians.scoring import rendered_rgb
+from skyanchor.gaussians.splats import Splats, to_tensors
+from skyanchor.gaussians.split import Split
+from skyanchor.gaussians.views import TrainingView, load_target
+from skyanchor.photos import PhotoCache
+from skyanchor.scene.colours import Pairs, shared_exposure
+from skyanchor.types import Floats, View
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from skyanchor.gaussians.devices import Engine
+
+SAMPLED = 4000
+"""Pixels of a photo, about, by which its exposure is found."""
+
+
+@dataclass(frozen=True, eq=False)
+class EarlierViews:
+    """The posed photos of one walk that is in the scene already."""
+
+    name: str
+    views: Split
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """Some photos of an earlier walk to score, and the exposures of those that it was trained on."""
+
+    name: str
+    shown: tuple[View, ...]
+    training: tuple[View, ...]
+    maps: Tensor
+    """(T, 3, 4), exposures of the training views as the scene was found."""
+    first: int
+    """Row of the first of them among all exposures of the update."""
+
+    def maps_in(self, maps: Tensor | None) -> Tensor:
+        """The exposures as they are now; as they were found where they take no part."""
+        end = self.first + len(self.training)
+        return self.maps if maps is None or len(maps) < end else maps[self.first : end]
+
+
+def found_exposures(
+    earlier: Sequence[EarlierViews], splats: Splats, width: int, engine: Engine, photos: PhotoCache
+) -> tuple[Floats, ...]:
+    """Per walk (T, 3, 4): what turns the colours of the scene as it is into those of each training photo."""
+    if not earlier:
+        return ()
+    tensors = to_tensors(splats, engine.device)
+    found = []
+    for walk in earlier:
+        maps = []
+        for view in walk.views.training:
+            target = load_target(photos, TrainingView(view), max(64, width // 2))
+            drawn = rendered_rgb(tensors, target, engine).cpu().numpy().astype(np.float64)
+            usable = np.ones(drawn.shape[:2], np.bool_) if target.use is None else target.use
+            every = max(1, int(usable.sum()) // SAMPLED)
+            maps.append(shared_exposure(Pairs(target.pixels[usable][::every] / 255.0, drawn[usable][::every])))
+        found.append(np.stack(maps))
+    return tuple(found)
+
+
+def galleries(
+    earlier: Sequence[EarlierViews],
+    exposures: Sequence[Floats],
+    part: Literal["validation", "test"],
+    first: int,
+    device: str,
+) -> tuple[Gallery, ...]:
+    """The photos of each walk that decide or that only judge; `first` is the row of the first exposure."""
+    import torch
+
+    hung = []
+    for walk, maps in zip(earlier, exposures, strict=True):
+        held = torch.tensor(maps, dtype=torch.float32, device=device)
+        hung.append(Gallery(walk.name, getattr(walk.views, part), walk.views.training, held, first))
+        first += len(maps)
+    return tuple(hung)
+
+
+def guard_pool(
+    earlier: Sequence[EarlierViews], first: int, weight: float, *, exposures: bool
+) -> tuple[TrainingView, ...]:
+    """The training photos of all earlier walks, each with an exposure of its own where wanted."""
+    views = [view for walk in earlier for view in walk.views.training]
+    return tuple(
+        TrainingView(view, exposure=first + k if exposures else None, weight=weight) for k, view in enumerate(views)
+    )
+
+
+def with_earlier(exposures: Exposures, hung: Sequence[Gallery]) -> Exposures:
+    """The exposures of the walk's own photos, then those of earlier walks as they were found."""
+    import torch
+
+    if not hung:
+        return exposures
+    maps = torch.cat([exposures.maps, *(gallery.maps for gallery in hung)])
+    zeros = torch.zeros_like(maps)
+    return Exposures(maps, zeros, zeros.clone(), torch.zeros(len(maps), device=maps.device))

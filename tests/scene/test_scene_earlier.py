@@ -1,0 +1,131 @@
+"""A second walk in a scene that holds a first one: whose photos guard and judge it, and whose patch comes off alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from test_scene_stage import MOVED, measured, posed, scaffold, walk
+from update_world import GAIN, World, inputs_of, quick
+
+from skyanchor.gaussians.ply import read_bytes
+from skyanchor.gaussians.splats import to_tensors
+from skyanchor.gaussians.split import split
+from skyanchor.photos import PhotoCache
+from skyanchor.run import records
+from skyanchor.run.earlier import EarlierRun
+from skyanchor.run.executor import InProcess
+from skyanchor.run.folder import STATE, RunFolder
+from skyanchor.run.inputs import Inputs
+from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
+from skyanchor.run.results import Run
+from skyanchor.scene import patch as patches
+from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, guard_pool
+from skyanchor.scene.ground_points import GroundPointConfig
+from skyanchor.scene.schedule import CurvePoint, Phase, _is_good
+from skyanchor.scene.scoring import Judge, Quality, WalkQuality
+from skyanchor.scene.update import _spoilt, update_scene
+from skyanchor.stages import scene
+from skyanchor.stages.scene import SceneConfig
+from skyanchor.stages.survey import Site, Work
+from skyanchor.stereo import StereoConfig
+from skyanchor.storage import files
+from skyanchor.types import Scaffold
+
+__all__ = ["scaffold"]
+
+
+def first_walk(world: World) -> EarlierViews:
+    return EarlierViews("first", split(world.ground_views, 4))
+
+
+def of(aerial: float, *walks: float) -> Quality:
+    return Quality(aerial, 0.9, 20.0, 0.8, 20.0, tuple(WalkQuality(f"w{k}", psnr, 0.9) for k, psnr in enumerate(walks)))
+
+
+def test_exposures_are_found_on_the_scene_as_it_is(world: World) -> None:
+    walk = first_walk(world)
+    (maps,) = found_exposures((walk,), world.whole, 64, world.engine, PhotoCache())
+    assert maps.shape == (len(walk.views.training), 3, 4)
+    np.testing.assert_allclose(np.einsum("vii->vi", maps[:, :, :3]), GAIN, atol=0.03)
+    assert found_exposures((), world.whole, 64, world.engine, PhotoCache()) == ()
+
+
+def test_an_earlier_walk_is_scored_through_its_own_exposures(world: World) -> None:
+    walk, street = first_walk(world), split(world.ground_views, 4)
+    maps = found_exposures((walk,), world.whole, 64, world.engine, PhotoCache())
+    hung = galleries((walk,), maps, "test", 5, "cpu")
+    judge = Judge((), (), street.training, 64, world.engine, PhotoCache(), earlier=hung)
+    whole, bare = (judge.quality(to_tensors(one), None).earlier for one in (world.whole, world.aerial))
+    assert whole[0].name == "first" and whole[0].psnr > 28.0 > bare[0].psnr + 5.0
+    rows = guard_pool((walk,), 5, 4.0, exposures=True)
+    assert [one.exposure for one in rows] == list(range(5, 5 + len(walk.views.training)))
+    assert {one.weight for one in rows} == {4.0}
+
+
+def test_a_refinement_that_spoils_an_earlier_walk_is_rolled_back() -> None:
+    start = of(30.0, 28.0, 27.0)
+    assert _spoilt(start, of(30.0, 27.9, 27.0), of(30.0, 27.95, 27.2), 0.1) is None
+    assert _spoilt(start, of(30.0, 28.0, 27.0), of(30.0, 28.0, 26.8), 0.1) == "0.20 dB of the earlier walk w1"
+    assert _spoilt(start, of(29.9, 28.0, 27.0), of(29.7, 28.0, 27.0), 0.1) == "0.30 dB from the air"
+    assert _spoilt(start, of(30.0, 28.0, 26.5), of(30.0, 28.0, 26.8), 0.1) is None, "better than before it"
+
+
+def test_a_checkpoint_is_kept_only_while_every_earlier_walk_is_held() -> None:
+    phase = Phase("joint", quick().insertion, 10, 0, 0.0, 29.9, (27.9,))
+    good, bad = (CurvePoint("joint", 10, of(30.0, psnr)) for psnr in (28.0, 27.8))
+    assert _is_good(good, phase) and not _is_good(bad, phase)
+
+
+def test_photos_of_an_earlier_walk_guard_the_scene(world: World, tmp_path: Path) -> None:
+    """The second walk's photos are black, and its new Gaussians stand before the wall that the first one shows."""
+    black = []
+    for view in world.ground_views:
+        Image.fromarray(np.zeros((48, 64, 3), np.uint8)).save(tmp_path / view.name)
+        black.append(replace(view, path=tmp_path / view.name))
+    inputs = replace(inputs_of(world), aerial=world.whole, ground_views=split(tuple(black), 4))
+    inputs = replace(inputs, earlier=(first_walk(world),))
+    short = quick(joint=None, exposures=False, finer_views=0, guard_pictures=0)
+    guarded, loose = (
+        update_scene(inputs, replace(short, earlier_weight=weight), world.engine) for weight in (8.0, 0.0)
+    )
+    lost = [one.before.earlier[0].psnr - one.after.earlier[0].psnr for one in (guarded, loose)]
+    assert lost[0] < lost[1] - 1.0
+
+
+def updated(root: Path, world: World, held: Scaffold, earlier: tuple[EarlierRun, ...]) -> EarlierRun:
+    """A run whose stage 4 was made on earlier ones."""
+    points = GroundPointConfig(stereo=StereoConfig(width=64), least_motion=0.3, baselines=(0.4, 0.8))
+    short = quick(joint=None, floaters=None)
+    config = SceneConfig(points=points, update=replace(short, insertion=replace(short.insertion, iterations=6)))
+    with RunFolder(root) as run:
+        site = Site(held, measured(root / "1-scaffold"), InProcess())
+        sequence = walk(world)
+        files.save(root / STATE / records.SEQUENCE_FILE, sequence)
+        files.save(root / STATE / "inputs.json", Inputs(held.root, sequence.root))
+        scene.run(Work(run, site, sequence, InProcess(), earlier), replace(config, device="cpu"), posed(run, world))
+    return EarlierRun(root.name, Run(root))
+
+
+def test_two_walks_and_the_first_patch_comes_off_again(world: World, scaffold: Scaffold, tmp_path: Path) -> None:
+    first = updated(tmp_path / "june", world, scaffold, ())
+    second = updated(tmp_path / "july", world, scaffold, (first,))
+    base = scaffold.splats_path
+    assert base is not None
+    one, two = (patches.load_patch(found.run.root / "4-scene" / PATCH_FILE) for found in (first, second))
+    top = read_bytes(tmp_path / "july/4-scene" / UPDATED_PLY)
+    assert [layer.name for layer in patches.layers(top)][1:] == [one.name, two.name] and one.name != two.name
+    assert set(patches.owners(top).tolist()) == {0, 1, 2}
+    patches.remove_patch(top, one, tmp_path / "without-june.ply")
+    patches.apply_patch(read_bytes(base), two, tmp_path / "july-alone.ply")
+    assert (tmp_path / "without-june.ply").read_bytes() == (tmp_path / "july-alone.ply").read_bytes()
+    patches.remove_patch(read_bytes(tmp_path / "without-june.ply"), two, tmp_path / "bare.ply")
+    assert (tmp_path / "bare.ply").read_bytes() == base.read_bytes()
+    patches.remove_patch(top, two, tmp_path / "june.ply")
+    assert (tmp_path / "june.ply").read_bytes() == (tmp_path / "june/4-scene" / UPDATED_PLY).read_bytes()
+    record = files.load(tmp_path / "july/4-scene" / SCENE_FILE, SceneRecord)
+    assert [walk.name for walk in record.before.earlier] == ["june"] and record.base.moved.tolist() == MOVED.tolist()
+    assert record.after.earlier[0].psnr > record.before.earlier[0].psnr - 0.5
+    assert first.run.scene.before.earlier == ()
