@@ -18,7 +18,7 @@ import tyro
 
 import skyanchor
 from skyanchor.bounds import checked
-from skyanchor.cli import changes, dataset, looking, machine, mesh, patch, scaffold, stopping, walk
+from skyanchor.cli import changes, dataset, looking, machine, merge, mesh, patch, scaffold, stopping, walk
 from skyanchor.cli.help import asked_help
 from skyanchor.cli.options import STAGES
 from skyanchor.errors import SkyAnchorError
@@ -45,6 +45,7 @@ OTHERS: Verbs = {
     "ablate": looking.ablate,
     "mesh": mesh.mesh,
     "changes": changes.changes,
+    "merge": merge.merge,
     "masks": machine.masks,
     "town": machine.town,
     "doctor": machine.doctor,

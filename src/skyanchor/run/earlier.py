@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from skyanchor.anchors.keyframes import Keyframe
+from skyanchor.errors import InputError
 from skyanchor.events import SCENE
 from skyanchor.gaussians.split import split
+from skyanchor.run import prepared as parts
 from skyanchor.run.records import PATCH_FILE
 from skyanchor.run.results import Run
 from skyanchor.scene.earlier import EarlierViews
 from skyanchor.scene.views import ground_views
-from skyanchor.types import Support, View
+from skyanchor.types import Georeference, Support, View
 
 HELD = (Support.ANCHORED, Support.KEYFRAME)
 """Frames that took part in the adjustment of their walk."""
@@ -48,3 +53,18 @@ class EarlierRun:
     def patch(self) -> Path | None:
         """What it did to the splats; None where it did not come to that."""
         return self.run.stage(SCENE).path(PATCH_FILE) if self.run.has(SCENE) else None
+
+
+def named_runs(runs: Sequence[Run]) -> tuple[EarlierRun, ...]:
+    """The runs by the names of their folders, numbered where two are called the same."""
+    names = [run.root.name for run in runs]
+    numbered = [name if names.count(name) == 1 else f"{name}-{k + 1}" for k, name in enumerate(names)]
+    return tuple(EarlierRun(name, run) for name, run in zip(numbered, runs, strict=True))
+
+
+def refuse_other_flight(run: Run, flight: Mapping[str, str], georef: Georeference) -> None:
+    """InputError where a run's poses are not in the frame of a flight, by the digests of its files and its place."""
+    made_from = run.prepared.needed(parts.DEPTH).recipe.inputs
+    offsets = (run.trajectory_record.georef.offset, georef.offset)
+    if any(made_from.get(name) != digest for name, digest in flight.items()) or not np.array_equal(*offsets):
+        raise InputError(run.root, "stands on another aerial model", "Give runs of the same --scaffold.")

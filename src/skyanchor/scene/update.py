@@ -463,11 +463,11 @@ def _refine(
 
 def _spoilt(start: Quality, inserted: Quality, refined: Quality, most_db: float) -> str | None:
     """What the refinement cost beyond the limit, where it was better before it; None where nothing is."""
-    names = ("from the air", *(f"of the earlier walk {walk.name}" for walk in start.earlier))
+    names = ("dB from the air", *(f"dB of the earlier walk {walk.name}" for walk in start.earlier))
     lost, since = losses(start.guarded, refined.guarded), losses(inserted.guarded, refined.guarded)
     for name, whole, of_refinement in zip(names, lost, since, strict=True):
         if whole > most_db and of_refinement > 0.0:
-            return f"{whole:.2f} dB {name}"
+            return f"{whole:.2f} {name}"
     return None
 
 

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from skyanchor.anchors.keyframes import EarlierWalks, Keyframe, described_walks
 from skyanchor.errors import InputError
 from skyanchor.events import TRAJECTORY, Listener
 from skyanchor.gaussians.ply import PlyBytes, with_data
 from skyanchor.matching import AnySparse
 from skyanchor.photos import load_photo
-from skyanchor.run import prepared as parts
 from skyanchor.run import records
-from skyanchor.run.earlier import HELD, EarlierRun
+from skyanchor.run.earlier import HELD, EarlierRun, named_runs, refuse_other_flight
 from skyanchor.run.executor import Executor, Job
 from skyanchor.run.folder import PROGRESS, RunFolder, Stage
 from skyanchor.run.results import Run, open_run
@@ -37,11 +34,9 @@ def earlier_runs(folder: RunFolder, paths: tuple[Path, ...], site: Site) -> tupl
             found.setdefault(run.root, run)
     flight = aerial_digests(folder, site.scaffold) if found else {}
     for run in found.values():
-        _refuse_other_flight(run, flight, site)
+        refuse_other_flight(run, flight, site.scaffold.georef)
         _refuse_nothing_posed(run)
-    names = [run.root.name for run in found.values()]
-    numbered = [name if names.count(name) == 1 else f"{name}-{k + 1}" for k, name in enumerate(names)]
-    return tuple(EarlierRun(name, run) for name, run in zip(numbered, found.values(), strict=True))
+    return named_runs(tuple(found.values()))
 
 
 def _with_its_own(path: Path, below: tuple[Path, ...]) -> Iterator[Run]:
@@ -52,15 +47,6 @@ def _with_its_own(path: Path, below: tuple[Path, ...]) -> Iterator[Run]:
     for other in run.inputs.onto:
         yield from _with_its_own(other, (*below, path))
     yield run
-
-
-def _refuse_other_flight(run: Run, flight: dict[str, str], site: Site) -> None:
-    """InputError where a run's poses are not in the frame of this flight."""
-    made_from = run.prepared.needed(parts.DEPTH).recipe.inputs
-    offsets = (run.trajectory_record.georef.offset, site.scaffold.georef.offset)
-    if any(made_from.get(name) != digest for name, digest in flight.items()) or not np.array_equal(*offsets):
-        advice = "Give --onto runs of the same --scaffold."
-        raise InputError(run.root, "stands on another aerial model", advice)
 
 
 def _refuse_nothing_posed(run: Run) -> None:

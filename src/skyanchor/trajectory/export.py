@@ -6,6 +6,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable
 from collections.abc import Sequence as Names
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 from xml.sax.saxutils import escape
@@ -139,6 +140,42 @@ def write_street_model(folder: Path, scaffold: Scaffold, sequence: Sequence, tra
     parts = (trajectory.points, trajectory.point_colors, _tracks_of(trajectory, views))
     write_back.write_in_original_frame(folder, write_back.street_model(scaffold, views, *parts), scaffold)
     return folder
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """A located walk under the name that it has among others."""
+
+    name: str
+    sequence: Sequence
+    trajectory: Trajectory
+
+
+def write_model_of_walks(folder: Path, scaffold: Scaffold, walks: Names[Walk]) -> dict[str, Path]:
+    """COLMAP model of the flight and all walks, images of a walk named NAME/PHOTO; where each of their photos lies.
+
+    The aerial part is that of the user's files, as in `write_merged_model`; points of different walks stay apart.
+    """
+    views: list[View] = []
+    tracks: list[Tracks] = []
+    first_point = 0
+    for walk in walks:
+        mine = posed_views(walk.sequence, walk.trajectory)
+        own = _tracks_of(walk.trajectory, mine)
+        tracks.append(Tracks(own.point + first_point, own.image + len(views), own.xy))
+        views += [replace(view, name=f"{walk.name}/{view.name}") for view in mine]
+        first_point += len(walk.trajectory.points)
+    points = np.concatenate([walk.trajectory.points for walk in walks])
+    colors = np.concatenate([walk.trajectory.point_colors for walk in walks])
+    whole = Tracks(
+        np.concatenate([one.point for one in tracks]),
+        np.concatenate([one.image for one in tracks]),
+        np.concatenate([one.xy for one in tracks]),
+    )
+    write_back.write_in_original_frame(
+        folder, write_back.combined_model(scaffold, views, points, colors, whole), scaffold
+    )
+    return {view.name: view.path for view in views}
 
 
 def write_merged_model(folder: Path, scaffold: Scaffold, sequence: Sequence, trajectory: Trajectory) -> Path:

@@ -1,0 +1,66 @@
+"""The flight and two walks as one COLMAP model: aerial part as it came, every walk under its own name."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import paper_street
+import pytest
+from report_run import FRAMES, street_points
+from test_stages_earlier import located, scene
+
+from skyanchor.errors import InputError
+from skyanchor.geometry import rigid
+from skyanchor.scaffold import colmap_files
+from skyanchor.stages.merge import merge
+
+__all__ = ["scene"]
+
+
+def test_flight_and_walks_in_one_model(scene: Path, tmp_path: Path) -> None:
+    runs = tuple(located(scene, tmp_path / name) for name in ("june", "july"))
+    merged = merge(runs, tmp_path / "all")
+    assert merged.walks == ("june", "july") and merged.photos == 2 * FRAMES
+    flight = colmap_files.read_model(scene / "aerial/sparse")
+    whole = colmap_files.read_model(tmp_path / "all/sparse")
+    names = [image.name for image in whole.images]
+    assert names[: len(flight.images)] == [image.name for image in flight.images]
+    assert names[len(flight.images) :] == [f"{run}/g{k:03}.png" for run in ("june", "july") for k in range(FRAMES)]
+    for a, b in zip(flight.images, whole.images, strict=False):
+        np.testing.assert_array_equal(a.translation, b.translation)
+    own = street_points()
+    assert merged.points == 2 * len(own.points) == len(whole.points.ids) - len(flight.points.ids)
+    last = whole.images[-1]
+    np.testing.assert_allclose(last.translation, paper_street.walk(FRAMES)[-1].translation, atol=1e-9)
+    seen = whole.points.xyz[np.searchsorted(whole.points.ids, last.point_ids)]
+    turned = rigid.rotation_from_quaternion(last.quaternion)
+    in_cam = seen @ turned.T + last.translation
+    pixels = in_cam[:, :2] / in_cam[:, 2:] * 230.0 + [160.0, 90.0]
+    np.testing.assert_allclose(pixels, last.xy, atol=1e-6)
+
+
+def test_every_walk_has_its_trajectory_and_its_photos(scene: Path, tmp_path: Path) -> None:
+    runs = tuple(located(scene, tmp_path / name / "run") for name in ("a", "b"))
+    merge(runs, tmp_path / "all")
+    tums = [(tmp_path / f"all/trajectories/run-{k}.tum").read_text() for k in (1, 2)]
+    assert tums[0] == tums[1] and len(tums[0].splitlines()) == FRAMES + 1
+    lines = [line.split("\t") for line in (tmp_path / "all/photos.txt").read_text().splitlines()]
+    assert len(lines) == 2 * FRAMES and lines[0][0] == "run-1/g000.png"
+    assert all(Path(path).is_file() for _, path in lines)
+
+
+def test_what_cannot_be_merged_is_refused(scene: Path, tmp_path: Path) -> None:
+    run = located(scene, tmp_path / "run")
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "mine.txt").write_text("keep")
+    with pytest.raises(InputError, match="is not an empty folder"):
+        merge((run,), full)
+    other = tmp_path / "scene"
+    shutil.copytree(scene, other)
+    shutil.copy(other / "aerial/images/a000.png", other / "aerial/images/a001.png")
+    with pytest.raises(InputError, match="stands on another aerial model"):
+        merge((run, located(other, tmp_path / "foreign")), tmp_path / "all")
+    assert not (tmp_path / "all").exists() and (full / "mine.txt").read_text() == "keep"
