@@ -1,13 +1,13 @@
 """Walks that do not belong, and walks that do: what the verdict says of each, with all that it rests on.
 
-    python benchmarks/wrong_walks.py [--work DIR] [--seeds 41 42 ...] [--scenes SCENE ...] [--kinds KIND ...]
+    python benchmarks/wrong_walks.py [--work DIR] [--towns 31 43:2] [--scenes SCENE ...] [--more 12] [--kinds KIND ...]
                                      [--jobs 1] [--limit N] [--seconds S] [--shade]
 
-Scaffolds are the mini towns of the seeds, every third built of two house designs alone, and the scenes on disk (a
-folder with aerial and ground). On each of them are tried, two groups and more of a walk:
+Scaffolds are mini towns by their seeds (43:2 is built of two house designs alone, the others of nine), and scenes on
+disk (a folder with aerial and ground). On each of them are tried, two groups and more of a walk:
 
     foreign       the walk of another town or scene
-    twin          a walk through another town that builds the same house designs
+    twin          a walk through another town that builds the same house designs, one of `--more` for each scaffold
     street        a walk in another street of the same town, which the flight hardly saw or did not see
     mirrored      its own walk, left for right
     upside-down   its own walk, every photo turned by 180 degrees
@@ -55,6 +55,7 @@ from skyanchor.anchors.solve import group_residuals
 from skyanchor.anchors.verdict import is_sure
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk, verdict_on
 from skyanchor.bridges.views import render_bridge
+from skyanchor.errors import SkyAnchorError
 from skyanchor.evaluation.poses import pose_errors
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.events import silent
@@ -68,9 +69,12 @@ from skyanchor.town.conditions import MIDDLE, MILD, leaf_shade, photo_under
 from skyanchor.town.presets import TownPreset
 from skyanchor.types import LocalisedGroup, Pose, Sequence
 
-FRAMES = 24
+FRAMES = 18
 """Of every walk, from its start: two groups, and what the ladder asks for besides."""
-STREETS = (((0.0, 0.3), (0.0, 1.0)), ((2.0, 0.3), (2.0, 1.0)), ((0.3, 2.0), (1.0, 2.0)))
+STREETS = (
+    ((0.0, 0.3), (0.0, 1.0)), ((2.0, 0.3), (2.0, 1.0)), ((0.3, 2.0), (1.0, 2.0)),
+    ((1.0, 1.9), (1.0, 1.2)), ((0.2, 1.0), (0.9, 1.0)), ((0.4, 0.0), (1.0, 0.0)),
+)  # fmt: skip
 """Ways in other streets than the mini town's walk, in street numbers."""
 DAYS = (
     "sun-mild", "leaves-mild", "traffic-middle", "snow-mild", "sun-middle", "shadows-middle", "wet-middle",
@@ -112,6 +116,16 @@ class Walk:
         )
 
     @property
+    def is_town(self) -> bool:
+        """Whether it is built here."""
+        return self.town.isdigit()
+
+    @property
+    def rendered(self) -> Walk:
+        """The walk that its photos are rendered for: leaf shade is laid over those of the clear day."""
+        return self if self.day.rpartition("-")[0] in CONDITIONS else replace(self, day="")
+
+    @property
     def preset(self) -> TownPreset:
         """The town it is taken in, with its weather."""
         plan = PRESETS["mini"]
@@ -136,46 +150,43 @@ class Pairing:
     @property
     def name(self) -> str:
         """Of its files."""
-        walk = "" if self.kind in ("mirrored", "upside-down", "reversed") else f"-{self.walk.name}"
-        return f"{self.kind}-{self.scaffold.name}{walk}{f'-{self.after.name}' if self.after else ''}"
+        return f"{self.kind}-{self.scaffold.name}-{self.walk.name}{f'-{self.after.name}' if self.after else ''}"
 
     @property
-    def towns(self) -> set[Walk]:
-        """Whose flights or clear walks it needs."""
-        clear = {replace(walk, day="") for walk in (self.walk, self.after) if walk is not None}
-        return {self.scaffold} | {walk for walk in clear if walk.designs_of is None and walk.street is None}
+    def needs(self) -> tuple[Walk, ...]:
+        """What must be built: its scaffold, and where its photos come from."""
+        return (self.scaffold, *(walk.rendered for walk in (self.walk, self.after) if walk is not None))
 
 
-def pairings(scaffolds: list[Walk]) -> list[Pairing]:
+def pairings(scaffolds: list[Walk], more: int) -> list[Pairing]:
     """All of them, every kind and scaffold in turn, so that a part of the list is a part of everything."""
-    rows = [list(_of_scaffold(scaffolds, k)) for k in range(len(scaffolds))]
+    twins = [[_twin(here, n) for n in range(1, more + 1)] if here.is_town else [] for here in scaffolds]
+    rows = [list(_of_scaffold(scaffolds, twins, k)) for k in range(len(scaffolds))]
     return [row[turn] for turn in range(max(map(len, rows))) for row in rows if turn < len(row)]
 
 
-def _of_scaffold(scaffolds: list[Walk], k: int) -> Iterator[Pairing]:
-    here, count = scaffolds[k], len(scaffolds)
-    others = [scaffolds[(k + step) % count] for step in (1, 4, 2, 7, 3, 5) if step % count]
-    days = [replace(here, day=day) for day in DAYS if here.town.isdigit() or "leaves" in day]
-    days = days[: 2 * len(days) // 3] if k % 2 else days[len(days) // 3 :]
-    seed = int(here.town) if here.town.isdigit() else None
-    twins = [replace(here, town=str(seed + 100 * n), designs_of=seed) for n in (1, 2, 3)] if seed else []
-    streets = [replace(here, street=n) for n in range(len(STREETS))] if seed else []
-    alike = [other for other in others if other.town.isdigit() and seed]
-    wrong = [
-        *(Pairing("twin", here, twin) for twin in twins[:1]),
-        *(Pairing("street", here, street) for street in streets[:1]),
-        *(Pairing("foreign", here, other) for other in others[:2]),
-        Pairing("mirrored", here, here),
-        *(Pairing("half", here, here, other) for other in alike[:1]),
-        *(Pairing("twin", here, twin) for twin in twins[1:]),
-        *(Pairing("woven", here, here, other) for other in alike[:1]),
-        *(Pairing("street", here, street) for street in streets[1:]),
-        Pairing("upside-down", here, here),
-        *(Pairing("foreign", here, other) for other in others[2:]),
-    ]
-    right = [Pairing("own", here, here), Pairing("reversed", here, here), *(Pairing("own", here, day) for day in days)]
-    for turn in range(max(len(wrong), len(right))):
-        yield from (row[turn] for row in (wrong, right) if turn < len(row))
+def _twin(here: Walk, number: int) -> Walk:
+    return replace(here, town=str(int(here.town) + 100 * number), designs_of=int(here.town))
+
+
+def _of_scaffold(scaffolds: list[Walk], twins: list[list[Walk]], k: int) -> Iterator[Pairing]:
+    here, own = scaffolds[k], twins[k]
+    foreign = [walk for j, others in enumerate(twins) if j != k for walk in (scaffolds[j], *others)]
+    days = [replace(here, day=day) for day in DAYS if here.is_town or "leaves" in day]
+    streets = [replace(here, street=n) for n in range(len(STREETS))] if here.is_town else []
+    columns = (
+        [Pairing("twin", here, walk) for walk in own],
+        [Pairing("own", here, walk) for walk in (here, *days)],
+        [Pairing("foreign", here, walk) for walk in foreign],
+        [
+            *(Pairing("street", here, walk) for walk in streets),
+            *(Pairing(kind, here, here) for kind in ("mirrored", "upside-down", "reversed")),
+            *(Pairing("mirrored", here, walk) for walk in own),
+        ],
+        [Pairing("half" if n % 2 else "woven", here, here, walk) for n, walk in enumerate(own)],
+    )
+    for turn in range(max(map(len, columns))):
+        yield from (column[turn] for column in columns if turn < len(column))
 
 
 # --- photos -------------------------------------------------------------------------------------------------------
@@ -194,28 +205,33 @@ class Place:
         return self.scenes.get(town.town) or self.work / "towns" / town.name
 
     def photos(self, walk: Walk) -> Path:
-        """The folder with images and truth; made where it is rendered for this walk alone."""
-        clear = replace(walk, day="")
-        if walk.designs_of is None and walk.street is None and walk.day.rpartition("-")[0] not in CONDITIONS:
-            return self.scene(clear) / "ground"
-        folder = self.work / "walks" / walk.name
-        if not folder.is_dir():
-            build_walks(folder, walk.preset, int(walk.town), first=FRAMES)
-        return folder / "ground"
+        """The folder with images and truth."""
+        alone = self.work / "walks" / walk.rendered.name
+        return alone / "ground" if alone.is_dir() else self.scene(walk.rendered) / "ground"
 
 
-def made_ready(place: Place, town: Walk) -> Walk:
-    """The town built and its scaffold prepared, where they are not."""
-    if town.town.isdigit() and not (place.scene(town) / "ground" / "truth").is_dir():
-        build_town(place.scene(town), town.preset, int(town.town))
-    _prepared(place.scene(town), place.work / "runs" / town.name)
-    return town
+def made_ready(place: Place, walk: Walk, scaffold: bool) -> Walk:
+    """The walk, with its flight prepared where it is a scaffold; built where it is not there."""
+    scene = place.scene(walk)
+    if scaffold:
+        if not (scene / "ground" / "truth").is_dir():
+            build_town(scene, walk.preset, int(walk.town))
+        _prepared(scene, place.work / "runs" / walk.name)
+    elif not (place.photos(walk) / "truth").is_dir():
+        build_walks(place.work / "walks" / walk.name, walk.preset, int(walk.town), first=FRAMES)
+    return walk
 
 
 @lru_cache(maxsize=2)
 def _prepared(scene: Path, run: Path) -> PreparedScaffold:
-    """The scaffold, its places described for the camera of its own walk."""
-    return prepared_in(run, scene, "ground", silent)
+    """The scaffold, its places described for the camera of its own walk; waits while another process is at it."""
+    while True:
+        try:
+            return prepared_in(run, scene, "ground", silent)
+        except SkyAnchorError as error:
+            if "in use" not in str(error):
+                raise
+            time.sleep(0.2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -447,8 +463,9 @@ def table(lines: list[dict]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=Path("runs/wrong-walks"))
-    parser.add_argument("--seeds", type=int, nargs="*", default=[*range(41, 53)], help="of the towns")
+    parser.add_argument("--towns", nargs="*", default=["31", "43:2"], help="seed, or seed:designs")
     parser.add_argument("--scenes", type=Path, nargs="*", default=[], help="further scaffolds, with their walks")
+    parser.add_argument("--more", type=int, default=12, help="towns of the same house designs for each")
     parser.add_argument("--kinds", nargs="*", help="only these; all without it")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limit", type=int, help="only so many pairings")
@@ -459,8 +476,8 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"
     place = Place(given.work.absolute(), {scene.name: scene.absolute() for scene in given.scenes})
-    towns = [Walk(str(seed), 2 if k % 3 == 2 else 9) for k, seed in enumerate(given.seeds)]
-    everything = pairings([*towns, *(Walk(scene.name) for scene in given.scenes)])
+    towns = [Walk(seed, int(designs or 9)) for seed, _, designs in (town.partition(":") for town in given.towns)]
+    everything = pairings([*towns, *(Walk(scene.name) for scene in given.scenes)], given.more)
     chosen = [pairing for pairing in everything if not given.kinds or pairing.kind in given.kinds][: given.limit]
     print(f"{len(chosen)} of {len(everything)} pairings", flush=True)
     work_off(place, chosen, given)
@@ -470,35 +487,60 @@ def main() -> None:
 
 
 def work_off(place: Place, chosen: list[Pairing], given: argparse.Namespace) -> None:
-    """Towns first, and every pairing once its towns are there."""
-    end = time.monotonic() + given.seconds
-    open_pairings, ready, done = list(chosen), set[Walk](), 0
+    """Every pairing in turn, and what it needs before it."""
+    end, todo = time.monotonic() + given.seconds, _Todo(list(chosen))
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
-        towns = list(dict.fromkeys(town for pairing in chosen for town in sorted(pairing.towns, key=lambda w: w.name)))
-        running: set[Future[Walk] | Future[Path]] = {pool.submit(made_ready, place, town) for town in towns}
-        while running:
+        running: set[Future[Walk] | Future[Path]] = set()
+        while True:
+            while len(running) < given.jobs and time.monotonic() < end:
+                task = todo.next()
+                if task is None:
+                    break
+                running.add(
+                    pool.submit(tried, place, task, given.shade)
+                    if isinstance(task, Pairing)
+                    else pool.submit(made_ready, place, *task)
+                )
+            if not running:
+                break
             finished = next(as_completed(running))
             running.discard(finished)
             if (error := finished.exception()) is not None:  # one that fails does not stop the others
                 print(f"FAILED: {error!r}", flush=True)
             elif isinstance(result := finished.result(), Walk):
-                ready.add(result)
+                todo.ready.add(result)
                 print(f"{result.name} is ready", flush=True)
             else:
-                done += 1
-                _tell(result, done)
-            able = [pairing for pairing in open_pairings if pairing.towns <= ready]
-            waiting = sum(not future.done() for future in running)
-            for pairing in able[: max(0, given.jobs - waiting)] if time.monotonic() < end else ():
-                open_pairings.remove(pairing)
-                running.add(pool.submit(tried, place, pairing, given.shade))
+                _tell(result)
 
 
-def _tell(lines: Path, done: int) -> None:
+@dataclass
+class _Todo:
+    """What is left to do."""
+
+    pairings: list[Pairing]
+    ready: set[Walk] = field(default_factory=set)
+    begun: set[Walk] = field(default_factory=set)
+
+    def next(self) -> Pairing | tuple[Walk, bool] | None:
+        """The first pairing that can be tried, or before it the first walk that one waits for; is it a scaffold?"""
+        for pairing in self.pairings:
+            missing = [walk for walk in pairing.needs if walk not in self.ready]
+            if not missing:
+                self.pairings.remove(pairing)
+                return pairing
+            for walk in missing:
+                if walk not in self.begun:
+                    self.begun.add(walk)
+                    return walk, any(walk == other.scaffold for other in self.pairings)
+        return None
+
+
+def _tell(lines: Path) -> None:
     for line in map(json.loads, lines.read_text().splitlines()):
         word = "WRONG" if line["wrong"] else "accepted" if line["accepted"] else line["reason"]
         off = f" {line['error_m']:.3f} m" if line["accepted"] else ""
-        print(f"{done} {line['pairing']} {line['group']}: {word}{off}, {line['seconds']:.0f} s", flush=True)
+        print(f"{line['pairing']} {line['group']}: {word}{off}, {line['seconds']:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -461,6 +461,11 @@ class GroupFigures:
     """Share of the agreeing matches that two or more aerial photos show, 0..1."""
     spread: float = nan
     """Share of the cells of an 8 x 5 image grid, over all frames together, that hold an agreeing match, 0..1."""
+    shown: float = nan
+    """Cells of a 16-column grid, mean of the frames, where the view rendered for the frame has something to be
+    recognised by."""
+    confirmed: float = nan
+    """Share of those cells that hold an agreeing match, 0..1."""
     reprojection: float = nan
     """Median residual in ground frames, sigmas."""
     aerial_reprojection: float = nan

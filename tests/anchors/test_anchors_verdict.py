@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from skyanchor.anchors.adjustment import FixedAerial
-from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, joined, shown_cells, sightings, subset
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.anchors.verdict import (
     Halves,
     VerdictConfig,
     compare_halves,
+    confirmed_cells,
     honest_covariances,
     is_sure,
     judge,
@@ -22,11 +23,12 @@ from skyanchor.anchors.verdict import (
     shared_by_surface,
 )
 from skyanchor.bridges.ground import Ground
+from skyanchor.bridges.views import Bridge
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
 from skyanchor.sfm.adjustment import adjust
 from skyanchor.sfm.dense import Dense
-from skyanchor.types import GroupFigures, Pose, Reason, Similarity
+from skyanchor.types import GroupFigures, Photo, Pose, Reason, Similarity
 
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(640, 360, 457.0)
@@ -181,6 +183,47 @@ def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:
     assert lax.frame_share == 1.0 and lax.aerial_views == 5
     refusal = judge(strict, VerdictConfig(least_support=1, least_views=3))
     assert refusal is not None and refusal.reason is Reason.FRAMES_WITHOUT_SUPPORT
+
+
+def view_of(pixels: np.ndarray, painted: np.ndarray) -> Bridge:
+    camera, flat = cameras.pinhole(160, 90, 120.0), np.ones((90, 160), np.float32)
+    photo = Photo("view", np.repeat(pixels[..., None], 3, axis=2).astype(np.uint8), painted)
+    return Bridge(camera, rigid.identity(), photo, flat, np.zeros((90, 160, 3), np.float32), np.zeros((90, 160), int))
+
+
+def test_something_is_to_be_recognised_where_a_view_is_painted_and_not_plain() -> None:
+    stripes = np.where(np.arange(160) // 3 % 2, 90, 140) * np.ones((90, 1))
+    plain, everywhere = np.full((90, 160), 120), np.ones((90, 160), bool)
+    assert (
+        shown_cells(view_of(stripes, everywhere)).shape == (9, 16) and shown_cells(view_of(stripes, everywhere)).all()
+    )
+    assert not shown_cells(view_of(plain, everywhere)).any()
+    left = everywhere & (np.arange(160) < 80)
+    assert np.array_equal(shown_cells(view_of(stripes, left)), np.tile(np.arange(16) < 8, (9, 1)))
+    edge = np.where(left, plain, 255)  # what is not painted has no contrast with what is
+    assert not shown_cells(view_of(edge, left)).any()
+
+
+def matches_at(frame: list[int], xy: list[tuple[float, float]]) -> CrossMatches:
+    count = len(frame)
+    none, zeros = np.zeros((count, 3)), np.zeros(count, np.int64)
+    return CrossMatches(
+        np.array(frame, np.int64), np.array(xy).reshape(-1, 2), np.ones(count), none, none, zeros, zeros
+    )
+
+
+def test_a_view_is_confirmed_cell_by_cell() -> None:
+    """A twin of one house is found by many matches, all in a few cells; what stands beside it is missed."""
+    upper = np.zeros((9, 16), bool)
+    upper[:2] = True
+    shown = (Shown(0, np.ones((9, 16), bool)), Shown(2, upper))
+    agreeing = matches_at([0, 0, 0, 2, 2, 1], [(5, 5), (6, 6), (639, 359), (45, 5), (45, 100), (5, 5)])
+    cells, confirmed = confirmed_cells(shown, agreeing, CAMERA)
+    assert cells == (144 + 32) / 2 and confirmed == (2 + 1) / (144 + 32)
+    crowd = matches_at([0] * 50, [(5.0 + 0.1 * k, 5.0) for k in range(50)])
+    assert confirmed_cells(shown[:1], crowd, CAMERA)[1] == 1 / 144
+    assert np.isnan(confirmed_cells((), agreeing, CAMERA)).all()
+    assert confirmed_cells(shown, matches_at([], []), CAMERA)[1] == 0.0
 
 
 def test_a_group_is_sure_by_its_ratio() -> None:

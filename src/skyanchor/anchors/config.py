@@ -66,6 +66,8 @@ class ConfirmConfig:
     """Group pose from those matches."""
     least_support: CountOrNone = 20
     """Distinct agreeing matches below which a place is dropped after the first round."""
+    least_glance: CountOrNone = 5
+    """Those of the middle frame alone below which a place is dropped before other frames are looked at."""
 
 
 @dataclass(frozen=True)

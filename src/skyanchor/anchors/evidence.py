@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import cv2
 import numpy as np
 
 from skyanchor.anchors.shape.incremental import LocalGroup
@@ -13,7 +14,7 @@ from skyanchor.bridges.views import Bridge, lift
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import under
 from skyanchor.matching import Features, Matcher
-from skyanchor.types import Bools, Camera, Floats, Ints
+from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +70,44 @@ def subset(matches: CrossMatches, keep: Bools | Ints) -> CrossMatches:
     )
 
 
+GRID = 16
+"""Columns of the grid in which a photo is looked at; its rows follow its shape."""
+LEAST_PAINTED = 0.7
+"""Share of a cell that must be painted for something to be expected there."""
+LEAST_CONTRAST = 6.0
+"""Standard deviation of its grey values, of 255, for the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Where the view rendered for a frame has something that the photo can be recognised by."""
+
+    frame: int
+    """Position in the group."""
+    cells: Bools
+    """(R, C), of the photo."""
+
+
+def grid_of(width: int, height: int) -> tuple[int, int]:
+    """(rows, columns) of the grid of a photo of that size."""
+    return max(1, round(GRID * height / width)), GRID
+
+
+def shown_cells(bridge: Bridge) -> Bools:
+    """(R, C), cells of a view that are painted and not plain."""
+    rows, columns = grid_of(bridge.camera.width, bridge.camera.height)
+
+    def mean(values: Floats32) -> Floats32:
+        return np.asarray(cv2.resize(values, (columns, rows), interpolation=cv2.INTER_AREA), np.float32)
+
+    painted = np.float32(1.0) if bridge.photo.mask is None else bridge.photo.mask.astype(np.float32)
+    grey = cv2.cvtColor(bridge.photo.pixels, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255.0
+    share = mean(painted * np.ones_like(grey))
+    there = np.maximum(share, 1e-6)
+    variance = mean(painted * grey * grey) / there - (mean(painted * grey) / there) ** 2
+    return np.asarray((share >= LEAST_PAINTED) & (variance >= (LEAST_CONTRAST / 255.0) ** 2))
+
+
 @dataclass(frozen=True, eq=False)
 class GroupAt:
     """A group at a place: its own shape and camera, where it stands, and the matches that say so."""
@@ -80,6 +119,8 @@ class GroupAt:
     """Its inliers are among `matches`."""
     matches: CrossMatches
     """All that the solution was made from."""
+    shown: tuple[Shown, ...] = ()
+    """What the views have that the frames were matched with; empty where it were no views."""
 
     @cached_property
     def agreeing(self) -> CrossMatches:

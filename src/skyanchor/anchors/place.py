@@ -7,16 +7,30 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
-from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, match_bridge, sightings
+from skyanchor.anchors.evidence import (
+    CrossMatches,
+    GroupAt,
+    Shown,
+    joined,
+    match_bridge,
+    shown_cells,
+    sightings,
+    subset,
+)
 from skyanchor.anchors.places import distinct_support, spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
-from skyanchor.anchors.verdict import compare_halves, judge, measure
+from skyanchor.anchors.verdict import compare_halves, confirmed_cells, judge, measure
 from skyanchor.bridges.views import render_bridge
 from skyanchor.geometry import cameras
 from skyanchor.types import Bools, CrossView, GroupFigures, Overlap, Pose, Reason, Refusal
+
+PAYS = 2.0
+"""Factor by which the last turn must raise the share of agreeing matches to be followed by one more."""
+HOPELESS = 0.1
+"""Share of what is to be recognised in a photo, below which a second look at a place ends with that photo."""
 
 
 @dataclass(frozen=True)
@@ -69,52 +83,111 @@ class Settled:
 def settle(search: Search, local: LocalGroup, start: GroupSolution, warm: bool = False) -> Settled:
     """One place refined, adjusted against the real aerial photos and judged; `warm` is one that was settled before."""
     turns: list[Turn] = []
-    at = _confirmed(search, local, start, range(1, 2) if warm else range(search.config.refine.rounds), turns)
+    at = _confirmed(search, local, start, turns, warm)
     settled = replace(at if isinstance(at, Settled) else adjusted(search, at), turns=tuple(turns))
     search.watch(settled)
     return settled
 
 
 def _confirmed(
-    search: Search, local: LocalGroup, start: GroupSolution, numbers: range, turns: list[Turn]
+    search: Search, local: LocalGroup, start: GroupSolution, turns: list[Turn], warm: bool
 ) -> GroupAt | Settled:
     """The group after turns of rendering at the estimate, or why the place was dropped; what they gave in `turns`."""
-    config, camera, solution = search.config.refine, search.camera, start
+    config, solution = search.config.refine, start
     at: GroupAt | None = None
-    for turn in numbers:
-        matches = _rendered_matches(search, local, solution.cams_from_world, config.frames[min(turn, 1)])
-        with search.frames.clock.step("group pose"):
-            seen = sightings(matches, camera)
-            better = solve_group(seen, local.cams_from_local, search.prepared.ground.up, config.solve)
-        support = 0 if better is None else distinct_support(matches, better.inliers, camera.width / 100.0)
-        turns.append(Turn(len(matches), 0 if better is None else int(better.inliers.sum()), support))
+    while at is None or not (warm or _enough(turns, config.rounds)):
+        seen = _rendered_matches(search, local, solution.cams_from_world, len(turns) + warm)
+        better = None if seen.hopeless else _solved(search, local, seen.matches)
+        support = 0 if better is None else _support(search, seen.matches, better.inliers)
+        turns.append(Turn(len(seen.matches), 0 if better is None else int(better.inliers.sum()), support))
         if better is None or support < config.least_support:
-            figures = {"support": float(support), "round": float(turn)}
-            text = f"Only {support} matches agree with a view from there."
-            refusal = Refusal(Reason.PLACE_NOT_CONFIRMED, text, figures)
-            agrees = np.zeros(len(matches), bool) if better is None else better.inliers
-            shown = _shown(search, GroupAt(local, camera, better or solution, matches), agrees)
-            return Settled(local, None, refusal, support=support, cross_view=shown)
+            return _dropped(search, GroupAt(local, search.camera, better or solution, seen.matches), better, turns)
         solution = better
-        at = GroupAt(local, camera, solution, matches)
-    assert at is not None
+        at = GroupAt(local, search.camera, solution, seen.matches, seen.shown)
     return at
 
 
-def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...], most: int) -> CrossMatches:
-    """At most so many frames of the group, each matched with a bridge rendered at its estimated pose."""
+def _enough(turns: list[Turn], rounds: int) -> bool:
+    """Whether another turn would hardly help: one is added where the last made twice as much of the matches agree."""
+    if len(turns) < rounds:
+        return False
+    before, last = (turn.agreeing / max(turn.matches, 1) for turn in turns[-2:]) if len(turns) > 1 else (1.0, 1.0)
+    return len(turns) > rounds or last < PAYS * before
+
+
+def _solved(search: Search, local: LocalGroup, matches: CrossMatches) -> GroupSolution | None:
+    with search.frames.clock.step("group pose"):
+        seen = sightings(matches, search.camera)
+        return solve_group(seen, local.cams_from_local, search.prepared.ground.up, search.config.refine.solve)
+
+
+def _support(search: Search, matches: CrossMatches, agrees: Bools) -> int:
+    return distinct_support(matches, agrees, search.camera.width / 100.0)
+
+
+def _dropped(search: Search, at: GroupAt, solution: GroupSolution | None, turns: list[Turn]) -> Settled:
+    """A place that a turn did not confirm."""
+    support = turns[-1].support
+    figures = {"support": float(support), "round": float(len(turns) - 1)}
+    refusal = Refusal(Reason.PLACE_NOT_CONFIRMED, f"Only {support} matches agree with a view from there.", figures)
+    agrees = np.zeros(len(at.matches), bool) if solution is None else solution.inliers
+    return Settled(at.local, None, refusal, support=support, cross_view=_shown(search, at, agrees))
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What frames of a group and the views rendered for them have in common."""
+
+    matches: CrossMatches
+    shown: tuple[Shown, ...]
+    hopeless: bool = False
+    """Whether the middle frame is so little like its view that the others were not looked at."""
+
+
+def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...], turn: int) -> _Seen:
+    """Frames of the group, each matched with a bridge rendered at its estimated pose, the middle one first."""
+    most = search.config.refine.frames[min(turn, 1)]
+    chosen = [int(k) for k in spread_voters(len(local.frames), most)]
+    first = chosen[len(chosen) // 2]
+    parts: dict[int, tuple[CrossMatches, Shown]] = {}
+    for k in (first, *(k for k in chosen if k != first)):
+        part = _matched_view(search, local.frames[k], k, poses[k])
+        if part is not None:
+            parts[k] = part
+        if k == first and _hopeless(search, part, turn):
+            return _Seen(joined([] if part is None else [part[0]]), (), hopeless=True)
+    ordered = [parts[k] for k in sorted(parts)]
+    return _Seen(joined([matches for matches, _ in ordered]), tuple(shown for _, shown in ordered))
+
+
+def _hopeless(search: Search, part: tuple[CrossMatches, Shown] | None, turn: int) -> bool:
+    """Whether a frame, wherever it may stand alone, is too little like the view rendered for it."""
+    if part is None:
+        return False
+    matches, shown = part
+    with search.frames.clock.step("group pose"):
+        seen = replace(sightings(matches, search.camera), frame=np.zeros(len(matches), np.int64))
+        config, up = search.config.refine, search.prepared.ground.up
+        alone = solve_group(seen, (Pose(np.eye(3), np.zeros(3)),), up, config.solve)
+    if alone is None:
+        return True
+    if turn == 0:
+        return _support(search, matches, alone.inliers) < config.least_glance
+    return confirmed_cells((shown,), subset(matches, alone.inliers), search.camera)[1] < HOPELESS
+
+
+def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Shown] | None:
+    """One frame and the bridge rendered at its pose; None where that shows nothing."""
     frames, choice, camera = search.frames, search.config.refine.matcher, search.camera
     bridge_camera = cameras.scaled(camera, min(search.config.refine.width, camera.width))
-    parts: list[CrossMatches] = []
-    for k in map(int, spread_voters(len(local.frames), most)):
-        with frames.clock.step("bridge views"):
-            bridge = render_bridge(search.prepared.atlas, bridge_camera, poses[k])
-        if bridge.photo.mask is not None and bridge.photo.mask.any():
-            with frames.clock.step("matches with bridges"):
-                seen = search.matcher.extract(bridge.photo)
-                ground = frames.features(local.frames[k], choice)
-                parts.append(match_bridge(search.matcher, k, ground, k, bridge, seen))
-    return joined(parts)
+    with frames.clock.step("bridge views"):
+        bridge = render_bridge(search.prepared.atlas, bridge_camera, pose)
+    if bridge.photo.mask is None or not bridge.photo.mask.any():
+        return None
+    with frames.clock.step("matches with bridges"):
+        seen = search.matcher.extract(bridge.photo)
+        ground = frames.features(frame, choice)
+        return match_bridge(search.matcher, slot, ground, slot, bridge, seen), Shown(slot, shown_cells(bridge))
 
 
 def adjusted(search: Search, at: GroupAt) -> Settled:

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
-from skyanchor.anchors.evidence import CrossMatches, GroupAt, sightings, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, grid_of, sightings, subset
 from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
@@ -112,6 +112,23 @@ def _spread(xy: Floats, camera: Camera) -> float:
     return len(np.unique(np.clip(cells, 0, [7, 4]), axis=0)) / 40.0
 
 
+def confirmed_cells(shown: tuple[Shown, ...], agreeing: CrossMatches, camera: Camera) -> tuple[float, float]:
+    """(cells of a frame where something is to be recognised, share of them with an agreeing match); nan without views.
+
+    Matches alone cannot tell a house from its twin elsewhere, for what differs beside it is not matched at all.
+    """
+    total = sum(int(view.cells.sum()) for view in shown)
+    if not total:
+        return float("nan"), float("nan")
+    rows, columns = grid_of(camera.width, camera.height)
+    cells = np.floor(agreeing.xy * [columns / camera.width, rows / camera.height]).astype(np.int64)
+    x, y = np.clip(cells, 0, [columns - 1, rows - 1]).T
+    held = np.zeros((int(agreeing.frame.max(initial=-1)) + 1, rows, columns), bool)
+    held[agreeing.frame, y, x] = True
+    found = sum(int((view.cells & held[view.frame]).sum()) for view in shown if view.frame < len(held))
+    return total / len(shown), found / total
+
+
 def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, float]:
     """(centres' rms deviation from the ground-only shape over the group's length, largest relative turn in degrees)."""
     if len(poses) < 3:
@@ -159,6 +176,7 @@ def measure(at: GroupAt, done: FixedAerial, halves: Halves, ground: Ground, conf
     centres = rigid.centres_in_world(done.cams_from_world)
     tilt = [np.degrees(np.arccos(np.clip(-pose.rotation[1] @ ground.up, -1, 1))) for pose in done.cams_from_world]
     bend, turn_deg = shape_deviation(done.cams_from_world, at.local)
+    shown, confirmed = confirmed_cells(at.shown, agreeing, camera)
     return GroupFigures(
         support=distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0),
         ratio=len(agreeing) / max(done.tried, 1) * len(matches) / max(len(at.matches), 1),
@@ -166,6 +184,8 @@ def measure(at: GroupAt, done: FixedAerial, halves: Halves, ground: Ground, conf
         aerial_views=int((per_view >= config.least_view_support).sum()),
         many_view_share=float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,
         spread=_spread(agreeing.xy, camera),
+        shown=shown,
+        confirmed=confirmed,
         reprojection=done.reprojection,
         aerial_reprojection=done.aerial_reprojection,
         tilt_deg=float(max(tilt)),

@@ -92,6 +92,8 @@ FIGURES = MappingProxyType(
         "aerial_views": "aerial photos",
         "many_view_share": "share seen in several aerial photos",
         "spread": "share of the picture covered",
+        "shown": "cells of a photo with something to recognise",
+        "confirmed": "share of them that is recognised",
         "reprojection": "residual in street photos [sigmas of the matcher]",
         "aerial_reprojection": "residual in aerial photos [sigmas of the matcher]",
         "tilt_deg": "camera tilt [°]",

@@ -1,0 +1,95 @@
+"""How long a place is looked at: not on where the first photo is nothing like it, and once more where that pays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyanchor.anchors import place
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.evidence import CrossMatches, Shown
+from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.place import Settled, Turn, settle
+from skyanchor.anchors.search import Search
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.anchors.solve import GroupSolution
+from skyanchor.geometry import cameras, rigid, similarity
+from skyanchor.sfm import bundle as ba
+from skyanchor.types import Frame, Pose, Reason, Sequence
+
+UP = np.array([0.0, 0.0, 1.0])
+CAMERA = cameras.pinhole(640, 360, 457.0)
+POSES = tuple(rigid.look_at(np.array([0.0, k, 1.7]), np.array([0.0, k + 1.0, 1.7]), UP) for k in range(6))
+
+
+def points(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Of the fronts of a street ahead of all frames, (N, 3)."""
+    side = np.where(rng.random(count) < 0.5, -6.0, 6.0) + rng.normal(0.0, 0.3, count)
+    return np.stack([side, rng.uniform(14.0, 40.0, count), rng.uniform(0.0, 8.0, count)], axis=1)
+
+
+def seen(slot: int, pose: Pose, right: int, wrong: int, top: float = 0.0) -> CrossMatches:
+    """Matches of one frame, the wrong ones anywhere in the picture below `top`."""
+    rng = np.random.default_rng([slot, right, wrong])
+    world = points(rng, right + wrong)
+    xy = cameras.project(CAMERA, pose(world))
+    xy[right:] = rng.uniform([0.0, top], [640.0, 360.0], (wrong, 2))
+    zeros, ones = np.zeros(len(xy), np.int64), np.ones(len(xy))
+    return CrossMatches(np.full(len(xy), slot), xy, ones, world, np.zeros((len(xy), 3)), zeros, zeros)
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch, shares: tuple[tuple[int, int], ...]) -> tuple[list[int], list[Turn]]:
+    """(views rendered per turn, the turns) where each turn gives so many right and wrong matches a frame."""
+    frames = tuple(Frame(k, f"{k}.jpg", Path(f"{k}.jpg")) for k in range(6))
+    search = Search(
+        SimpleNamespace(ground=SimpleNamespace(up=UP)),  # type: ignore[arg-type]
+        GroundFrames(Sequence(Path(), frames, CAMERA, False, (), ())), AnchorConfig(),
+    )  # fmt: skip
+    rendered: list[list[int]] = []
+
+    def matched(_: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Shown]:
+        rendered[-1].append(slot)
+        right, wrong = shares[len(rendered) - 1]
+        return seen(slot, POSES[slot], right, wrong), Shown(slot, np.ones((9, 16), bool))
+
+    def turned(*given: Any) -> Any:
+        rendered.append([])
+        return whole(*given)
+
+    whole = place._rendered_matches
+    monkeypatch.setattr(place, "_rendered_matches", turned)
+    monkeypatch.setattr(place, "_matched_view", matched)
+    monkeypatch.setattr(place, "_shown", lambda *_: None)
+    monkeypatch.setattr(place, "adjusted", lambda _, at: Settled(at.local, None, None, at=at))
+    local = LocalGroup(tuple(range(6)), POSES, ba.nothing(), 0.5, 5.0)
+    settled = settle(search, local, GroupSolution(similarity.identity(), POSES, np.empty(0, bool), 0.0))
+    assert (settled.refusal is None) == (len(shares) == len(settled.turns) and settled.at is not None)
+    if settled.refusal is not None:
+        assert settled.refusal.reason is Reason.PLACE_NOT_CONFIRMED
+    return [len(slots) for slots in rendered], list(settled.turns)
+
+
+def test_a_right_place_takes_two_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    views, turns = looked_at(monkeypatch, ((90, 30), (110, 30)))
+    assert views == [3, 6]
+    assert [turn.matches for turn in turns] == [3 * 120, 6 * 140]
+    assert all(turn.agreeing >= turn.support >= 200 for turn in turns)
+
+
+def test_a_place_is_left_after_one_photo_that_is_nothing_like_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    views, turns = looked_at(monkeypatch, ((0, 5),))
+    assert views == [1] and turns == [Turn(5, 0, 0)]
+
+
+def test_a_second_look_ends_where_little_of_a_photo_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    views, turns = looked_at(monkeypatch, ((30, 40), (8, 40)))
+    assert views == [3, 1] and turns[1].support == 0
+
+
+def test_a_turn_is_added_where_the_last_doubled_the_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
+    views, turns = looked_at(monkeypatch, ((25, 100), (90, 100), (120, 30)))
+    assert views == [3, 6, 6] and turns[2].matches == 6 * 150
