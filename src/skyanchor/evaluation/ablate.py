@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from skyanchor import pipeline
+from skyanchor.backends.names import name_of
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation.ablations import (
     AERIAL_ONLY,
@@ -29,6 +30,8 @@ from skyanchor.evaluation.ablations import (
 )
 from skyanchor.evaluation.metrics import Perceptual, evaluate_run, held_out_views, render_metrics
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Note
+from skyanchor.matching import AnyMatcher
+from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder
@@ -149,7 +152,8 @@ def ablate(subject: Subject, variants: Sequence[Variant]) -> AblationRecord:
         subject.work(subject.run, subject.inputs, subject.config, subject.executor, STAGES[table])
         chosen = [variant for variant in variants if variant.table == table]
         rows += [run_variant(subject, variant) for variant in chosen]
-        rows.append(_measured(subject, full_method(table), subject.run.root))
+        full = full_method(table)
+        rows.append(_measured(subject, replace(full, label=full_label(table, subject.config)), subject.run.root))
         if table == "update":
             rows.append(_aerial_only(subject))
         save_rows(subject, rows)
@@ -159,6 +163,18 @@ def ablate(subject: Subject, variants: Sequence[Variant]) -> AblationRecord:
 def full_method(table: Table) -> Variant:
     """The row that the others are compared with."""
     return Variant(table, f"full-{table}", FULL, lambda config: config)
+
+
+def full_label(table: Table, config: PipelineConfig) -> str:
+    """The full method with its matcher, or its descriptor where those are compared; the update matches nothing."""
+    anchors = config.anchors
+    used: dict[Table, AnyMatcher | AnyDescriptor] = {
+        "anchors": anchors.refine.matcher,
+        "matchers": anchors.refine.matcher,
+        "descriptors": anchors.places.descriptor or SceneVlad(),
+        "trajectory": config.trajectory.matcher,
+    }
+    return f"{FULL}, {name_of(used[table])}" if table in used else FULL
 
 
 # --- one variant --------------------------------------------------------------------------------------------------
