@@ -17,6 +17,7 @@ from skyanchor.report.advice import Known, explained
 from skyanchor.report.content import (
     AIR_TABLE,
     STREET_TABLE,
+    ChangeMark,
     Comparison,
     Curve,
     GroupRow,
@@ -25,6 +26,7 @@ from skyanchor.report.content import (
     MapFrame,
     MapPlace,
     MatchPicture,
+    MeshPictures,
     Provenance,
     RenderedView,
     Report,
@@ -95,6 +97,9 @@ class ReportInputs:
     street: tuple[View, ...] = ()
     known: Known = field(default_factory=Known)
     """What the user said, which is not advised again."""
+    changes: tuple[ChangeMark, ...] = ()
+    changed_since: str | None = None
+    mesh: MeshPictures | None = None
 
 
 def build_report(inputs: ReportInputs) -> Report:
@@ -120,6 +125,9 @@ def build_report(inputs: ReportInputs) -> Report:
         made=inputs.made,
         downloads=downloads(inputs.title, _frames(inputs), inputs.names, inputs.scaffold.georef, inputs.cuts),
         scene=scene_content(inputs),
+        changes=inputs.changes,
+        changed_since=inputs.changed_since,
+        mesh=inputs.mesh,
     )
 
 

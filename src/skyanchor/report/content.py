@@ -190,6 +190,37 @@ class Scene3d:
 
 
 @dataclass(frozen=True)
+class ChangeMark:
+    """Something that is another way than before."""
+
+    number: int
+    how: str
+    """appeared, vanished or altered."""
+    x: float
+    y: float
+    size: str
+    """Sides of the box around it, for people."""
+    confidence: float
+    before: str
+    """Data URI of a picture; may be empty."""
+    after: str
+    photos: tuple[str, str]
+    """Names of the photos behind the pictures."""
+
+
+@dataclass(frozen=True)
+class MeshPictures:
+    """The street's mesh, and the splats from the same places; data URIs, those of the splats may be empty."""
+
+    faces: int
+    area_m2: float
+    air: str
+    street: str
+    splats_air: str
+    splats_street: str
+
+
+@dataclass(frozen=True)
 class InputRow:
     """What went in."""
 
@@ -256,6 +287,10 @@ class Report:
     made: Provenance = field(default_factory=Provenance)
     downloads: tuple[Download, ...] = ()
     scene: Scene3d | None = None
+    changes: tuple[ChangeMark, ...] = ()
+    changed_since: str | None = None
+    """What the changes are since, for people; None where nobody looked for any."""
+    mesh: MeshPictures | None = None
 
 
 @dataclass(frozen=True, eq=False)

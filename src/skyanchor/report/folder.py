@@ -11,8 +11,10 @@ from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.pipeline import read_settings
 from skyanchor.report.build import ReportInputs, build_report
+from skyanchor.report.change_part import change_marks, changed_since
 from skyanchor.report.content import MatchPicture, Report, SubmapRow
 from skyanchor.report.match_pictures import StreetPhotos, match_pictures
+from skyanchor.report.mesh_part import mesh_pictures
 from skyanchor.report.outcome import known
 from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
@@ -63,6 +65,9 @@ def report_inputs(run: Run, truth: Path | None) -> ReportInputs:
         curves=scene.curves,
         splats=scene.splats,
         street=scene.street,
+        changes=change_marks(run),
+        changed_since=changed_since(run),
+        mesh=mesh_pictures(run),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from skyanchor.report.content import GroupRow, MapContent, MapFrame, Report
+from skyanchor.report.content import ChangeMark, GroupRow, MapContent, MapFrame, Report
 from skyanchor.report.markup import Markup, element, joined
 from skyanchor.report.words import SUPPORT, label, length, number, plain, span
 from skyanchor.sfm.uncertainty import RADIUS_95
@@ -26,6 +26,7 @@ FLATTEST = 0.7
 """Height over width of the first view, unless the walk needs more."""
 STOPS = ((0.15, "#1e8e3e"), (0.4, "#7cb342"), (0.8, "#f9a825"), (math.inf, "#d93025"))
 """Radius that holds for 95 %, at most, metres, and the colour of the walk."""
+CHANGE_COLOURS = {"appeared": "#00838f", "vanished": "#6a1b9a", "altered": "#ef6c00"}
 ACCEPTED, LEFT_OUT, REFUSED, AERIAL, TRUTH, PRIOR = "#1e8e3e", "#b35c00", "#d93025", "#1565c0", "#8e24aa", "#00696d"
 
 
@@ -128,6 +129,9 @@ def _layers(report: Report, frame: Frame) -> list[Layer]:
     for kind, colour, some in _by_verdict(report.groups):
         name = f"anchor groups, {kind}"
         found.append(_layer(name, _ring(colour, kind == "refused", "1"), *(_group(frame, g, colour) for g in some)))
+    for how, colour in CHANGE_COLOURS.items():
+        marks = [_change(frame, one, colour) for one in report.changes if one.how == how]
+        found += [_layer(f"changes, {how}", _square(colour, "1"), *marks)] if marks else []
     return found
 
 
@@ -218,6 +222,22 @@ def _group(frame: Frame, group: GroupRow, colour: str) -> Markup:
     shapes = _ring(colour, outcome_of(group) == "refused", str(group.index))
     told = group_text(group)
     return _mark(frame, group.x, group.y, told, shapes, data_group=group.index, tabindex=0, role="img")
+
+
+def _square(colour: str, text: str) -> Markup:
+    letter = {"y": 4, "text_anchor": "middle", "font_size": 11, "font_weight": 700, "fill": "#fff"}
+    side = element("rect", x=-9, y=-9, width=18, height=18, rx=3, fill=colour, stroke="#fff", stroke_width=1.5)
+    return joined(side, element("text", text, **letter))
+
+
+def _change(frame: Frame, mark: ChangeMark, colour: str) -> Markup:
+    shapes = _square(colour, str(mark.number))
+    return _mark(frame, mark.x, mark.y, change_text(mark), shapes, tabindex=0, role="img")
+
+
+def change_text(mark: ChangeMark) -> str:
+    """A change in words."""
+    return f"change {mark.number}: {mark.how}, {mark.size}, confidence {mark.confidence:.2f}"
 
 
 def group_text(group: GroupRow) -> str:

@@ -9,9 +9,11 @@ from dataclasses import asdict
 from importlib.resources import files
 
 from skyanchor.report import sections
+from skyanchor.report.change_part import changes_section
 from skyanchor.report.content import Report
 from skyanchor.report.map_drawing import first_frame
 from skyanchor.report.markup import Markup, element, joined
+from skyanchor.report.mesh_part import mesh_section
 
 _TITLE = re.compile(r'<section id="([^"]+)"><h2>(.*?)</h2>')
 
@@ -38,7 +40,9 @@ def body(report: Report) -> Markup:
     """Everything below the head."""
     return joined(
         sections.map_section(report),
+        changes_section(report),
         sections.scene_section(report),
+        mesh_section(report),
         sections.comparison_sections(report),
         sections.groups_section(report),
         sections.matches_section(report),
