@@ -14,12 +14,13 @@ from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import run_errors
 from skyanchor.evaluation.poses import PoseErrors
 from skyanchor.events import ANCHORS, SCENE
+from skyanchor.gaussians.ply import read_bytes
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
 from skyanchor.report.notebook import run_html
 from skyanchor.report.still import drawn
 from skyanchor.run import results
-from skyanchor.scene.patch import visible
+from skyanchor.scene.patch import before_last, visible
 from skyanchor.types import Bytes, Pose
 
 
@@ -56,6 +57,8 @@ class Run(results.Run):
 
     @cached_property
     def _before(self) -> Splats:
+        if self.has(SCENE):
+            return visible(self.updated.local(before_last(read_bytes(self.updated.path), self.patch)))
         base = self.base
         if base is None:
             raise InputError(self.root, "has no aerial splats yet", "Run `skyanchor update` or `skyanchor prepare`.")

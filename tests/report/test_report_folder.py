@@ -128,6 +128,21 @@ def test_after_the_update(scene: Path, run: Path) -> None:
     assert curves.std() > 1 and curves.shape[1] > 600
 
 
+def test_after_an_update_onto_an_earlier_walk(scene: Path, run: Path) -> None:
+    report_run.add_anchors(scene, run, (True, True))
+    report_run.add_trajectory(run)
+    report_run.add_scene(run, later=True)
+    held, shown = content(run), live_scene(open_run(run))
+    assert held.figures["render of the earlier walk june"] == {
+        "psnr before": 22.0, "psnr after": 22.5, "ssim before": 0.7, "ssim after": 0.8,
+    }  # fmt: skip
+    assert [one.label for one in held.curves] == ["street photos", "aerial photos", "earlier walk june"]
+    assert held.curves[2].y == (22.0, 22.5, 22.5)
+    assert shown.before is not None and shown.after is not None and shown.sequences == ("monday", "friday")
+    assert len(shown.before) == 49 and len(shown.after) == 58 and shown.before.owner.max() == 1
+    assert any("or of an earlier walk" in text for text in held.warnings)
+
+
 def test_the_page_names_no_folder_of_this_machine(scene: Path, run: Path) -> None:
     report_run.add_anchors(scene, run, (True, True))
     remember_command(run, f"skyanchor anchors --scaffold={scene}/flight --ground '{run.parent}/a walk' --camera f=9")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneReco
 from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, load_scaffold
 from skyanchor.scene.patch import Change, apply_patch, make_patch, save_patch
 from skyanchor.scene.schedule import CurvePoint
-from skyanchor.scene.scoring import Quality
+from skyanchor.scene.scoring import Quality, WalkQuality
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryReport
 from skyanchor.trajectory.closure import Closure
@@ -122,8 +123,8 @@ def street_points() -> records.PointsRecord:
     return records.PointsRecord(points, np.full((len(points), 3), 90, np.uint8), tracks)
 
 
-def add_scene(root: Path) -> None:
-    """Forty aerial Gaussians, two moved, one hidden, nine new ones."""
+def add_scene(root: Path, later: bool = False) -> None:
+    """Forty aerial Gaussians, two moved, one hidden, nine new ones; a later walk does it once more upon these."""
     rng = np.random.default_rng(0)
     grey = np.full((40, 3), 120, np.uint8)
     with RunFolder(root / SCAFFOLD, part_of=SCAFFOLD) as folder:
@@ -133,13 +134,19 @@ def add_scene(root: Path) -> None:
         trained.finish()
     with RunFolder(root) as run:
         stage = run.stage(SCENE, "street", {}, {})
-        street = owned(splats_from_points(rng.uniform(0, 5, (9, 3)), grey[:9], sh_degree=0), 1)
-        moved, hidden = np.arange(40) < 2, np.arange(40) == 7
-        held = read_bytes(base)
-        patch = make_patch(held, "monday", Change(_shifted(base, moved), moved, hidden, street), "{}")
-        save_patch(stage.path(PATCH_FILE), patch)
-        apply_patch(held, patch, stage.path(UPDATED_PLY))
+        for name in ("monday", "friday") if later else ("monday",):
+            street = owned(splats_from_points(rng.uniform(0, 5, (9, 3)), grey[:9], sh_degree=0), 1)
+            held = read_bytes(base)
+            rows = np.arange(held.header.count)
+            moved, hidden = rows < 2, rows == 7
+            patch = make_patch(held, name, Change(_shifted(base, moved), moved, hidden, street), "{}")
+            save_patch(stage.path(PATCH_FILE), patch)
+            base = stage.path(UPDATED_PLY) if name == "friday" or not later else root / "monday.ply"
+            apply_patch(held, patch, base)
         before, after = Quality(27.0, 0.9, 12.0, 0.5, 11.0), Quality(26.9, 0.9, 21.0, 0.7, 20.0)
+        if later:
+            before = replace(before, earlier=(WalkQuality("june", 22.0, 0.7),))
+            after = replace(after, earlier=(WalkQuality("june", 22.5, 0.8),))
         curves = (CurvePoint("insertion", 100, after), CurvePoint("joint", 50, after))
         file = SplatFile(Path("splats.ply"))
         stage.save(SCENE_FILE, SceneRecord(file, before, after, before, curves, True, 40, 9, 2, 1))

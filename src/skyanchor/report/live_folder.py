@@ -18,7 +18,7 @@ from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.layout import PROGRESS, RECIPE, STATE
 from skyanchor.run.results import Run
-from skyanchor.scene.patch import applied_patches, load_patch
+from skyanchor.scene.patch import applied_patches, before_last, load_patch
 from skyanchor.storage import files
 from skyanchor.trajectory import SubmapResult
 from skyanchor.types import Camera, Pose, View
@@ -71,11 +71,14 @@ def _patched(scene: LiveScene, run: Run) -> LiveScene:
     """The scene with the finished update."""
     updated, patch = run.updated, load_patch(run.stage(SCENE).path(records.PATCH_FILE))
     held = ply.read_bytes(updated.path)
-    after, stack = updated.local(held), applied_patches(held)
+    before, after, stack = updated.local(before_last(held, patch)), updated.local(held), applied_patches(held)
     rows = np.flatnonzero(held.usable[: patch.count])
     changed, hidden = np.isin(rows, patch.changed), np.isin(rows, patch.hidden)
-    after = replace(after, owner=owners_by_patches(len(after), tuple(one.added for one in stack)))
-    return replace(scene, after=after, changed=changed, hidden=hidden, sequences=tuple(one.name for one in stack))
+    added = tuple(one.added for one in stack)
+    before = replace(before, owner=owners_by_patches(len(before), added[:-1]))
+    after = replace(after, owner=owners_by_patches(len(after), added))
+    sequences = tuple(one.name for one in stack)
+    return replace(scene, before=before, after=after, changed=changed, hidden=hidden, sequences=sequences)
 
 
 def _aerial_splats(run: Run) -> tuple[Splats | None, tuple[str, ...]]:

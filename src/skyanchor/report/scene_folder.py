@@ -13,6 +13,7 @@ from skyanchor.report.live_folder import live_scene
 from skyanchor.report.live_scene import Kind, layers
 from skyanchor.run.records import SceneRecord
 from skyanchor.run.results import Run
+from skyanchor.scene.scoring import WalkQuality
 from skyanchor.types import View
 
 MOST_VIEWS = 4
@@ -56,7 +57,9 @@ def scene_part(run: Run) -> ScenePart:
 
 def rolled_back(record: SceneRecord) -> tuple[str, ...]:
     """A warning where the joint refinement was undone."""
-    return ("The joint refinement cost too much from the air and was undone.",) if record.rolled_back else ()
+    whom = " or of an earlier walk" if record.start.earlier else ""
+    told = f"The joint refinement cost too much from the air{whom} and was undone."
+    return (told,) if record.rolled_back else ()
 
 
 def _views(folder: Path, kind: str) -> list[RenderedView]:
@@ -76,9 +79,14 @@ def _curves(record: SceneRecord) -> tuple[Curve, ...]:
     ground = tuple(point.quality.ground_psnr for point in record.curves)
     aerial = tuple(point.quality.aerial_psnr for point in record.curves)
     start = (0.0, *x)
+    walks = tuple(
+        Curve(f"earlier walk {walk.name}", start, (walk.psnr, *(p.quality.earlier[k].psnr for p in record.curves)))
+        for k, walk in enumerate(record.start.earlier)
+    )
     return (
         Curve("street photos", start, (record.start.ground_psnr, *ground)),
         Curve("aerial photos", start, (record.start.aerial_psnr, *aerial)),
+        *walks,
     )
 
 
@@ -100,7 +108,18 @@ def scene_figures(record: SceneRecord) -> dict[str, dict[str, float]]:
         "moved": record.moved,
         "hidden": record.hidden,
     }
-    return {STREET_TABLE: table("ground"), AIR_TABLE: table("aerial"), "splats": counts}
+    walks = {f"render of the earlier walk {before.name}": _of_walk(before, after) for before, after in _walks(record)}
+    return {STREET_TABLE: table("ground"), AIR_TABLE: table("aerial"), **walks, "splats": counts}
+
+
+def _walks(record: SceneRecord) -> list[tuple[WalkQuality, WalkQuality]]:
+    """The held-out photos of each earlier walk before and after the update."""
+    return list(zip(record.before.earlier, record.after.earlier, strict=True))
+
+
+def _of_walk(before: WalkQuality, after: WalkQuality) -> dict[str, float]:
+    held = {"psnr before": before.psnr, "psnr after": after.psnr}
+    return {**held, "ssim before": before.ssim, "ssim after": after.ssim}
 
 
 def _splats(run: Run) -> SceneSplats:

@@ -129,12 +129,17 @@ def remove_patch(updated: PlyBytes, patch: Patch, out: Path) -> None:
     if files.digest(updated.data) != patch.result_digest:
         files.write_bytes(out, _taken_out(updated, patch))
         return
+    files.write_bytes(out, before_last(updated, patch).data)
+
+
+def before_last(updated: PlyBytes, patch: Patch) -> PlyBytes:
+    """The file as it was before the patch, which is its last one; InputError where the patch was altered."""
     original = updated.rows[: patch.count].copy()
     original[patch.changed] = patch.before
     data = patch.header.tobytes() + original.tobytes()
     if files.digest(data) != patch.base_digest:
         raise InputError(updated.path, f"would not become what it was: patch {patch.name} was altered", AGAIN)
-    files.write_bytes(out, data)
+    return ply.with_data(updated, data)
 
 
 def save_patch(path: Path, patch: Patch) -> None:
