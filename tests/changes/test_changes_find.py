@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from street_days import BOX, CONFIG, EYES, street_day, view
 
-from skyanchor.changes import Change, ChangeKind, Day, find_changes, inside_cells
+from skyanchor.changes import Change, ChangeKind, Day, find_changes, flight_as_day, inside_cells, vanished_region
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,18 @@ def test_an_older_day_is_heard_only_where_no_newer_one_knows(empty: Day, boxed: 
     nothing = Day([], CONFIG.farthest_m, CONFIG.margin_px, [])
     (found,) = find_changes([nothing, empty], boxed, CONFIG)
     assert found.kind == ChangeKind.APPEARED
+
+
+def test_what_the_flight_shows_and_the_walk_looks_through_has_vanished(empty: Day, boxed: Day) -> None:
+    middle = np.array([[0.0, 4.5, 0.6]])
+    flight = flight_as_day(boxed.maps, middle, replace(CONFIG, farthest_m=1.6, aerial_margin_px=4.0))
+    gone = vanished_region([flight], replace(empty, photos=()), CONFIG)
+    places = CONFIG.voxel_m * (gone.cells + 0.5)
+    assert len(places) > 100 and np.all((places > BOX[0] - 0.1) & (places < BOX[1] + 0.1))
+    assert gone.holds(np.array([[0.0, 4.05, 0.8], [0.0, 6.0, 0.8]])).tolist() == [True, False]
+    elsewhere = flight_as_day(boxed.maps, middle + 5.0, replace(CONFIG, farthest_m=1.6))
+    assert not len(vanished_region([elsewhere], replace(empty, photos=()), CONFIG).cells)
+    assert not len(vanished_region([flight], replace(boxed, photos=()), CONFIG).cells)
 
 
 def test_points_in_and_beside_cells() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from update_world import CAMERA, GAIN, World, exact_depth, inputs_of, photograph, quick
 
+from skyanchor.changes import Region
 from skyanchor.events import SCENE, Event, Note, Progress
 from skyanchor.gaussians.parameters import Rates
 from skyanchor.gaussians.seeding import splats_from_points
@@ -170,6 +171,21 @@ def test_floaters_in_the_street_are_hidden(world: World) -> None:
     hidden = hidden_floaters(replace(inputs, depth=maps), FloaterConfig(), judge)
     assert hidden[-2:].all()
     assert hidden[:-2].mean() < 0.02
+
+
+def test_what_vanished_is_hidden_though_it_lies_close_to_a_surface(world: World) -> None:
+    """A blob nearer to the measured surface than depth alone is trusted, in cells that are known to be free."""
+    inputs = inputs_of(world)
+    maps = tuple(exact_depth(view, world) for view in inputs.ground_views.training)
+    place = np.array([[0.0, 1.0, 0.12]])
+    blob = splats_from_points(place, np.full((1, 3), 255, np.uint8), sh_degree=0)
+    blob = replace(blob, log_scales=np.full((1, 3), np.log(0.01), np.float32))
+    inputs = replace(inputs, aerial=concat([inputs.aerial, blob]), depth=maps)
+    judge = Judge(inputs.aerial_views.validation, (), (), 64, world.engine, PhotoCache())
+    assert not hidden_floaters(inputs, FloaterConfig(), judge)[-1]
+    gone = Region(np.floor(place / 0.1).astype(np.int64), 0.1)
+    hidden = hidden_floaters(replace(inputs, vanished=gone), FloaterConfig(), judge)
+    assert hidden[-1] and hidden[:-1].mean() < 0.02
 
 
 def test_of_the_floaters_those_least_seen_from_above_go(world: World) -> None:

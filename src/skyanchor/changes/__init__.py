@@ -5,8 +5,19 @@ other must look through it, several each, so that light, viewpoint and whatever 
 """
 
 from skyanchor.changes.config import ChangeConfig
-from skyanchor.changes.evidence import Day
-from skyanchor.changes.find import find_changes
-from skyanchor.changes.found import Change, ChangeKind, inside_cells
+from skyanchor.changes.evidence import Day, flight_as_day, walk_as_day
+from skyanchor.changes.find import find_changes, vanished_region
+from skyanchor.changes.found import Change, ChangeKind, Region, inside_cells
 
-__all__ = ["Change", "ChangeConfig", "ChangeKind", "Day", "find_changes", "inside_cells"]
+__all__ = [
+    "Change",
+    "ChangeConfig",
+    "ChangeKind",
+    "Day",
+    "Region",
+    "find_changes",
+    "flight_as_day",
+    "inside_cells",
+    "vanished_region",
+    "walk_as_day",
+]

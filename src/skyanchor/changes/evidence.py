@@ -30,6 +30,19 @@ class Day:
     """By how many pixel footprints their depth may be off."""
     photos: Sequence[Bytes] = ()
     """(H, W, 3) each, RGB, at the sizes of the maps; empty where looks are not compared."""
+    around: Floats | None = None
+    """(M, 3), metres: surfaces farther than `reach_m` from all of these places are left out; None keeps all."""
+    reach_m: float = 0.0
+
+
+def walk_as_day(maps: Sequence[DepthMap], config: ChangeConfig, photos: Sequence[Bytes] = ()) -> Day:
+    """The depth maps of a walk as a day, with the photos at their sizes where looks are compared."""
+    return Day(maps, config.farthest_m, config.margin_px, photos)
+
+
+def flight_as_day(maps: Iterable[DepthMap], places: Floats, config: ChangeConfig) -> Day:
+    """Aerial depth maps as a day, as far as street views at the places (M, 3) reach."""
+    return Day(maps, np.inf, config.aerial_margin_px, around=places, reach_m=config.farthest_m)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,17 +107,34 @@ def _cells_of(one: DepthMap, day: Day, config: ChangeConfig) -> tuple[Ints, Floa
     rows, columns = np.nonzero(trusted(one, day, config))
     depth = one.depth[rows, columns].astype(np.float64)
     points = lift(one.camera, one.cam_from_world, pixel_centres(rows, columns), depth)
+    if day.around is not None:
+        points = points[_near(points, day.around, day.reach_m)]
     index, means, _ = _mean_by_cell(np.floor(points / config.voxel_m).astype(np.int64), points)
     return index, means
+
+
+def _near(points: Floats, places: Floats, reach_m: float) -> Bools:
+    """(N,), which of the points (N, 3) lie within reach of a place (M, 3)."""
+    from scipy.spatial import cKDTree
+
+    found = np.zeros(len(points), np.bool_)
+    boxed = np.flatnonzero(
+        np.all((points >= places.min(axis=0) - reach_m) & (points <= places.max(axis=0) + reach_m), 1)
+    )
+    away, _ = cKDTree(places).query(points[boxed], distance_upper_bound=reach_m)
+    found[boxed] = np.isfinite(away)
+    return found
 
 
 def _mean_by_cell(index: Ints, points: Floats) -> tuple[Ints, Floats, Ints]:
     """Every cell once, the mean of its points, and how many there were."""
     if not len(index):
         return index, points, np.zeros(0, np.int64)
-    cells, row, count = np.unique(index, axis=0, return_inverse=True, return_counts=True)
-    sums = np.stack([np.bincount(row.ravel(), points[:, axis], len(cells)) for axis in range(3)], axis=1)
-    return cells, sums / count[:, None], count.astype(np.int64)
+    low, size = index.min(axis=0), np.ptp(index, axis=0) + 1
+    keys = ((index[:, 0] - low[0]) * size[1] + index[:, 1] - low[1]) * size[2] + index[:, 2] - low[2]
+    _, first, row, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    sums = np.stack([np.bincount(row, points[:, axis], len(first)) for axis in range(3)], axis=1)
+    return index[first], sums / count[:, None], count.astype(np.int64)
 
 
 def votes(points: Floats, day: Day, config: ChangeConfig) -> Votes:

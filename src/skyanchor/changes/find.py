@@ -9,7 +9,7 @@ import numpy as np
 
 from skyanchor.changes.config import ChangeConfig
 from skyanchor.changes.evidence import Cells, Day, Votes, nobody, surface_cells, trusted, votes
-from skyanchor.changes.found import Change, ChangeKind, inside_cells
+from skyanchor.changes.found import Change, ChangeKind, Region, inside_cells
 from skyanchor.changes.look import Looks, Seen, looks, seen
 from skyanchor.changes.objects import gathered, together
 from skyanchor.geometry.depth import lift, pixel_centres
@@ -53,6 +53,15 @@ def find_changes(earlier: Sequence[Day], later: Day, config: ChangeConfig) -> tu
     appeared = _changes(ChangeKind.APPEARED, new, _contradicts(new, config), config, compared)
     altered = _changes(ChangeKind.ALTERED, new, _altered(old, new, config), config, True)
     return tuple(together([*vanished, *appeared, *altered]))
+
+
+def vanished_region(earlier: Sequence[Day], later: Day, config: ChangeConfig) -> Region:
+    """Where surfaces of earlier days are free on the later one, as depth alone has it."""
+    cells = joined([surface_cells(day, config) for day in earlier])
+    silent = Opinions(*(np.zeros(len(cells), np.int64) for _ in range(3)))
+    held = Side(cells, spoken(cells, earlier, config), spoken(cells, [later], config), silent)
+    found = _changes(ChangeKind.VANISHED, held, _contradicts(held, config), config, compared=False)
+    return Region(np.concatenate([np.zeros((0, 3), np.int64), *(one.cells for one in found)]), config.voxel_m)
 
 
 def side(

@@ -50,6 +50,20 @@ class Change:
         return self.high - self.low
 
 
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A part of space, cell by cell."""
+
+    cells: Ints
+    """(N, 3), place / side rounded down."""
+    voxel_m: float
+    """Side of a cell, metres."""
+
+    def holds(self, points: Floats | Floats32, reach: int = 0) -> Bools:
+        """(N,), which of the points (N, 3) lie in it, or at most `reach` cells beside it."""
+        return inside_cells(points, self.cells, self.voxel_m, reach)
+
+
 def inside_cells(points: Floats | Floats32, cells: Ints, voxel_m: float, reach: int = 0) -> Bools:
     """(N,), which of the points (N, 3) lie in a cell, or at most `reach` cells beside one."""
     if not len(cells):

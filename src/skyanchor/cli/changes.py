@@ -24,7 +24,8 @@ def changes(
 
     Args:
         run: Run folder whose trajectory is finished.
-        since: Earlier runs on the same aerial model, the newest first; the flight alone without them.
+        since: Earlier runs on the same aerial model, the newest first; without them those that the run was made --onto,
+            else the flight alone.
         workers: Worker processes; 0 takes one per core as memory allows.
         redo: Replace changes that were found with other settings or since other runs.
         json: Print JSON instead of a table.
@@ -36,7 +37,8 @@ def changes(
     from skyanchor.stages import changes as stage
     from skyanchor.storage import codec
 
-    held, earlier = open_run(run), [open_run(path) for path in since]
+    held = open_run(run)
+    earlier = [open_run(path) for path in since or reversed(held.inputs.onto)]
     with opened(run, redo) as folder:
         made = stage.run(folder, held, earlier, stage.StreetChangesConfig(), executor_of(workers))
     record = made.load(CHANGES_FILE, ChangesRecord)

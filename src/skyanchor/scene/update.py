@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from skyanchor.bounds import Count, CountOrNone, FewOrNone, NotNegative, NotNegativeOrAny
+from skyanchor.changes import ChangeConfig, Region
 from skyanchor.events import SCENE, Listener, Note, silent
 from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.exposure import ExposureConfig
@@ -82,6 +83,8 @@ class UpdateConfig:
     """Which aerial Gaussians are free in the joint refinement: those that ground views show, or all as in the paper."""
     floaters: FloaterConfig | None = field(default_factory=FloaterConfig)
     """Aerial Gaussians that ground views look through are hidden; None = hide nothing."""
+    vanished: ChangeConfig | None = field(default_factory=ChangeConfig, metadata=QUIET)
+    """What counts as vanished since the flight: its Gaussians are hidden with the floaters; None = not looked for."""
     in_the_air: FloaterConfig | None = field(default_factory=lambda: FloaterConfig(margin=0.4, relative_margin=0.01))
     """Ground points that aerial views look through are left out; None = keep all."""
     seeds: Literal["dense", "tracks", "random"] = "dense"
@@ -165,8 +168,8 @@ PAPER = UpdateConfig(
     joint=TrainConfig(
         iterations=40_000, rates=(Rates(), Rates(), None), growth=None, sh_every=0, checkpoint_every=5_000
     ),
-    refined="all", floaters=None, in_the_air=None, finer_views=0, guard=False, guard_weight=1.0, guard_pictures=0,
-    exposures=False, sky_radius=0.0, most_aerial_loss_db=math.inf, patience=0,
+    refined="all", floaters=None, vanished=None, in_the_air=None, finer_views=0, guard=False, guard_weight=1.0,
+    guard_pictures=0, exposures=False, sky_radius=0.0, most_aerial_loss_db=math.inf, patience=0,
 )  # fmt: skip
 """The paper's 30K + 40K iterations and its objective: 3DGS as published, nothing hidden, guarded, ended or undone."""
 
@@ -216,6 +219,8 @@ class UpdateInputs:
     """Owner of the new Gaussians: the number of this ground sequence."""
     earlier: tuple[EarlierViews, ...] = ()
     """Photos of walks that the set holds already, in order: they guard it as the aerial ones do."""
+    vanished: Region | None = None
+    """Where surfaces of the flight are free on the day of the walk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +298,10 @@ def hidden_floaters(
     hidden = np.zeros(len(inputs.aerial), np.bool_)
     if config is None or not inputs.depth:
         return hidden
-    found = np.flatnonzero(floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config))
+    gone = np.zeros(len(inputs.aerial), np.bool_)
+    if inputs.vanished is not None:
+        gone = inputs.vanished.holds(inputs.aerial.means, reach=1)
+    found = np.flatnonzero(gone | floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config))
     if not len(found):
         return hidden
     weight = shown_weights(inputs.aerial, inputs.aerial_views, judge)[found]
@@ -308,6 +316,8 @@ def hidden_floaters(
     count = most_within(len(order), loss, config.most_aerial_loss_db)
     hidden[order[:count]] = True
     listen(Note(SCENE, f"{count} of {len(order)} aerial Gaussians in verified free space hidden"))
+    if gone.any():
+        listen(Note(SCENE, f"of what vanished since the flight {(gone & hidden).sum()} of {gone.sum()} are hidden"))
     return hidden
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from skyanchor.changes import Change, ChangeConfig, Day, find_changes
+from skyanchor.changes import Change, ChangeConfig, Day, find_changes, flight_as_day, walk_as_day
 from skyanchor.changes.pictures import best_view, cut_out
 from skyanchor.errors import InputError, NothingPlacedError
 from skyanchor.events import CHANGES, TRAJECTORY, Note
@@ -104,7 +104,7 @@ def walk_day(maps: Sequence[DepthMap], views: Sequence[View], config: ChangeConf
     by_name = {view.name: view for view in views}
     photos = PhotoCache(64 << 20)
     pixels = [_photo(photos, by_name[one.name], one.depth.shape[1]) for one in maps]
-    return Day(maps, config.farthest_m, config.margin_px, pixels)
+    return walk_as_day(maps, config, pixels)
 
 
 def _photo(photos: PhotoCache, view: View, width: int) -> Bytes:
@@ -120,7 +120,7 @@ def flight_day(held: Run, walk: Sequence[View], config: ChangeConfig) -> Day:
         for view in held.scaffold.views
         if depth_path(folder, view.name).is_file() and _looks_at(view, places, config.farthest_m)
     )
-    return Day(DepthFolder(folder, names, DEPTH_BYTES), np.inf, config.aerial_margin_px)
+    return flight_as_day(DepthFolder(folder, names, DEPTH_BYTES), places, config)
 
 
 def _looks_at(view: View, places: Floats, reach_m: float) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from skyanchor.changes import Region, flight_as_day, vanished_region, walk_as_day
 from skyanchor.errors import NothingPlacedError, SkyAnchorError
 from skyanchor.events import SCENE, Listener, Note
 from skyanchor.gaussians import exposure, ply
@@ -20,7 +21,7 @@ from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.split import Split, split
 from skyanchor.gaussians.views import TrainingView, load_target
-from skyanchor.geometry import cameras
+from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import inside
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
@@ -152,14 +153,24 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
     plan = StreetPlan(views.training, trajectory.points, config.points)
     maps = [load_depth(path) for path in street_depth(stage, plan, work.executor).values()]
     cloud = ground_cloud(maps, views.training, config.points)
+    aerial = _aerial_depth(work.site.prepared, work.scaffold, cloud)
     inputs = UpdateInputs(
         base.splats, split(work.scaffold.views), views, cloud,
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
-        _aerial_depth(work.site.prepared, work.scaffold, cloud), int(patches.owners(base.held).max()) + 1,
-        tuple(one.views for one in work.earlier),
+        aerial, int(patches.owners(base.held).max()) + 1,
+        tuple(one.views for one in work.earlier), _vanished(maps, aerial, settings),
     )  # fmt: skip
     update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS))
     _write(stage, work, base, inputs, update, engine, settings)
+
+
+def _vanished(maps: list[DepthMap], aerial: DepthFolder, config: UpdateConfig) -> Region | None:
+    """Where the walk looks through what the flight shows; None where that is not looked for."""
+    held = config.vanished
+    if held is None or config.floaters is None or not maps or not len(aerial):
+        return None
+    walked = rigid.centres_in_world([one.cam_from_world for one in maps])
+    return vanished_region([flight_as_day(aerial, walked, held)], walk_as_day(maps, held), held)
 
 
 def _aerial_depth(prepared: Prepared, scaffold: Scaffold, cloud: Cloud) -> DepthFolder:
