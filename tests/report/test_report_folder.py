@@ -24,10 +24,11 @@ from skyanchor.pipeline import CPU, SETTINGS_FILE
 from skyanchor.report.advice import Known
 from skyanchor.report.build import build_report
 from skyanchor.report.content import Report
-from skyanchor.report.folder import report_inputs, write_report
+from skyanchor.report.folder import report_inputs, write_plots, write_report
 from skyanchor.report.live_folder import live_scene, state_of, status_of
 from skyanchor.report.live_scene import layers
 from skyanchor.report.outcome import known
+from skyanchor.report.page import render_page
 from skyanchor.report.shown_paths import shown_settings
 from skyanchor.run.inputs import remember_command
 from skyanchor.run.layout import STATE
@@ -51,10 +52,9 @@ def run(scene: Path, tmp_path: Path) -> Path:
 
 
 def content(run: Path) -> Report:
-    """What the page of the run shows."""
-    assert main(["report", str(run)]) == 0
-    page = (run / "report.html").read_text()
+    """What the page of the run shows, and that it is on the page."""
     report = build_report(report_inputs(open_run(run), None))
+    page = render_page(report)
     assert len(page) < 10 << 20 and html.escape(report.verdict) in page
     return report
 
@@ -87,6 +87,7 @@ def test_after_the_anchors(scene: Path, run: Path) -> None:
     assert [line.agrees for line in held.matches[1].lines] == [False] + [True] * 8
     refused = held.groups[1]
     assert "--within" in refused.remedy and "--near" in refused.remedy and np.isnan(refused.x)
+    assert main(["report", str(run)]) == 0 and html.escape(held.verdict) in (run / "report.html").read_text()
     assert (run / "plots/trajectory.png").is_file() and not (run / "plots/curves.png").exists()
 
 
@@ -124,6 +125,7 @@ def test_after_the_update(scene: Path, run: Path) -> None:
     assert all(one.psnr_after > 30 > 10 > one.psnr_before for one in held.comparisons)
     assert any("undone" in text for text in held.warnings)
     assert [one.x for one in held.curves] == [(0, 100, 150)] * 2
+    write_plots(run / "plots", held)
     curves = np.asarray(Image.open(run / "plots/curves.png"))
     assert curves.std() > 1 and curves.shape[1] > 600
 
@@ -146,8 +148,9 @@ def test_after_an_update_onto_an_earlier_walk(scene: Path, run: Path) -> None:
 def test_the_page_names_no_folder_of_this_machine(scene: Path, run: Path) -> None:
     report_run.add_anchors(scene, run, (True, True))
     remember_command(run, f"skyanchor anchors --scaffold={scene}/flight --ground '{run.parent}/a walk' --camera f=9")
-    made = content(run).made
-    assert str(scene.parent) not in (page := (run / "report.html").read_text()) and str(run.parent) not in page
+    report = content(run)
+    page, made = render_page(report), report.made
+    assert str(scene.parent) not in page and str(run.parent) not in page
     assert made.commands == (f"skyanchor anchors --scaffold=…/{scene.name}/flight --ground a walk --camera f=9",)
     wheres = [row.where for row in made.inputs]
     assert wheres == [f"…/{scene.name}/aerial", "…/aerial/images", f"…/{scene.name}/ground"]
@@ -164,8 +167,9 @@ def test_the_page_tells_how_the_run_was_made(scene: Path, run: Path) -> None:
         "2026-01-01T00:00:00Z  2-anchors: done in 3.0 s\n2026-01-01T00:01:00Z  x: done in 1.0 s\n"
     )
     (run / MEMORY).write_text('{"2-anchors": {"bytes": 5000000, "gpu_bytes": 0}}')
-    made = content(run).made
-    assert content(run).memory == {ANCHORS: (5_000_000, 0)}
+    held = content(run)
+    made = held.made
+    assert held.memory == {ANCHORS: (5_000_000, 0)}
     assert made.commands == ("skyanchor anchors --out walk", "skyanchor trajectory --out walk")
     assert made.when == "2026-01-01 00:00 UTC" and [row.stage for row in made.recipes] == [ANCHORS]
     assert [(row.what, row.count) for row in made.inputs] == [

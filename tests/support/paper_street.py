@@ -5,6 +5,8 @@ Small and quick: every photo is one ray-plane intersection per pixel. The walk g
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,7 +142,24 @@ def _write_photos(
 
 
 def write_scene(root: Path, frames: int, flown_with: tuple[Camera, ...] = (AERIAL,)) -> None:
-    """aerial/images, aerial/sparse, ground/images and ground/truth; the flight's cameras take turns."""
+    """aerial/images, aerial/sparse, ground/images and ground/truth; the flight's cameras take turns.
+
+    A scene that this process has written before is copied.
+    """
+    held = Path(_WRITTEN.name) / str(frames)
+    if flown_with != (AERIAL,):
+        _write(root, frames, flown_with)
+        return
+    if not held.is_dir():
+        _write(held, frames, flown_with)
+    shutil.copytree(held, root, dirs_exist_ok=True)
+
+
+_WRITTEN = tempfile.TemporaryDirectory(prefix="paper-street-")
+"""Scenes by their number of frames; gone with the process."""
+
+
+def _write(root: Path, frames: int, flown_with: tuple[Camera, ...]) -> None:
     faces, points = street(), _surface_points(np.random.default_rng(0))
     above, below = [flown_with[k % len(flown_with)] for k in range(len(flight()))], [WALKER] * frames
     aerial = _write_photos(root / "aerial/images", faces, above, flight(), "a")
