@@ -122,6 +122,19 @@ def test_no_anchors_no_poses():
     assert all(f.support is Support.MISSING and f.refusal.reason == Reason.NO_ANCHORS for f in trajectory.frames)
 
 
+def test_a_stretch_without_anchors_gets_no_poses_from_another():
+    """The frames after the cut see much of what those before it see, and would be posed by it."""
+    world = street(24)
+    sequence = sequence_of(world, submaps=2)
+    sequence = replace(sequence, cuts=(12,), groups=(sequence.groups[0], replace(sequence.groups[2], index=1)))
+    anchors = anchors_of(world, sequence, refused=frozenset({1}))
+    trajectory, _ = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
+    assert sorted(posed(trajectory)) == list(range(12))
+    assert {f.refusal.reason for f in trajectory.frames[12:]} == {Reason.NO_ANCHORS}
+    joined, _ = recover(scaffold(), replace(sequence, cuts=()), anchors, TrajectoryConfig(), source=world)
+    assert len(posed(joined)) > 16
+
+
 def ate(world, sequence, anchors, ablation: Ablation) -> float:
     trajectory, _ = recover(scaffold(), sequence, anchors, TrajectoryConfig(ablation=ablation), source=world)
     return float(np.sqrt(np.mean(np.square(list(centre_errors(world, posed(trajectory)).values())))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -123,12 +123,18 @@ def chosen_tracks(whole: WholeMap, table: tr.TrackTable, points: Floats) -> tupl
     return choose_tracks(whole.local, table, points, whole.constant, budget, quota)
 
 
-def resect(whole: WholeMap, frames: Iterable[int]) -> tuple[dict[int, Located], dict[int, Refusal]]:
-    """(poses, refusals) of frames that are no keyframes of the map, against the map as it is."""
+def resect(
+    whole: WholeMap, frames: Iterable[int], stretch_of: Callable[[int], int] = lambda _: 0
+) -> tuple[dict[int, Located], dict[int, Refusal]]:
+    """(poses, refusals) of frames that are no keyframes of the map, against the map as it is.
+
+    A frame is looked for in its own stretch of the walk alone: beyond a cut a look-alike would do as well.
+    """
     found: dict[int, Located] = {}
     refused: dict[int, Refusal] = {}
     for frame in frames:
-        located = _resect_one(whole, frame)
+        own = [f for f in whole.local.nearest(frame, len(whole.local.poses)) if stretch_of(f) == stretch_of(frame)]
+        located = _resect_one(whole, frame, own)
         if isinstance(located, Located):
             found[frame] = located
         else:
@@ -136,14 +142,17 @@ def resect(whole: WholeMap, frames: Iterable[int]) -> tuple[dict[int, Located], 
     return found, refused
 
 
-def _resect_one(whole: WholeMap, frame: int) -> Located | Refusal:
+def _resect_one(whole: WholeMap, frame: int, near: list[int]) -> Located | Refusal:
     """The frame's pose from the keyframes next to it, or from the best of a wider window when they do not do."""
     config, local = whole.config.register, whole.local
-    located = register(local, frame, local.nearest(frame, config.resect_references), config)
+    if not near:
+        detail = "No anchor group of its stretch of the walk was accepted, so nothing ties this frame to the scaffold."
+        return Refusal(Reason.NO_ANCHORS, detail)
+    located = register(local, frame, near[: config.resect_references], config)
     if isinstance(located, Located):
         return located
-    candidates = local.nearest(frame, 2 * config.window)
-    return register(local, frame, choose_references(local, frame, candidates, config.retry_references, config), config)
+    references = choose_references(local, frame, near[: 2 * config.window], config.retry_references, config)
+    return register(local, frame, references, config)
 
 
 # --- output -----------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def _recovered(
         if config.last_adjustment and config.ablation.anchored_adjustment:
             adjust_all(whole, sequence.camera_is_guess)
         others = [f.index for f in sequence.frames if f.index not in whole.local.poses]
-        resected, refused = resect(whole, others)
+        resected, refused = resect(whole, others, sequence.stretch_of)
         reasons = {r.frame: r.refusal for result in results for r in result.refusals} | refused
         used = {f: held[f] for f in held if f in whole.local.poses}
         trajectory = trajectory_of(whole, len(sequence.frames), used, resected, reasons)
