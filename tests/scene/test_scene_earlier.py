@@ -109,8 +109,15 @@ def updated(root: Path, world: World, held: Scaffold, earlier: tuple[EarlierRun,
     return EarlierRun(root.name, Run(root))
 
 
+def poses_alone(root: Path, world: World) -> EarlierRun:
+    """A run that came no farther than its trajectory: nothing of it is in the scene."""
+    with RunFolder(root) as run:
+        posed(run, world)
+    return EarlierRun(root.name, Run(root))
+
+
 def test_two_walks_and_the_first_patch_comes_off_again(world: World, scaffold: Scaffold, tmp_path: Path) -> None:
-    first = updated(tmp_path / "june", world, scaffold, ())
+    first = updated(tmp_path / "june", world, scaffold, (poses_alone(tmp_path / "may", world),))
     second = updated(tmp_path / "july", world, scaffold, (first,))
     base = scaffold.splats_path
     assert base is not None

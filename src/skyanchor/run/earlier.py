@@ -50,9 +50,14 @@ class EarlierRun:
         return EarlierViews(self.name, split(ground_views(self.run.sequence, self.run.trajectory)))
 
     @property
-    def patch(self) -> Path | None:
-        """What it did to the splats; None where it did not come to that."""
-        return self.run.stage(SCENE).path(PATCH_FILE) if self.run.has(SCENE) else None
+    def in_scene(self) -> bool:
+        """Whether its street was added to the splats."""
+        return self.run.has(SCENE)
+
+    @property
+    def patch(self) -> Path:
+        """What it did to the splats."""
+        return self.run.stage(SCENE).path(PATCH_FILE)
 
 
 def named_runs(runs: Sequence[Run]) -> tuple[EarlierRun, ...]:

@@ -77,7 +77,7 @@ def patch_digests(folder: RunFolder, earlier: tuple[EarlierRun, ...]) -> dict[st
     for k, one in enumerate(earlier):
         views = one.views.views
         photos = {view.name: view.path for view in (*views.training, *views.validation, *views.test)}
-        given = photos if one.patch is None else {**photos, one.patch.name: one.patch}
+        given = {**photos, one.patch.name: one.patch}
         digests[f"onto-{k + 1}"] = folder.digest({f"{one.name}/{name}": path for name, path in given.items()})
     return digests
 
@@ -85,8 +85,7 @@ def patch_digests(folder: RunFolder, earlier: tuple[EarlierRun, ...]) -> dict[st
 def with_patches(base: PlyBytes, earlier: tuple[EarlierRun, ...]) -> PlyBytes:
     """The splats with what every earlier walk did to them, in order; InputError where two changed the same ones."""
     for one in earlier:
-        if one.patch is not None:
-            base = with_data(base, patched(base, load_patch(one.patch)))
+        base = with_data(base, patched(base, load_patch(one.patch)))
     return base
 
 

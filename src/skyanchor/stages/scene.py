@@ -126,18 +126,19 @@ def run(work: Work, config: SceneConfig, above: Made) -> Made:
     engine = load_engine(config.device)
     settings = {"points": config.points, "update": config.update or preset(engine.device), "device": engine.device}
     given = frame_check.given_splats(work.scaffold)
+    earlier = tuple(one for one in work.earlier if one.in_scene)
     if given is not None:
-        inputs = {"splats": work.run.digest({given.path.name: given.path}), **patch_digests(work.run, work.earlier)}
+        inputs = {"splats": work.run.digest({given.path.name: given.path}), **patch_digests(work.run, earlier)}
         stage = work.run.stage(SCENE, WHAT, settings, inputs, (above,))
     else:
         trained = splats_part(work.site, engine, config.aerial_on(engine.device))
-        stage = work.run.stage(SCENE, WHAT, settings, patch_digests(work.run, work.earlier), (above, trained))
+        stage = work.run.stage(SCENE, WHAT, settings, patch_digests(work.run, earlier), (above, trained))
     if not stage.done:
         base = _read_base(given or SplatFile(trained.path(parts.SPLATS_FILE)), stage.listen)
         if given is not None:
             _refuse_other_frame(base, work.scaffold, engine)
-        base = replace(base, held=with_patches(base.held, work.earlier))
-        _update(stage, work, base, trajectory, config, engine)
+        base = replace(base, held=with_patches(base.held, earlier))
+        _update(stage, replace(work, earlier=earlier), base, trajectory, config, engine)
     return stage
 
 
