@@ -33,6 +33,12 @@ def test_a_box_that_is_gone_has_vanished(boxed: Day) -> None:
     assert found.views_before >= 3 and found.views_after >= 3 and found.confidence > 0.8
 
 
+def test_what_lies_behind_a_place_may_be_farther_away_than_places_that_count(empty: Day, boxed: Day) -> None:
+    near = [replace(day, farthest_m=6.3, photos=()) for day in (boxed, empty)]
+    (found,) = find_changes(near[:1], near[1], CONFIG)
+    assert found.kind == ChangeKind.VANISHED and np.all(found.high < BOX[1] + 0.25)
+
+
 def test_a_new_box_has_appeared(empty: Day) -> None:
     (found,) = find_changes([empty], street_day(BOX, light=0.6, shadow=0.3), CONFIG)
     assert found.kind == ChangeKind.APPEARED and is_the_box(found)

@@ -44,7 +44,7 @@ class ChangeConfig:
     voxel_m: Positive = 0.1
     """Side of the cells that evidence is gathered in, metres."""
     farthest_m: Positive = 14.0
-    """Depth beyond which a street view takes no part, metres."""
+    """Places farther away from a street view than this are none of its business, metres."""
     margin_m: NotNegative = 0.12
     """How far behind a place a view must see a surface to look through that place, metres ..."""
     margin_px: NotNegative = 10.0

@@ -25,7 +25,7 @@ class Day:
     maps: Iterable[DepthMap]
     """Gone through more than once."""
     farthest_m: float
-    """Depth beyond which they take no part, metres."""
+    """Places farther away than this are none of their business, metres; what lies behind a place may be."""
     margin_px: float
     """By how many pixel footprints their depth may be off."""
     photos: Sequence[Bytes] = ()
@@ -88,10 +88,14 @@ def _enough(views: Ints, weight: Floats, against: Floats, config: ChangeConfig) 
     return np.asarray((views >= config.least_views) & sure)
 
 
-def trusted(one: DepthMap, day: Day, config: ChangeConfig) -> Bools:
+def measured(one: DepthMap, config: ChangeConfig) -> Bools:
     """(H, W), where a map says something."""
-    good = (one.depth > 0) & (one.depth <= day.farthest_m) & (one.confidence >= config.least_confidence)
-    return np.asarray(good & ~one.completed)
+    return np.asarray((one.depth > 0) & (one.confidence >= config.least_confidence) & ~one.completed)
+
+
+def trusted(one: DepthMap, day: Day, config: ChangeConfig) -> Bools:
+    """(H, W), where a map says that there is a surface within its reach."""
+    return np.asarray(measured(one, config) & (one.depth <= day.farthest_m))
 
 
 def surface_cells(day: Day, config: ChangeConfig) -> Cells:
@@ -168,12 +172,13 @@ def _asked(points: Floats, maps: Sequence[DepthMap], day: Day, config: ChangeCon
     matrices = [cameras.calibration(one.camera) for one in maps]
     pinholes = np.array([(K[0, 0], K[1, 1], K[0, 2], K[1, 2]) for K in matrices])
     poses = [np.concatenate([one.cam_from_world.rotation.ravel(), one.cam_from_world.translation]) for one in maps]
-    depth: Floats32 = np.stack([one.depth * trusted(one, day, config) for one in maps]).astype(np.float32)
+    depth: Floats32 = np.stack([one.depth * measured(one, config) for one in maps]).astype(np.float32)
     normal = np.stack([one.normal @ one.cam_from_world.rotation.T for one in maps]).astype(np.float32)
     relative = day.margin_px / pinholes[:, 0]
     sure = np.stack([one.confidence for one in maps])
     weight = -np.log(np.maximum(1.0 - sure, MOST_SURE)).astype(np.float32)
     found = kernels.asked(
-        points, np.array(poses), pinholes, depth, normal, weight, config.margin_m, relative, config.least_height
-    )
+        points, np.array(poses), pinholes, depth, normal, weight,
+        day.farthest_m, config.margin_m, relative, config.least_height,
+    )  # fmt: skip
     return Votes(*found)

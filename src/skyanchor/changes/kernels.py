@@ -21,14 +21,16 @@ def asked(
     depth: Floats32,
     normal: Floats32,
     weight: Floats32,
+    farthest: float,
     margin: float,
     relative: Floats,
     height: float,
 ) -> tuple[Ints, Ints, Floats, Floats]:
     """How many of the maps look through each point (N, 3), how many see a surface there, and their weights; (N,) each.
 
-    `relative` (V,) is what the margin grows by with each metre of depth. A map looks through a point if all depths
-    around its pixel lie behind it by the margin, and it lies off the plane of its pixel by `height`.
+    Points beyond `farthest` are not asked about. `relative` (V,) is what the margin grows by with each metre of depth.
+    A map looks through a point if all depths around its pixel lie behind it by the margin, and it lies off the plane of
+    its pixel by `height`.
     """
     through = np.zeros(len(points), np.int64)
     at = np.zeros(len(points), np.int64)
@@ -38,7 +40,7 @@ def asked(
         x, y, z = points[n, 0], points[n, 1], points[n, 2]
         for v in range(len(poses)):
             opinion, row, column = _opinion(
-                poses[v], pinholes[v], depth[v], normal[v], margin, relative[v], height, x, y, z
+                poses[v], pinholes[v], depth[v], normal[v], farthest, margin, relative[v], height, x, y, z
             )
             if opinion > 0:
                 through[n] += 1
@@ -55,6 +57,7 @@ def _opinion(
     pinhole: Floats,
     depth: Floats32,
     normal: Floats32,
+    farthest: float,
     margin: float,
     relative: float,
     height: float,
@@ -64,7 +67,7 @@ def _opinion(
 ) -> tuple[int, int, int]:
     """1 for free, -1 for a surface, 0 for none: out of the picture, unknown, or behind a surface; and the pixel."""
     w = pose[6] * x + pose[7] * y + pose[8] * z + pose[11]
-    if w < NEAREST:
+    if w < NEAREST or w > farthest:
         return 0, 0, 0
     u = pose[0] * x + pose[1] * y + pose[2] * z + pose[9]
     v = pose[3] * x + pose[4] * y + pose[5] * z + pose[10]
@@ -75,14 +78,14 @@ def _opinion(
     own = depth[row, column]
     if own <= 0.0:
         return 0, 0, 0
-    nearest, farthest = own, own
+    nearest, last = own, own
     for i in range(row - 1, row + 2):
         for j in range(column - 1, column + 2):
             if depth[i, j] > 0.0:
                 nearest = min(nearest, depth[i, j])
-                farthest = max(farthest, depth[i, j])
+                last = max(last, depth[i, j])
     off = margin + relative * w
-    if w > farthest + off:
+    if w > last + off:
         return 0, 0, 0
     if w >= nearest - off:
         return -1, row, column
