@@ -115,7 +115,14 @@ def by_flight(halves_m: float = 0.02) -> Settled:
     world_from_local = similarity.align_cameras(local.cams_from_local, GROUP)
     at = GroupAt(local, CAMERA, GroupSolution(world_from_local, GROUP, np.ones(len(frame), bool), 1.0), matches)
     done = adjust_held(at, lambda some: from_above(None, some, None), AdjustmentConfig())
-    return Settled(local, done, None, GroupFigures(support=300, ratio=0.9, halves_m=halves_m), 300, at)
+    return Settled(
+        local,
+        done,
+        None,
+        GroupFigures(support=300, ratio=0.9, halves_m=halves_m, halves_deg=0.05, halves_scale=0.005),
+        300,
+        at,
+    )
 
 
 def errors(settled: Settled) -> np.ndarray:

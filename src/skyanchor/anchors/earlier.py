@@ -291,11 +291,12 @@ def _stated(search: Search, settled: Settled) -> Stated:
     """What a settled group states of itself.
 
     An error that all matches share moves what is seen by `shared_m`; at the distance it is seen from, that is a turn
-    and a scale of their ratio. Two ends of the group, each off by its own error, change its length by √2 of it.
+    and a scale of their ratio. Two ends of the group, each off by its own error, change its length by √2 of it. Turn
+    and scale are no surer than what two halves of the evidence disagree by, as the position is.
     """
     assert settled.done is not None and settled.at is not None
-    done, shared_m = settled.done, shared_of(search, settled)
-    covariances = honest_covariances(done, settled.figures.halves_m, shared_m)
+    done, figures, shared_m = settled.done, settled.figures, shared_of(search, settled)
+    covariances = honest_covariances(done, figures.halves_m, shared_m)
     own = covariances[:, 3:, 3:] - shared_m**2 * np.eye(3)
     centres = rigid.centres_in_world(done.cams_from_world)
     length = float(np.linalg.norm(centres[-1] - centres[0]))
@@ -308,8 +309,8 @@ def _stated(search: Search, settled: Settled) -> Stated:
         centres,
         length,
         float(np.mean([centre_sigma_m(covariance) for covariance in covariances])),
-        float(np.hypot(turns.mean(), shared_m / reach)),
-        float(np.hypot(np.sqrt(2.0) * ends.mean() / length, shared_m / reach)),
+        float(np.hypot(max(turns.mean(), 0.5 * np.radians(figures.halves_deg)), shared_m / reach)),
+        float(np.hypot(max(np.sqrt(2.0) * ends.mean() / length, 0.5 * figures.halves_scale), shared_m / reach)),
     )
 
 
