@@ -44,7 +44,7 @@ def small() -> PipelineConfig:
     """The method at the size of a street of paper."""
     base = PipelineConfig(
         sequence=SequenceConfig(camera="PINHOLE,230,230,160,90"),
-        geometry=GeometryConfig(SourceConfig(count=4), stereo=StereoConfig(width=160, sweep_scale=1)),
+        geometry=GeometryConfig(SourceConfig(count=4), stereo=StereoConfig(width=96, sweep_scale=1)),
     )
     places = replace(base.anchors.places, width=160, features=XFeat(keypoints=200, longest=160, threshold=0.01))
     places = replace(places, nodes=replace(places.nodes, spacing=14.0, headings=4))
@@ -117,7 +117,7 @@ def test_walks_run_no_job_of_stage_1(prepared: Prepared, scene: Path, tmp_path: 
         assert executor.of_stage_1() == []
         run = open_run(tmp_path / name)
         assert run.has(SCAFFOLD) and run.has(ANCHORS) and not (tmp_path / name / SCAFFOLD).exists()
-        assert run.depth("a010.png").depth.shape == (120, 160)
+        assert run.depth("a010.png").depth.shape == (72, 96)
     after = {path: path.stat().st_mtime_ns for path in prepared.root.rglob("*") if path.is_file()}
     assert {p: t for p, t in after.items() if p.parent.name != ".state"} == {
         p: t for p, t in before.items() if p.parent.name != ".state"
