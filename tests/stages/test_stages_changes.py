@@ -60,6 +60,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         return {f"{k}.npz": depth[plan.views[0].path] / f"{k}.npz" for k in range(len(plan.views))}
 
     monkeypatch.setattr(stage, "street_depth", measured)
+    monkeypatch.setattr(stage, "aerial_views", lambda *_: [])
     monkeypatch.setattr(stage, "flight_day", lambda *_: Day([], np.inf, 4.0))
     return earlier, later
 

@@ -37,7 +37,7 @@ from skyanchor.scene.views import ground_views
 from skyanchor.stages.scene import DEPTH_BYTES, StreetPlan, street_depth
 from skyanchor.stereo import DepthFolder, depth_path, load_depth
 from skyanchor.storage import files
-from skyanchor.types import Bytes, DepthMap, Floats, Scaffold, View
+from skyanchor.types import Bytes, DepthMap, Floats, View
 
 WHAT = "what changed in the street"
 WIDTH = 1600
@@ -70,9 +70,10 @@ def run(folder: RunFolder, held: Run, earlier: Sequence[Run], config: StreetChan
             _day(stage, one, walk, config, executor, f"{PROGRESS}/{k}")
             for k, (one, walk) in enumerate(zip((held, *earlier), walks, strict=True))
         ]
-        flight = flight_day(held, walks[0], config.changes)
+        above_street = aerial_views(held, walks[0], config.changes)
+        flight = flight_day(held, above_street, walks[0], config.changes)
         found = find_changes([*days[1:], flight], days[0], config.changes)
-        before = [*(view for walk in walks[1:] for view in walk)] or _aerial_views(held.scaffold, flight)
+        before = [*(view for walk in walks[1:] for view in walk)] or above_street
         _write(stage, held, earlier, found, (before, walks[0]), config.changes)
     return stage
 
@@ -111,16 +112,18 @@ def _photo(photos: PhotoCache, view: View, width: int) -> Bytes:
     return photos.photo(view.name, view.path, view.camera, width, view.mask_path)[0].pixels
 
 
-def flight_day(held: Run, walk: Sequence[View], config: ChangeConfig) -> Day:
-    """The depth of the aerial photos that look at the walk's street; looks are not compared with theirs."""
+def aerial_views(held: Run, walk: Sequence[View], config: ChangeConfig) -> list[View]:
+    """The aerial photos with depth that look at the walk's street."""
     folder = held.prepared.needed(parts.DEPTH).folder
     places = rigid.centres_in_world([view.cam_from_world for view in walk])
-    names = tuple(
-        view.name
-        for view in held.scaffold.views
-        if depth_path(folder, view.name).is_file() and _looks_at(view, places, config.farthest_m)
-    )
-    return flight_as_day(DepthFolder(folder, names, DEPTH_BYTES), places, config)
+    seen = [view for view in held.scaffold.views if _looks_at(view, places, config.farthest_m)]
+    return [view for view in seen if depth_path(folder, view.name).is_file()]
+
+
+def flight_day(held: Run, views: Sequence[View], walk: Sequence[View], config: ChangeConfig) -> Day:
+    """The depth of aerial photos around a walk; looks are not compared with theirs."""
+    maps = DepthFolder(held.prepared.needed(parts.DEPTH).folder, tuple(view.name for view in views), DEPTH_BYTES)
+    return flight_as_day(maps, rigid.centres_in_world([view.cam_from_world for view in walk]), config)
 
 
 def _looks_at(view: View, places: Floats, reach_m: float) -> bool:
@@ -130,11 +133,6 @@ def _looks_at(view: View, places: Floats, reach_m: float) -> bool:
     focal = view.camera.params[0]
     off = np.hypot(in_cam[:, 0], in_cam[:, 1]) - reach_m
     return bool(((in_cam[:, 2] > 0) & (off * focal <= half * in_cam[:, 2])).any())
-
-
-def _aerial_views(scaffold: Scaffold, flight: Day) -> list[View]:
-    named = {one.name for one in flight.maps}
-    return [view for view in scaffold.views if view.name in named]
 
 
 # --- results ------------------------------------------------------------------------------------------------------
