@@ -60,8 +60,6 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
         return {f"{k}.npz": depth[plan.views[0].path] / f"{k}.npz" for k in range(len(plan.views))}
 
     monkeypatch.setattr(stage, "street_depth", measured)
-    monkeypatch.setattr(stage, "aerial_views", lambda *_: [])
-    monkeypatch.setattr(stage, "flight_day", lambda *_: Day([], np.inf, 4.0))
     return earlier, later
 
 
@@ -93,3 +91,8 @@ def test_a_run_on_another_flight_is_refused(runs: tuple[Any, Any], tmp_path: Pat
     earlier.scaffold.views = (SimpleNamespace(name="b"),)
     with RunFolder(tmp_path / "run") as folder, pytest.raises(InputError, match="another aerial model"):
         stage.run(folder, later, [earlier], SETTINGS, InProcess())
+
+
+def test_without_an_earlier_walk_there_is_nothing_to_compare(runs: tuple[Any, Any], tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run") as folder, pytest.raises(InputError, match="no earlier walk"):
+        stage.run(folder, runs[1], [], SETTINGS, InProcess())

@@ -50,7 +50,7 @@ def changed_since(run: Run) -> str | None:
     """What the changes are since, for people; None where nobody looked for any."""
     if not run.has(CHANGES):
         return None
-    return ", ".join(Path(path).name for path in run.changes.since) or "the flight"
+    return ", ".join(Path(path).name for path in run.changes.since)
 
 
 def changes_section(report: Report) -> Markup | None:

@@ -203,7 +203,7 @@ class ChangesRecord:
     """changes.json: what is another way than before."""
 
     since: tuple[str, ...]
-    """Runs that it was compared with, the newest first; none means the flight alone."""
+    """Runs that it was compared with, the newest first."""
     voxel_m: float
     """Side of the cells, metres."""
     changes: tuple[ChangeRow, ...]

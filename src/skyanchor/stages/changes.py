@@ -1,4 +1,4 @@
-"""What changed since earlier walks or the flight, on request: depth of both, contradictions, pictures, a map."""
+"""What changed since earlier walks, on request: depth of both, contradictions, pictures, a map."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from skyanchor.changes import Change, ChangeConfig, Day, find_changes, flight_as_day, walk_as_day
+from skyanchor.changes import Change, ChangeConfig, Day, find_changes, walk_as_day
 from skyanchor.changes.pictures import best_view, cut_out
 from skyanchor.errors import InputError, NothingPlacedError
 from skyanchor.events import CHANGES, TRAJECTORY, Note
-from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
-from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage
 from skyanchor.run.records import (
@@ -34,8 +32,8 @@ from skyanchor.run.results import Run
 from skyanchor.scaffold import georeference
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.scene.views import ground_views
-from skyanchor.stages.scene import DEPTH_BYTES, StreetPlan, street_depth
-from skyanchor.stereo import DepthFolder, depth_path, load_depth
+from skyanchor.stages.scene import StreetPlan, street_depth
+from skyanchor.stereo import load_depth
 from skyanchor.storage import files
 from skyanchor.types import Bytes, DepthMap, Floats, View
 
@@ -55,10 +53,10 @@ class StreetChangesConfig:
 
 
 def run(folder: RunFolder, held: Run, earlier: Sequence[Run], config: StreetChangesConfig, executor: Executor) -> Made:
-    """The changes of a run whose trajectory is finished, since earlier runs on the same flight, the newest first.
-
-    Where none of them knows a place, and where there are none, the flight is asked.
-    """
+    """The changes of a run whose trajectory is finished, since earlier runs on the same flight, the newest first."""
+    if not earlier:
+        advice = "Give --since RUN1, a run of an earlier walk on the same aerial model."
+        raise InputError(held.root, "stands on no earlier walk to compare it with", advice)
     above = [held.stage(TRAJECTORY), *(run.stage(TRAJECTORY) for run in earlier)]
     refuse_other_flights(held, earlier)
     stage = folder.stage(CHANGES, WHAT, config, {}, tuple(above))
@@ -70,10 +68,8 @@ def run(folder: RunFolder, held: Run, earlier: Sequence[Run], config: StreetChan
             _day(stage, one, walk, config, executor, f"{PROGRESS}/{k}")
             for k, (one, walk) in enumerate(zip((held, *earlier), walks, strict=True))
         ]
-        above_street = aerial_views(held, walks[0], config.changes)
-        flight = flight_day(held, above_street, walks[0], config.changes)
-        found = find_changes([*days[1:], flight], days[0], config.changes)
-        before = [*(view for walk in walks[1:] for view in walk)] or above_street
+        found = find_changes(days[1:], days[0], config.changes)
+        before = [view for walk in walks[1:] for view in walk]
         _write(stage, held, earlier, found, (before, walks[0]), config.changes)
     return stage
 
@@ -112,29 +108,6 @@ def _photo(photos: PhotoCache, view: View, width: int) -> Bytes:
     return photos.photo(view.name, view.path, view.camera, width, view.mask_path)[0].pixels
 
 
-def aerial_views(held: Run, walk: Sequence[View], config: ChangeConfig) -> list[View]:
-    """The aerial photos with depth that look at the walk's street."""
-    folder = held.prepared.needed(parts.DEPTH).folder
-    places = rigid.centres_in_world([view.cam_from_world for view in walk])
-    seen = [view for view in held.scaffold.views if _looks_at(view, places, config.farthest_m)]
-    return [view for view in seen if depth_path(folder, view.name).is_file()]
-
-
-def flight_day(held: Run, views: Sequence[View], walk: Sequence[View], config: ChangeConfig) -> Day:
-    """The depth of aerial photos around a walk; looks are not compared with theirs."""
-    maps = DepthFolder(held.prepared.needed(parts.DEPTH).folder, tuple(view.name for view in views), DEPTH_BYTES)
-    return flight_as_day(maps, rigid.centres_in_world([view.cam_from_world for view in walk]), config)
-
-
-def _looks_at(view: View, places: Floats, reach_m: float) -> bool:
-    """Whether a place, or something within the reach of one, lies in the view's picture."""
-    in_cam = view.cam_from_world(places)
-    half = np.hypot(view.camera.width, view.camera.height) / 2.0
-    focal = view.camera.params[0]
-    off = np.hypot(in_cam[:, 0], in_cam[:, 1]) - reach_m
-    return bool(((in_cam[:, 2] > 0) & (off * focal <= half * in_cam[:, 2])).any())
-
-
 # --- results ------------------------------------------------------------------------------------------------------
 
 
@@ -147,7 +120,7 @@ def _write(
     rows = []
     for number, one in enumerate(found, 1):
         after = best_view(one, views[1])
-        before = best_view(one, views[0], after if earlier else None)
+        before = best_view(one, views[0], after)
         _save_picture(stage.path(f"{BEFORE_FOLDER}/{number}.jpg"), one, before)
         _save_picture(stage.path(f"{AFTER_FOLDER}/{number}.jpg"), one, after)
         on_earth = georeference.on_earth(one.centre[None], georef)
