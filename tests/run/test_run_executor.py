@@ -145,6 +145,18 @@ def test_held_workers_stay_until_the_block_ends() -> None:
     assert not set(map(int, engine.run(jobs))) & first
 
 
+def test_few_jobs_take_workers_that_are_there_and_have_all_their_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "cores", lambda: 4)
+    engine = Processes(workers=2)
+    with engine.held():
+        (first,) = engine.run([Job.of(process_number)])
+        both = engine.run([Job.of(process_number), Job.of(process_number)])
+        assert first in both and len({*map(int, both)}) <= 2
+        assert engine.run([Job.of(process_number)]) == [first]
+        assert engine.run([Job.of(thread_counts)]) == [[4, 4, 1]]
+        assert engine.run([Job.of(thread_counts)] * 2) == [[2, 2, 1]] * 2
+
+
 def test_a_run_that_fails_ends_its_workers_and_the_next_has_new_ones() -> None:
     engine = Processes(workers=1)
     with engine.held():

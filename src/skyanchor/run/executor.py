@@ -227,9 +227,9 @@ class Processes:
         if not jobs:
             return []
         workers = min(self.workers, len(jobs))
-        environment = worker_environment(self.threads or max(1, cores() // workers))
-        with self._held.pool(workers, environment) as pool:
-            return _drive(pool, jobs, listen, done)
+        threads = self.threads or max(1, cores() // workers)
+        with self._held.pool(workers, worker_environment(self.threads or cores())) as pool:
+            return _drive(pool.workers[:workers], pool.messages, jobs, threads, listen, done)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -307,9 +307,14 @@ class _Message:
 class _Pool:
     """Workers and what they say."""
 
-    def __init__(self, workers: int, environment: Mapping[str, str]) -> None:
+    def __init__(self) -> None:
         self.messages: queue.Queue[_Message] = queue.Queue()
-        self.workers = [_Worker(number, environment, self.messages) for number in range(workers)]
+        self.workers: list[_Worker] = []
+
+    def grow(self, workers: int, environment: Mapping[str, str]) -> None:
+        """Start what is missing to so many workers."""
+        for number in range(len(self.workers), workers):
+            self.workers.append(_Worker(number, environment, self.messages))
 
     def close(self) -> None:
         """End the workers, whatever they are doing."""
@@ -319,30 +324,31 @@ class _Pool:
 
 @dataclass(eq=False)
 class _Held:
-    """The pools of an executor that are between two runs, by their number of workers."""
+    """The workers of an executor that are between two runs."""
 
     depth: int = 0
     """Blocks that want them held."""
-    pools: dict[int, _Pool] = field(default_factory=dict)
+    idle: list[_Pool] = field(default_factory=list)
 
     @contextmanager
     def pool(self, workers: int, environment: Mapping[str, str]) -> Iterator[_Pool]:
-        """So many idle workers, kept afterwards if they are wanted and nothing failed."""
-        pool = self.pools.pop(workers, None) or _Pool(workers, environment)
+        """So many idle workers or more, kept afterwards if they are wanted and nothing failed."""
+        pool = self.idle.pop() if self.idle else _Pool()
         try:
+            pool.grow(workers, environment)
             yield pool
         except BaseException:
             pool.close()
             raise
         if self.depth:
-            self.pools[workers] = pool
+            self.idle.append(pool)
         else:
             pool.close()
 
     def close(self) -> None:
         """End all workers."""
-        while self.pools:
-            self.pools.popitem()[1].close()
+        while self.idle:
+            self.idle.pop().close()
 
 
 class _Worker:
@@ -363,12 +369,13 @@ class _Worker:
             messages.put(_Message(number, json.loads(line)))
         messages.put(_Message(number, None))
 
-    def give(self, index: int, job: Job) -> None:
-        """Send a job; a dead worker shows as a closed pipe soon after."""
+    def give(self, index: int, job: Job, threads: int) -> None:
+        """Send a job that may use so many threads; a dead worker shows as a closed pipe soon after."""
         assert self.process.stdin is not None
         self.job = index
         with suppress(BrokenPipeError):
-            _send(self.process.stdin, {"function": job.function, "arguments": dict(job.arguments)})
+            body = {"function": job.function, "arguments": dict(job.arguments), "threads": threads}
+            _send(self.process.stdin, body)
 
     def close(self) -> None:
         """End the process and wait until it is gone."""
@@ -381,15 +388,24 @@ class _Worker:
                     pipe.close()
 
 
-def _drive(pool: _Pool, jobs: Sequence[Job], listen: Listener, done: Done | None) -> list[Json]:
-    """Keep every worker busy until all results are in."""
+def _drive(
+    workers: list[_Worker],
+    messages: queue.Queue[_Message],
+    jobs: Sequence[Job],
+    threads: int,
+    listen: Listener,
+    done: Done | None,
+) -> list[Json]:
+    """Keep every worker busy until all results are in; there are as many jobs as workers at least."""
     waiting = list(enumerate(jobs))[::-1]
     results: dict[int, Json] = {}
-    for worker in pool.workers:
-        worker.give(*waiting.pop())
+    for worker in workers:
+        worker.give(*waiting.pop(), threads)
     while len(results) < len(jobs):
-        message = pool.messages.get()
-        worker = pool.workers[message.worker]
+        message = messages.get()
+        if message.worker >= len(workers):
+            continue
+        worker = workers[message.worker]
         if message.body is not None and "event" in message.body:
             listen(event_of(message.body))
             continue
@@ -400,7 +416,7 @@ def _drive(pool: _Pool, jobs: Sequence[Job], listen: Listener, done: Done | None
         if done is not None:
             done(index, results[index])
         if waiting:
-            worker.give(*waiting.pop())
+            worker.give(*waiting.pop(), threads)
     return [results[index] for index in range(len(jobs))]
 
 
@@ -454,17 +470,30 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    jobs: queue.Queue[Job] = queue.Queue()
+    jobs: queue.Queue[tuple[Job, int]] = queue.Queue()
     threading.Thread(target=_receive, args=(jobs,), daemon=True).start()
     while True:
-        _send(replies, answer(jobs.get(), lambda event: _send(replies, event_body(event))))
+        job, threads = jobs.get()
+        _share(threads)
+        _send(replies, answer(job, lambda event: _send(replies, event_body(event))))
 
 
-def _receive(jobs: queue.Queue[Job]) -> None:
+def _receive(jobs: queue.Queue[tuple[Job, int]]) -> None:
     """Queue the parent's jobs; when the parent is gone, so is the worker, whatever it is doing."""
     for line in sys.stdin.buffer:
-        jobs.put(Job(**json.loads(line)))
+        body = json.loads(line)
+        threads = body.pop("threads", 1)
+        jobs.put((Job(**body), threads))
     os._exit(0)
+
+
+def _share(threads: int) -> None:
+    """Let numba and OpenCV use so many threads, at most those that they started with."""
+    import cv2
+    import numba
+
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    cv2.setNumThreads(threads)
 
 
 def answer(job: Job, listen: Listener) -> dict[str, Any]:

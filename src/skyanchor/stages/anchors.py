@@ -38,7 +38,7 @@ CONTEXT, SETTINGS = "context.json", "settings.json"
 """Files in the progress folder that the jobs share."""
 LOOKS_PER_JOB = 20
 """Frames that one job compares with all places."""
-STEPS_PER_JOB = 40
+STEPS_PER_JOB = 20
 """Steps between frames that one job measures."""
 
 

@@ -15,6 +15,8 @@ from skyanchor.stereo.sweep_kernels import UNSEEN
 
 HOPELESS = np.float32(1e9)
 ALWAYS = np.float32(1e8)
+STEPS = 64
+"""Steps of a grey level in which a window's weights know the grey difference to its middle."""
 TEXTURE = np.float32(25.0)
 """Grey variance at which the pull of the first surface has halved."""
 
@@ -38,9 +40,12 @@ def _new_window(radius, stride):
     n = side * side
     dx = np.empty(n, np.float32)
     dy = np.empty(n, np.float32)
+    near = np.empty(n, np.float32)
+    spread = np.float32(1.0 / (2.0 * (0.7 * radius) ** 2))
     for k in range(n):
         dx[k] = (k % side) * stride - radius
         dy[k] = (k // side) * stride - radius
+        near[k] = np.exp(-(dx[k] * dx[k] + dy[k] * dy[k]) * spread)
     return (
         dx,
         dy,
@@ -50,24 +55,31 @@ def _new_window(radius, stride):
         np.empty(n, np.float32),
         np.empty(n, np.float32),
         np.empty(n, np.uint64),
+        near,
     )
 
 
+@nb.njit(cache=True)
+def _fading(sigma_grey):
+    """exp(-d / sigma) of grey differences d in steps of 1 / `STEPS`."""
+    return np.exp(-np.arange(256 * STEPS) / np.float32(STEPS * sigma_grey)).astype(np.float32)
+
+
 @nb.njit(cache=True, fastmath=True)
-def _fill_window(reference, x, y, radius, sigma_grey, window):
+def _fill_window(reference, x, y, fade, window):
     """Fill the window's grey values (weighted mean removed) and bilateral weights; returns the weighted variance."""
     dx, dy, values, weights = window[:4]
+    near = window[8]
     height, width = reference.shape
     centre = reference[y, x]
     total = np.float32(0.0)
     mean = np.float32(0.0)
     n = weights.shape[0]
-    spread = np.float32(1.0 / (2.0 * (0.7 * radius) ** 2))
     for k in range(n):
         row = min(max(y + int(dy[k]), 0), height - 1)
         col = min(max(x + int(dx[k]), 0), width - 1)
         value = reference[row, col]
-        weight = np.exp(-abs(value - centre) / sigma_grey - (dx[k] * dx[k] + dy[k] * dy[k]) * spread)
+        weight = near[k] * fade[np.uint32(abs(value - centre) * np.float32(STEPS))]
         values[k] = value
         weights[k] = weight
         total += weight
@@ -84,7 +96,7 @@ def _fill_window(reference, x, y, radius, sigma_grey, window):
 @nb.njit(cache=True, fastmath=True, inline="always")
 def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, window, variance, eps):
     """1 - weighted ZNCC of the window seen through the plane, 0..2; `UNSEEN` where the centre leaves the source."""
-    dx, dy, values, weights, index, fu, fv, raw = window
+    dx, dy, values, weights, index, fu, fv, raw, _ = window
     px = np.float32(x + 0.5)
     py = np.float32(y + 0.5)
     q2 = M[s, 2, 0] * px + M[s, 2, 1] * py + M[s, 2, 2] + w * m[s, 2]
@@ -278,6 +290,7 @@ def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
     height, width = reference.shape
     radius, stride, keep, sigma_grey, noise, _ = settings
     n = layout.shape[0]
+    fade = _fading(sigma_grey)
     out = np.ones((height, width), np.float32)
     for y in nb.prange(height):
         window = _new_window(radius, stride)
@@ -285,7 +298,7 @@ def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
         low = np.empty(n, np.float32)
         order = np.arange(n)
         for x in range(width):
-            variance = _fill_window(reference, x, y, radius, np.float32(sigma_grey), window)
+            variance = _fill_window(reference, x, y, fade, window)
             eps = np.float32(noise * noise)
             cost = _plane_cost(
                 flat, sizes, layout, M, m, x, y, w[y, x], a[y, x], b[y, x], window, variance, eps,
@@ -328,6 +341,7 @@ def improve(
     height, width = reference.shape
     radius, stride, keep, sigma_grey, noise, few = settings
     n = layout.shape[0]
+    fade = _fading(sigma_grey)
     eps = np.float32(noise * noise)
     shrink = np.float32(0.5) ** np.float32(round_)
     for y in nb.prange(height):
@@ -336,7 +350,7 @@ def improve(
         low = np.empty(n, np.float32)
         order = np.arange(n)
         for x in range((y + colour) & 1, width, 2):
-            variance = _fill_window(reference, x, y, radius, np.float32(sigma_grey), window)
+            variance = _fill_window(reference, x, y, fade, window)
             bw = w[y, x]
             ba = a[y, x]
             bb = b[y, x]
