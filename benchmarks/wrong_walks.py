@@ -1,7 +1,7 @@
 """Walks that do not belong, and walks that do: what the verdict says of each, with all that it rests on.
 
     python benchmarks/wrong_walks.py [--work DIR] [--towns 31 43:2] [--scenes SCENE ...] [--more 12] [--kinds KIND ...]
-                                     [--jobs 1] [--limit N] [--seconds S] [--shade]
+                                     [--jobs 1] [--limit N] [--seconds S] [--shade] [--curves PNG]
 
 Scaffolds are mini towns by their seeds (43:2 is built of two house designs alone, the others of nine), and scenes on
 disk (a folder with aerial and ground). On each of them are tried, two groups and more of a walk:
@@ -52,7 +52,7 @@ from skyanchor.anchors.place import Settled
 from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.solve import group_residuals
-from skyanchor.anchors.verdict import is_sure
+from skyanchor.anchors.verdict import VerdictConfig, is_sure
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk, verdict_on
 from skyanchor.bridges.views import render_bridge
 from skyanchor.errors import SkyAnchorError
@@ -460,6 +460,44 @@ def table(lines: list[dict]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def best_places(lines: list[dict]) -> list[tuple[bool, float, float]]:
+    """(right, odds, share that agrees) of the best place of every group, -inf where none came so far."""
+    found = []
+    for line in lines:
+        measured = [place for place in line["places"] if place["figures"] is not None]
+        best = max(measured, key=lambda place: place["figures"]["log_odds"], default=None)
+        belongs = line["belong"] == line["frames"] if best is None else (best["error_m"] or 0.0) < WRONG_M
+        odds, share = (-np.inf if best is None else best["figures"][name] for name in ("log_odds", "ratio"))
+        found.append((belongs, odds, share))
+    return found
+
+
+def curves(lines: list[dict], path: Path) -> None:
+    """The odds of right and wrong places, and what a limit on them or on the agreeing share takes of either."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    found = best_places(lines)
+    right, odds, share = (np.array(column) for column in zip(*found, strict=True))
+    figure, (left, other) = pyplot.subplots(1, 2, figsize=(9.0, 3.4))
+    bins = np.arange(-6.0, 11.0, 0.5)
+    for chosen, name in ((right, "right"), (~right, "wrong")):
+        left.hist(np.clip(odds[chosen], bins[0], bins[-1]), bins, alpha=0.6, label=f"{name}, {chosen.sum()} groups")
+    left.axvline(VerdictConfig().sure_odds, color="k", lw=0.8, ls=":")
+    left.set(xlabel="odds of the best place, powers of ten", ylabel="groups")
+    for values, name in ((odds, "odds"), (share, "share that agrees")):
+        limits = np.r_[np.inf, np.sort(values)[::-1]]
+        taken = [[float((values[chosen] >= limit).mean()) for limit in limits] for chosen in (~right, right)]
+        other.step(*taken, where="post", label=name)
+    other.set(xlabel="wrong places above the limit", ylabel="right places above it", xlim=(-0.02, 1), ylim=(0, 1.02))
+    for axis in (left, other):
+        axis.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, default=Path("runs/wrong-walks"))
@@ -471,6 +509,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="only so many pairings")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="nothing is begun later than that")
     parser.add_argument("--shade", action="store_true", help="with the attempt through shade")
+    parser.add_argument("--curves", type=Path, help="draw the odds of right and wrong places there, .png")
     given = parser.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -481,7 +520,10 @@ def main() -> None:
     chosen = [pairing for pairing in everything if not given.kinds or pairing.kind in given.kinds][: given.limit]
     print(f"{len(chosen)} of {len(everything)} pairings", flush=True)
     work_off(place, chosen, given)
-    text = table(read_lines(place.work / "pairings"))
+    lines = read_lines(place.work / "pairings")
+    if given.curves is not None:
+        curves(lines, given.curves)
+    text = table(lines)
     print("\n" + text)
     (place.work / "table.md").write_text(text)
 

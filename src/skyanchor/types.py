@@ -368,6 +368,7 @@ class Reason(StrEnum):
     # the verdict on an anchor group
     TOO_LITTLE_SUPPORT = "too-little-support"
     TOO_MANY_DISAGREE = "too-many-disagree"
+    LOOK_ALIKE = "look-alike"
     FRAMES_WITHOUT_SUPPORT = "frames-without-support"
     TOO_FEW_AERIAL_VIEWS = "too-few-aerial-views"
     SUPPORT_IN_ONE_SPOT = "support-in-one-spot"
@@ -461,11 +462,14 @@ class GroupFigures:
     """Share of the agreeing matches that two or more aerial photos show, 0..1."""
     spread: float = nan
     """Share of the cells of an 8 x 5 image grid, over all frames together, that hold an agreeing match, 0..1."""
-    shown: float = nan
-    """Cells of a 16-column grid, mean of the frames, where the view rendered for the frame has something to be
-    recognised by."""
+    fronts: float = nan
+    """Cells of a 16-column grid, mean of the frames, where the view rendered for the frame shows fronts that the photo
+    can be recognised by."""
     confirmed: float = nan
-    """Share of those cells that hold an agreeing match, 0..1."""
+    """Share of those cells where more matches agree than do not, 0..1."""
+    log_odds: float = nan
+    """log10 of the odds, by ratio and confirmed, that the place is the right one and no look-alike; nan where there
+    were no views."""
     reprojection: float = nan
     """Median residual in ground frames, sigmas."""
     aerial_reprojection: float = nan

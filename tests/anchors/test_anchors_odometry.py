@@ -73,24 +73,26 @@ def test_a_group_elsewhere_is_named() -> None:
     assert disagreeing(pair, walk, OdometryConfig()) == [1]
 
 
-def test_a_doubtful_group_alone_is_refused() -> None:
-    """A look-alike front fills half of the pictures; with a second group on the walk, or a prior, it may be right."""
+def test_doubtful_groups_need_a_sure_one() -> None:
+    """A look-alike front fills half of the pictures; with a sure group on the walk, or a prior, it may be right."""
     poses, config = true_walk(80), AnchorConfig()
 
-    def with_ratio(group: LocalisedGroup, ratio: float) -> LocalisedGroup:
-        return replace(group, figures=replace(group.figures, ratio=ratio))
+    def with_odds(group: LocalisedGroup, odds: float) -> LocalisedGroup:
+        return replace(group, figures=replace(group.figures, ratio=0.8, confirmed=0.6, log_odds=odds))
 
-    doubtful, sure = with_ratio(localised(poses, 0, 0), 0.55), with_ratio(localised(poses, 0, 0), 0.8)
-    other = with_ratio(localised(poses, 70, 1), 0.6)
+    doubtful, sure = with_odds(localised(poses, 0, 0), 1.0), with_odds(localised(poses, 0, 0), 3.0)
+    other = with_odds(localised(poses, 70, 1), 1.5)
     refused = replace(other, poses=(), refusal=Refusal(Reason.NO_PLACE, "nothing there"))
     asked = Sequence(Path(), (), GROUND, False, (), (doubtful.group, other.group))
     (alone, _) = borne_out([doubtful, refused], asked, config, 0)
     assert alone.refusal is not None and alone.refusal.reason == Reason.NOT_BORNE_OUT and not alone.poses
+    assert "60%" in alone.refusal.detail and "80%" in alone.refusal.detail
     assert borne_out([sure, refused], asked, config, 0)[0].accepted
-    assert all(group.accepted for group in borne_out([doubtful, other], asked, config, 0))
+    assert all(group.accepted for group in borne_out([sure, other], asked, config, 0))
+    assert not any(group.accepted for group in borne_out([doubtful, other], asked, config, 0))
     apart = replace(asked, cuts=(40,))  # what lies beyond a cut bears nothing out
-    assert [g.accepted for g in borne_out([doubtful, other], apart, config, 0)] == [False, True]
-    assert [g.accepted for g in borne_out([doubtful, other], apart, config, 1)] == [True, False]
+    assert [g.accepted for g in borne_out([sure, other], apart, config, 0)] == [True, True]
+    assert [g.accepted for g in borne_out([sure, other], apart, config, 1)] == [True, False]
     told = replace(config, prior=replace(config.prior, near=(Near(0.0, 0.0, 30.0),)))
     assert borne_out([doubtful, refused], asked, told, 0)[0].accepted
 

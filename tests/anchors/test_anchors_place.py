@@ -54,7 +54,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch, shares: tuple[tuple[int, int], ..
     def matched(_: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Shown]:
         rendered[-1].append(slot)
         right, wrong = shares[len(rendered) - 1]
-        return seen(slot, POSES[slot], right, wrong), Shown(slot, np.ones((9, 16), bool))
+        return seen(slot, POSES[slot], right, wrong), Shown(slot, np.ones((9, 16), bool), np.ones((9, 16), bool))
 
     def turned(*given: Any) -> Any:
         rendered.append([])

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from math import comb
 
 import numpy as np
 import pytest
 
 from skyanchor.anchors.adjustment import FixedAerial
-from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, joined, shown_cells, sightings, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, joined, shown_in, sightings, subset
+from skyanchor.anchors.likelihood import LOOK_ALIKE, RIGHT, log_odds
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.anchors.verdict import (
     Halves,
     VerdictConfig,
     compare_halves,
-    confirmed_cells,
+    confirmed_fronts,
     honest_covariances,
     is_sure,
     judge,
     measure,
+    recognised,
     shared_by_surface,
 )
 from skyanchor.bridges.ground import Ground
@@ -185,50 +188,93 @@ def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:
     assert refusal is not None and refusal.reason is Reason.FRAMES_WITHOUT_SUPPORT
 
 
-def view_of(pixels: np.ndarray, painted: np.ndarray) -> Bridge:
+def view_of(pixels: np.ndarray, painted: np.ndarray, pitch: float = 0.0) -> Bridge:
     camera, flat = cameras.pinhole(160, 90, 120.0), np.ones((90, 160), np.float32)
     photo = Photo("view", np.repeat(pixels[..., None], 3, axis=2).astype(np.uint8), painted)
-    return Bridge(camera, rigid.identity(), photo, flat, np.zeros((90, 160, 3), np.float32), np.zeros((90, 160), int))
+    ahead = rigid.look_at(np.zeros(3), np.array([0.0, 1.0, pitch]), UP)
+    return Bridge(camera, ahead, photo, flat, np.zeros((90, 160, 3), np.float32), np.zeros((90, 160), int))
 
 
 def test_something_is_to_be_recognised_where_a_view_is_painted_and_not_plain() -> None:
     stripes = np.where(np.arange(160) // 3 % 2, 90, 140) * np.ones((90, 1))
     plain, everywhere = np.full((90, 160), 120), np.ones((90, 160), bool)
-    assert (
-        shown_cells(view_of(stripes, everywhere)).shape == (9, 16) and shown_cells(view_of(stripes, everywhere)).all()
-    )
-    assert not shown_cells(view_of(plain, everywhere)).any()
+    whole = shown_in(view_of(stripes, everywhere), 2, UP)
+    assert whole.frame == 2 and whole.cells.shape == (9, 16) and whole.cells.all()
+    assert np.array_equal(whole.fronts, np.tile(np.arange(9)[:, None] < 4, (1, 16)))  # above the horizon
+    assert not shown_in(view_of(plain, everywhere), 0, UP).cells.any()
     left = everywhere & (np.arange(160) < 80)
-    assert np.array_equal(shown_cells(view_of(stripes, left)), np.tile(np.arange(16) < 8, (9, 1)))
+    assert np.array_equal(shown_in(view_of(stripes, left), 0, UP).cells, np.tile(np.arange(16) < 8, (9, 1)))
     edge = np.where(left, plain, 255)  # what is not painted has no contrast with what is
-    assert not shown_cells(view_of(edge, left)).any()
+    assert not shown_in(view_of(edge, left), 0, UP).cells.any()
+    down, up = (shown_in(view_of(stripes, everywhere, pitch), 0, UP).fronts for pitch in (-0.5, 0.5))
+    assert not down.any() and up.all()
+    assert np.array_equal(shown_in(view_of(stripes, left), 0, UP).fronts, whole.fronts & (np.arange(16) < 8))
 
 
-def matches_at(frame: list[int], xy: list[tuple[float, float]]) -> CrossMatches:
-    count = len(frame)
-    none, zeros = np.zeros((count, 3)), np.zeros(count, np.int64)
-    return CrossMatches(
-        np.array(frame, np.int64), np.array(xy).reshape(-1, 2), np.ones(count), none, none, zeros, zeros
+def at_place(frame: list[int], xy: list[tuple[float, float]], agrees: list[bool], shown: tuple[Shown, ...]) -> GroupAt:
+    """A group of three frames with given matches."""
+    count, poses = len(frame), walk(np.random.default_rng(0))[:3]
+    where, none, zeros = np.array(xy).reshape(-1, 2), np.zeros((count, 3)), np.zeros(count, np.int64)
+    matches = CrossMatches(np.array(frame, np.int64), where, np.ones(count), none, none, zeros, zeros)
+    solution = GroupSolution(similarity.identity(), poses, np.array(agrees, bool), 0.5)
+    return GroupAt(local_group(poses), CAMERA, solution, matches, shown)
+
+
+def test_fronts_are_confirmed_cell_by_cell() -> None:
+    """A twin of one house is found by many matches, all in a few cells; what stands beside it is missed."""
+    upper, whole = np.zeros((9, 16), bool), np.ones((9, 16), bool)
+    upper[:2] = True
+    shown = (Shown(0, whole, whole), Shown(2, whole, upper))
+    xy = [(5.0, 5.0), (6.0, 6.0), (639.0, 359.0), (45.0, 5.0), (45.0, 100.0), (5.0, 5.0)]
+    at = at_place([0, 0, 0, 2, 2, 1], xy, [True] * 6, shown)
+    assert confirmed_fronts(at) == ((144 + 32) / 2, (2 + 1) / (144 + 32))
+    assert recognised(shown[1], at.matches, at.solution.inliers, CAMERA) == 2 / 144  # the ground included
+    crowd = at_place([0] * 50, [(5.0 + 0.1 * k, 5.0) for k in range(50)], [True] * 50, shown[:1])
+    assert confirmed_fronts(crowd) == (144, 1 / 144)
+    most = at_place([0] * 4, [(5.0, 5.0)] * 4, [True, True, False, False], shown[:1])
+    assert confirmed_fronts(most)[1] == 1 / 144
+    few = at_place([0] * 5, [(5.0, 5.0)] * 5, [True, True, False, False, False], shown[:1])
+    assert confirmed_fronts(few)[1] == 0.0
+    assert np.isnan(confirmed_fronts(at_place([0], [(5.0, 5.0)], [True], ()))).all()
+    assert confirmed_fronts(at_place([0], [(5.0, 5.0)], [True], (Shown(0, whole, ~whole),))) == (0.0, 0.0)
+
+
+def test_odds_follow_from_what_is_recognised() -> None:
+    fronts = [log_odds(share * 25.0, 25.0, 0.75) for share in (0.05, 0.3, 0.5, 0.7, 0.9)]
+    matches = [log_odds(12.0, 20.0, ratio) for ratio in (0.2, 0.5, 0.7, 0.8, 0.95)]
+    assert np.all(np.diff(fronts) > 0) and np.all(np.diff(matches) > 0)
+    assert log_odds(23.0, 25.0, 0.93) > 4.0 and log_odds(1.0, 25.0, 0.5) < -4.0
+    assert log_odds(4.5, 5.0, 0.8) < log_odds(9.0, 10.0, 0.8) < log_odds(27.0, 30.0, 0.8)  # more to look at, surer
+    assert abs(log_odds(0.0, 0.0, 0.74)) < 1.0  # a crossing whose markings agree, and no front in sight
+    total = sum(np.exp(RIGHT.fronts.log_chance(k, 20.0)) * comb(20, k) for k in range(21))
+    assert total == pytest.approx(1.0)
+    x = np.linspace(0.01, 0.99, 981)
+    assert np.trapezoid([np.exp(LOOK_ALIKE.matches.log_density(share)) for share in x], x) == pytest.approx(
+        1.0, abs=0.01
     )
 
 
-def test_a_view_is_confirmed_cell_by_cell() -> None:
-    """A twin of one house is found by many matches, all in a few cells; what stands beside it is missed."""
-    upper = np.zeros((9, 16), bool)
-    upper[:2] = True
-    shown = (Shown(0, np.ones((9, 16), bool)), Shown(2, upper))
-    agreeing = matches_at([0, 0, 0, 2, 2, 1], [(5, 5), (6, 6), (639, 359), (45, 5), (45, 100), (5, 5)])
-    cells, confirmed = confirmed_cells(shown, agreeing, CAMERA)
-    assert cells == (144 + 32) / 2 and confirmed == (2 + 1) / (144 + 32)
-    crowd = matches_at([0] * 50, [(5.0 + 0.1 * k, 5.0) for k in range(50)])
-    assert confirmed_cells(shown[:1], crowd, CAMERA)[1] == 1 / 144
-    assert np.isnan(confirmed_cells((), agreeing, CAMERA)).all()
-    assert confirmed_cells(shown, matches_at([], []), CAMERA)[1] == 0.0
+def test_stated_odds_are_those_that_draws_have() -> None:
+    """Of places drawn of both kinds in equal numbers, those with odds of about 10:1 are right 10 times in 11."""
+    rng = np.random.default_rng(3)
+    right, of = rng.random(40_000) < 0.5, rng.integers(3, 30, 40_000)
+
+    def drawn(name: str) -> np.ndarray:
+        kinds = [getattr(kind, name) for kind in (RIGHT, LOOK_ALIKE)]
+        mean, weight = (np.where(right, *(getattr(kind, field) for kind in kinds)) for field in ("mean", "weight"))
+        return rng.beta(mean * weight, (1.0 - mean) * weight)
+
+    found, ratio = rng.binomial(of, drawn("fronts")), drawn("matches")
+    stated = np.array([log_odds(*row) for row in zip(found.tolist(), of.tolist(), ratio.tolist(), strict=True)])
+    near = np.abs(stated - 1.0) < 0.2
+    assert near.sum() > 200 and right[near].mean() == pytest.approx(10 / 11, abs=0.04)
 
 
-def test_a_group_is_sure_by_its_ratio() -> None:
+def test_a_group_is_sure_by_its_odds() -> None:
     config = VerdictConfig()
-    assert is_sure(replace(FINE, ratio=0.7), config) and not is_sure(replace(FINE, ratio=0.69), config)
+    assert is_sure(replace(FINE, log_odds=2.0), config) and not is_sure(replace(FINE, log_odds=1.9), config)
+    assert is_sure(replace(FINE, ratio=0.7), config) and not is_sure(replace(FINE, ratio=0.69), config)  # no views
+    assert not is_sure(replace(FINE, ratio=0.95, log_odds=0.0), config)  # views without fronts
     assert is_sure(GroupFigures(support=80), config)  # nothing was matched again, so nothing disagrees
 
 
@@ -237,6 +283,7 @@ def test_a_group_is_sure_by_its_ratio() -> None:
     [
         (replace(FINE, support=59), Reason.TOO_LITTLE_SUPPORT),
         (replace(FINE, ratio=0.49), Reason.TOO_MANY_DISAGREE),
+        (replace(FINE, log_odds=-0.1), Reason.LOOK_ALIKE),
         (replace(FINE, spread=0.09), Reason.SUPPORT_IN_ONE_SPOT),
         (replace(FINE, reprojection=2.1), Reason.GROUND_REPROJECTION),
         (replace(FINE, aerial_reprojection=2.1), Reason.AERIAL_REPROJECTION),

@@ -86,6 +86,8 @@ class Shown:
     """Position in the group."""
     cells: Bools
     """(R, C), of the photo."""
+    fronts: Bools
+    """(R, C), those of them above the horizon: what is lower than the eye is ground, alike in all streets, or moves."""
 
 
 def grid_of(width: int, height: int) -> tuple[int, int]:
@@ -93,19 +95,23 @@ def grid_of(width: int, height: int) -> tuple[int, int]:
     return max(1, round(GRID * height / width)), GRID
 
 
-def shown_cells(bridge: Bridge) -> Bools:
-    """(R, C), cells of a view that are painted and not plain."""
+def shown_in(bridge: Bridge, frame: int, up: Floats) -> Shown:
+    """Cells of a view that are painted and not plain."""
     rows, columns = grid_of(bridge.camera.width, bridge.camera.height)
 
     def mean(values: Floats32) -> Floats32:
         return np.asarray(cv2.resize(values, (columns, rows), interpolation=cv2.INTER_AREA), np.float32)
 
-    painted = np.float32(1.0) if bridge.photo.mask is None else bridge.photo.mask.astype(np.float32)
     grey = cv2.cvtColor(bridge.photo.pixels, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255.0
-    share = mean(painted * np.ones_like(grey))
+    painted = np.ones_like(grey) if bridge.photo.mask is None else bridge.photo.mask.astype(np.float32)
+    share = mean(painted)
     there = np.maximum(share, 1e-6)
     variance = mean(painted * grey * grey) / there - (mean(painted * grey) / there) ** 2
-    return np.asarray((share >= LEAST_PAINTED) & (variance >= (LEAST_CONTRAST / 255.0) ** 2))
+    cells = (share >= LEAST_PAINTED) & (variance >= (LEAST_CONTRAST / 255.0) ** 2)
+    y, x = np.indices(cells.shape).reshape(2, -1) + 0.5
+    middles = np.column_stack([x * bridge.camera.width / columns, y * bridge.camera.height / rows])
+    above = cameras.unproject(bridge.camera, middles) @ (bridge.cam_from_world.rotation @ up) > 0.0
+    return Shown(frame, np.asarray(cells), np.asarray(cells & above.reshape(cells.shape)))
 
 
 @dataclass(frozen=True, eq=False)

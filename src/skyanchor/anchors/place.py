@@ -13,16 +13,15 @@ from skyanchor.anchors.evidence import (
     Shown,
     joined,
     match_bridge,
-    shown_cells,
+    shown_in,
     sightings,
-    subset,
 )
 from skyanchor.anchors.places import distinct_support, spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, solve_group
-from skyanchor.anchors.verdict import compare_halves, confirmed_cells, judge, measure
+from skyanchor.anchors.verdict import compare_halves, judge, measure, recognised
 from skyanchor.bridges.views import render_bridge
 from skyanchor.geometry import cameras
 from skyanchor.types import Bools, CrossView, GroupFigures, Overlap, Pose, Reason, Refusal
@@ -173,7 +172,7 @@ def _hopeless(search: Search, part: tuple[CrossMatches, Shown] | None, turn: int
         return True
     if turn == 0:
         return _support(search, matches, alone.inliers) < config.least_glance
-    return confirmed_cells((shown,), subset(matches, alone.inliers), search.camera)[1] < HOPELESS
+    return recognised(shown, matches, alone.inliers, search.camera) < HOPELESS
 
 
 def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Shown] | None:
@@ -187,7 +186,9 @@ def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[Cr
     with frames.clock.step("matches with bridges"):
         seen = search.matcher.extract(bridge.photo)
         ground = frames.features(frame, choice)
-        return match_bridge(search.matcher, slot, ground, slot, bridge, seen), Shown(slot, shown_cells(bridge))
+        return match_bridge(search.matcher, slot, ground, slot, bridge, seen), shown_in(
+            bridge, slot, search.prepared.ground.up
+        )
 
 
 def adjusted(search: Search, at: GroupAt) -> Settled:

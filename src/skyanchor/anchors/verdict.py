@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from math import isnan
+from typing import Annotated, TypeAlias
 
 import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, grid_of, sightings, subset
+from skyanchor.anchors.likelihood import log_odds
 from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
-from skyanchor.bounds import Coordinate, CountOrNone, Degrees, Positive, Rising, Share
+from skyanchor.bounds import Coordinate, CountOrNone, Degrees, Positive, Range, Rising, Share
 from skyanchor.bridges.ground import Ground, height_above_ground
 from skyanchor.geometry import rigid, similarity
 from skyanchor.sfm.uncertainty import centre_sigma_m
-from skyanchor.types import Bools, Camera, Floats, GroupFigures, Pose, Reason, Refusal, Similarity
+from skyanchor.types import Bools, Camera, Floats, GroupFigures, Ints, Pose, Reason, Refusal, Similarity
+
+LogOdds: TypeAlias = Annotated[float, Range(-30.0, 30.0)]
+"""Powers of ten."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,12 @@ class VerdictConfig:
     """Distinct places in the group's images that agree with the aerial photos."""
     least_ratio: Share = 0.5
     """Agreeing over all cross-view matches of the last round: at the right place most of what matches agrees."""
+    least_odds: LogOdds = 0.0
+    """Decadic logarithm of the odds that a place is the right one and no look-alike, at least."""
+    sure_odds: LogOdds = 2.0
+    """Below these a group is accepted only if the walk from one that is sure leads there."""
     sure_ratio: Share = 0.7
-    """Below this ratio a group is accepted only if another one lies where the walk between them leads."""
+    """The same for the ratio where no views were rendered, so that there are no odds."""
     least_frame_share: Share = 0.6
     """Share of the matched frames that see enough of the scaffold on their own."""
     least_frame_support: CountOrNone = 8
@@ -63,7 +72,9 @@ class VerdictConfig:
 
 def is_sure(figures: GroupFigures, config: VerdictConfig) -> bool:
     """Whether an accepted group needs no other to bear it out: a look-alike front can fill half of its pictures."""
-    return not figures.ratio < config.sure_ratio  # nan where no matches were counted
+    if isnan(figures.log_odds):
+        return not figures.ratio < config.sure_ratio  # nan where no matches were counted
+    return figures.log_odds >= config.sure_odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,21 +123,37 @@ def _spread(xy: Floats, camera: Camera) -> float:
     return len(np.unique(np.clip(cells, 0, [7, 4]), axis=0)) / 40.0
 
 
-def confirmed_cells(shown: tuple[Shown, ...], agreeing: CrossMatches, camera: Camera) -> tuple[float, float]:
-    """(cells of a frame where something is to be recognised, share of them with an agreeing match); nan without views.
-
-    Matches alone cannot tell a house from its twin elsewhere, for what differs beside it is not matched at all.
-    """
-    total = sum(int(view.cells.sum()) for view in shown)
-    if not total:
-        return float("nan"), float("nan")
+def _in_cells(matches: CrossMatches, camera: Camera, frames: int) -> Ints:
+    """(F, R, C), matches in each cell of each frame."""
     rows, columns = grid_of(camera.width, camera.height)
-    cells = np.floor(agreeing.xy * [columns / camera.width, rows / camera.height]).astype(np.int64)
+    cells = np.floor(matches.xy * [columns / camera.width, rows / camera.height]).astype(np.int64)
     x, y = np.clip(cells, 0, [columns - 1, rows - 1]).T
-    held = np.zeros((int(agreeing.frame.max(initial=-1)) + 1, rows, columns), bool)
-    held[agreeing.frame, y, x] = True
-    found = sum(int((view.cells & held[view.frame]).sum()) for view in shown if view.frame < len(held))
-    return total / len(shown), found / total
+    count = np.zeros((frames, rows, columns), np.int64)
+    np.add.at(count, (matches.frame, y, x), 1)
+    return count
+
+
+def recognised(shown: Shown, matches: CrossMatches, agrees: Bools, camera: Camera) -> float:
+    """Share of what a view shows, ground included, where a match agrees; nan where it shows nothing."""
+    held = _in_cells(subset(matches, agrees), camera, shown.frame + 1)[shown.frame] > 0
+    return float((held & shown.cells).sum() / shown.cells.sum()) if shown.cells.any() else float("nan")
+
+
+def confirmed_fronts(at: GroupAt) -> tuple[float, float]:
+    """(cells of a frame that show fronts, share of them where more matches agree than do not); nan without views.
+
+    Matches alone cannot tell a house from its twin elsewhere, for what differs beside it is not matched at all, nor
+    one crossing from another.
+    """
+    if not at.shown:
+        return float("nan"), float("nan")
+    total = sum(int(view.fronts.sum()) for view in at.shown)
+    frames = len(at.local.frames)
+    every = _in_cells(at.matches, at.camera, frames)
+    agreeing = _in_cells(at.agreeing, at.camera, frames)
+    held = (agreeing > 0) & (2 * agreeing >= every)
+    found = sum(int((view.fronts & held[view.frame]).sum()) for view in at.shown)
+    return total / len(at.shown), found / max(total, 1)
 
 
 def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, float]:
@@ -176,16 +203,18 @@ def measure(at: GroupAt, done: FixedAerial, halves: Halves, ground: Ground, conf
     centres = rigid.centres_in_world(done.cams_from_world)
     tilt = [np.degrees(np.arccos(np.clip(-pose.rotation[1] @ ground.up, -1, 1))) for pose in done.cams_from_world]
     bend, turn_deg = shape_deviation(done.cams_from_world, at.local)
-    shown, confirmed = confirmed_cells(at.shown, agreeing, camera)
+    fronts, confirmed = confirmed_fronts(at)
+    ratio = len(agreeing) / max(done.tried, 1) * len(matches) / max(len(at.matches), 1)
     return GroupFigures(
         support=distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0),
-        ratio=len(agreeing) / max(done.tried, 1) * len(matches) / max(len(at.matches), 1),
+        ratio=ratio,
         frame_share=float((per_frame >= config.least_frame_support).sum()) / max(len(np.unique(matches.frame)), 1),
         aerial_views=int((per_view >= config.least_view_support).sum()),
         many_view_share=float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,
         spread=_spread(agreeing.xy, camera),
-        shown=shown,
+        fronts=fronts,
         confirmed=confirmed,
+        log_odds=log_odds(confirmed * fronts, fronts, ratio),
         reprojection=done.reprojection,
         aerial_reprojection=done.aerial_reprojection,
         tilt_deg=float(max(tilt)),
@@ -212,6 +241,7 @@ def judge(figures: GroupFigures, config: VerdictConfig) -> Refusal | None:
     tests = (
         (Reason.TOO_LITTLE_SUPPORT, f.support >= config.least_support, "support"),
         (Reason.TOO_MANY_DISAGREE, f.ratio >= config.least_ratio, "ratio"),
+        (Reason.LOOK_ALIKE, not f.log_odds < config.least_odds, "log_odds"),  # nan without views
         (Reason.FRAMES_WITHOUT_SUPPORT, f.frame_share >= config.least_frame_share, "frame_share"),
         (Reason.TOO_FEW_AERIAL_VIEWS, f.aerial_views >= config.least_views, "aerial_views"),
         (Reason.SUPPORT_IN_ONE_SPOT, f.spread >= config.least_spread, "spread"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
+from math import isnan
 from typing import Protocol
 
 import numpy as np
@@ -295,19 +296,25 @@ def _along_the_walk(outing: _Outing, groups: list[LocalisedGroup], focal: float)
 def borne_out(
     groups: list[LocalisedGroup], sequence: Sequence, config: AnchorConfig, stretch: int
 ) -> list[LocalisedGroup]:
-    """The groups; one that alone is accepted in a stretch and not sure by itself is refused, unless a prior says where.
+    """The groups; in a stretch where none is sure by itself all are refused, unless a prior says where they are.
 
-    Those accepted in one stretch agree with the walk between them, so two of them bear each other out.
+    Those accepted in one stretch agree with the walk between them, so one that is sure bears the others out. Two that
+    are not do not bear each other out: a walk past one look-alike house is put beside it twice.
     """
     mine = [sequence.stretch_of(group.frames[0]) == stretch for group in sequence.groups]
     accepted = [i for i, group in enumerate(groups) if group.accepted and mine[i]]
-    if len(accepted) != 1 or config.prior.near or is_sure(groups[accepted[0]].figures, config.verdict):
+    if config.prior.near or any(is_sure(groups[i].figures, config.verdict) for i in accepted):
         return groups
-    (only,) = accepted
-    figures = groups[only].figures
-    text = f"Only {figures.ratio:.0%} of the matches agree, and no other group bears the place out."
-    alone = _refused(groups[only], sequence.groups[only], Refusal(Reason.NOT_BORNE_OUT, text, asdict(figures)))
-    return [*groups[:only], alone, *groups[only + 1 :]]
+    return [_alone(group, sequence.groups[i]) if i in accepted else group for i, group in enumerate(groups)]
+
+
+def _alone(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:
+    figures = group.figures
+    told = f"{figures.ratio:.0%} of the matches agree"
+    if not isnan(figures.confirmed):
+        told = f"{figures.confirmed:.0%} of the fronts in sight are recognised, {told}"
+    text = f"Only {told}, and no sure group bears the place out."
+    return _refused(group, original, Refusal(Reason.NOT_BORNE_OUT, text, asdict(figures)))
 
 
 def _retried(outing: _Outing, groups: list[LocalisedGroup], index: int, task: GroupTask, walk: Walk) -> LocalisedGroup:

@@ -71,6 +71,10 @@ ADVICE = MappingProxyType(
             "much of what matches disagrees, as at a look-alike place, and no other group confirms it",
             f"a longer walk, so that there are more groups; {_NEAR}",
         ),
+        Reason.LOOK_ALIKE: Advice(
+            "a part of the frames looks like that place, most fronts beside it do not: another place that looks alike",
+            f"{_NEAR}; a walk on a day with light like that of the flight",
+        ),
         Reason.OFF_THE_WALK: Advice("the group was put where the walk cannot have gone", _CAUGHT),
         Reason.TOO_LITTLE_SUPPORT: Advice("too few places in the frames agree with the aerial photos", _OTHER_FRAMES),
         Reason.TOO_MANY_DISAGREE: Advice("most matches with the aerial photos contradict the pose", _OTHER_FRAMES),

@@ -1,0 +1,56 @@
+"""How much likelier the right place is than a look-alike, by what is recognised there and what is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+from scipy.special import betaln
+
+
+@dataclass(frozen=True)
+class Shares:
+    """A share as it is from place to place: a beta distribution."""
+
+    mean: float
+    """0..1."""
+    weight: float
+    """How alike all places are: so many trials would tell the share of one place as well as this does."""
+
+    def log_chance(self, found: float, of: float) -> float:
+        """ln of the probability of one outcome of trials in which `found` of `of` succeed."""
+        a, b = self.mean * self.weight, (1.0 - self.mean) * self.weight
+        return float(betaln(found + a, of - found + b) - betaln(a, b))
+
+    def log_density(self, share: float) -> float:
+        """ln of the density at a share that is known exactly."""
+        a, b = self.mean * self.weight, (1.0 - self.mean) * self.weight
+        x = min(max(share, 0.01), 0.99)
+        return (a - 1.0) * log(x) + (b - 1.0) * log(1.0 - x) - float(betaln(a, b))
+
+
+@dataclass(frozen=True)
+class Places:
+    """What places of one kind show."""
+
+    fronts: Shares
+    """Of the house fronts in sight, those where more matches agree than do not."""
+    matches: Shares
+    """Of the matches, those that agree."""
+
+
+RIGHT = Places(Shares(0.76, 6.4), Shares(0.86, 13.0))
+"""The right place: what moved, another light and what the flight did not see well are missing."""
+LOOK_ALIKE = Places(Shares(0.15, 20.0), Shares(0.47, 6.7))
+"""The best of all wrong places for a group, in towns whose crossings and houses repeat: a part of it agrees truly."""
+
+
+def log_odds(found: float, of: float, ratio: float) -> float:
+    """log10 of the likelihood at the right place over that at a look-alike; the two figures are taken as independent.
+
+    `found` of `of` fronts in sight of one frame are recognised: further frames of a group see the same ones again.
+    `ratio` is the share of the matches that agree; there are so many that it is known exactly.
+    """
+    fronts = RIGHT.fronts.log_chance(found, of) - LOOK_ALIKE.fronts.log_chance(found, of)
+    matches = RIGHT.matches.log_density(ratio) - LOOK_ALIKE.matches.log_density(ratio)
+    return (fronts + matches) / log(10.0)
