@@ -17,7 +17,7 @@ from skyanchor.errors import BackendError, InputError, RecipeError, SkyAnchorErr
 from skyanchor.types import Anchors, Camera, Pose, Refusal, Scaffold, Sequence, Trajectory
 
 if TYPE_CHECKING:
-    from skyanchor.api import evaluate, localise, prepare, recover, update
+    from skyanchor.api import evaluate, localise, merge, prepare, recover, update
     from skyanchor.opened import Run, open_run
     from skyanchor.pipeline import CPU, GPU, PAPER, PipelineConfig, with_matcher
     from skyanchor.run.metrics import Metrics
@@ -49,6 +49,7 @@ __all__ = [
     "Trajectory",
     "evaluate",
     "localise",
+    "merge",
     "open_run",
     "prepare",
     "recover",

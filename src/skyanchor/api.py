@@ -17,6 +17,8 @@ from skyanchor.run.inputs import INPUTS_FILE, Inputs
 from skyanchor.run.layout import STATE
 from skyanchor.run.metrics import Metrics
 from skyanchor.run.prepared import Prepared
+from skyanchor.stages import merge as merge_stage
+from skyanchor.stages.merge import Merged
 from skyanchor.storage import files
 from skyanchor.types import Camera
 
@@ -109,6 +111,12 @@ def _run(
         files.save(out / STATE / INPUTS_FILE, inputs)
         pipeline.run(folder, inputs, config, executor, upto)
     return open_run(out)
+
+
+def merge(runs: Sequence[Run | Path | str], out: Path | str) -> Merged:
+    """One COLMAP model of the flight and all walks, and a trajectory of each, in the empty folder `out`."""
+    roots = tuple(run.root if isinstance(run, Run) else Path(run) for run in runs)
+    return merge_stage.merge(roots, Path(out))
 
 
 def evaluate(run: Run | Path | str, truth: Path | str, align: bool = False) -> Metrics:

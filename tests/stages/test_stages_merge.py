@@ -11,6 +11,7 @@ import pytest
 from report_run import FRAMES, street_points
 from test_stages_earlier import located, scene
 
+import skyanchor
 from skyanchor.errors import InputError
 from skyanchor.geometry import rigid
 from skyanchor.scaffold import colmap_files
@@ -43,7 +44,7 @@ def test_flight_and_walks_in_one_model(scene: Path, tmp_path: Path) -> None:
 
 def test_every_walk_has_its_trajectory_and_its_photos(scene: Path, tmp_path: Path) -> None:
     runs = tuple(located(scene, tmp_path / name / "run") for name in ("a", "b"))
-    merge(runs, tmp_path / "all")
+    assert skyanchor.merge([skyanchor.open_run(runs[0]), str(runs[1])], tmp_path / "all").walks == ("run-1", "run-2")
     tums = [(tmp_path / f"all/trajectories/run-{k}.tum").read_text() for k in (1, 2)]
     assert tums[0] == tums[1] and len(tums[0].splitlines()) == FRAMES + 1
     lines = [line.split("\t") for line in (tmp_path / "all/photos.txt").read_text().splitlines()]
