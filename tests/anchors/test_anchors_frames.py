@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,8 @@ from anchors_street import GROUND
 
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
 from skyanchor.geometry import cameras
-from skyanchor.matching import Features
+from skyanchor.matching import Features, Sift, strongest
+from skyanchor.trajectory import PhotoFeatures
 from skyanchor.types import Photo, Sequence
 
 
@@ -47,6 +49,16 @@ def test_matchers_are_loaded_when_used_and_once(walk: Sequence) -> None:
     frames.features(0, b)  # type: ignore[arg-type]
     assert frames.matcher(Counted("a")) is a  # type: ignore[arg-type]
     assert Counted.loads == ["a", "b"]
+
+
+def test_keypoints_in_a_folder_are_there_for_other_stages(walk: Sequence, tmp_path: Path) -> None:
+    choice = Sift(keypoints=200)
+    mine = GroundFrames(walk, tmp_path).features(0, choice)
+    theirs = PhotoFeatures(walk, choice, tmp_path).features(0)
+    assert len(list(tmp_path.iterdir())) == 1 and np.array_equal(mine.xy, theirs.xy)
+    few = strongest(mine, 50)
+    assert len(few) == 50 < len(mine) == len(mine.scores)
+    assert few.scores.min() >= mine.scores[50:].max() and np.array_equal(few.descriptors, mine.descriptors[:50])
 
 
 def test_the_lens_alone_sets_the_focal_length(walk: Sequence) -> None:

@@ -18,6 +18,7 @@ from skyanchor.bounds import (
     Degrees,
     Few,
     FewOrNone,
+    Keypoints,
     NotNegative,
     Pixels,
     Positive,
@@ -107,8 +108,10 @@ class PriorConfig:
 class OdometryConfig:
     """Dead reckoning between anchor groups."""
 
-    matcher: AnySparse = field(default_factory=lambda: Sift(keypoints=1500, longest=960))
-    """Consecutive frames."""
+    matcher: AnySparse = field(default_factory=lambda: Sift(keypoints=4000))
+    """Consecutive frames; as that of the trajectory, which then finds the features there."""
+    strongest: Keypoints = 1500
+    """Keypoints of a frame that are matched."""
     verify: VerifyConfig = field(default_factory=VerifyConfig)
     still: NotNegative = 0.001
     """Median motion of the picture below which the walker stood, image widths."""

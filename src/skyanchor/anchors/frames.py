@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import get_args
 
 from skyanchor.feedforward import AnyLocal, FreeFrames, Incremental, LocalReconstruction
 from skyanchor.geometry import cameras
-from skyanchor.matching import AnyMatcher, FeatureCache, Features, Matcher
+from skyanchor.matching import AnyMatcher, AnySparse, FeatureCache, Features, Matcher
 from skyanchor.photos import PhotoCache, read_frame
 from skyanchor.step_clock import StepClock
 from skyanchor.types import Camera, Photo, Sequence
@@ -43,6 +45,8 @@ class GroundFrames:
     """The frames of one sequence; photos, features and matchers are kept while memory lasts."""
 
     sequence: Sequence
+    folder: Path | None = None
+    """Where keypoints are kept for other processes and stages; nowhere when None."""
     clock: StepClock = field(default_factory=StepClock)
     """Where the time goes."""
     _photos: PhotoCache = field(default_factory=lambda: PhotoCache(limit_bytes=256 << 20))
@@ -80,5 +84,6 @@ class GroundFrames:
 
     def _cache(self, choice: AnyMatcher) -> FeatureCache:
         if choice not in self._features:
-            self._features[choice] = FeatureCache(choice.load(), limit_bytes=FEATURE_BYTES)
+            kept = self.folder if isinstance(choice, get_args(AnySparse)) else None
+            self._features[choice] = FeatureCache(choice.load(), kept, FEATURE_BYTES)
         return self._features[choice]

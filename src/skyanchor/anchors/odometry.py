@@ -13,7 +13,7 @@ import numpy as np
 from skyanchor.anchors.config import OdometryConfig
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
 from skyanchor.geometry import cameras, rigid
-from skyanchor.matching import Features, TwoView, verify
+from skyanchor.matching import Features, TwoView, strongest, verify
 from skyanchor.types import AnchorGroup, Camera, Floats, LocalisedGroup, Pose
 
 
@@ -53,12 +53,16 @@ def _motion(a: Features, b: Features, camera: Camera, pair: TwoView, pairs: np.n
 def measure_steps(frames: GroundFrames, first: int, last: int, lens: Lens, config: OdometryConfig) -> Steps:
     """The steps first -> first + 1 -> ... -> last."""
     matcher, camera = config.matcher.load(), seen_through(frames.sequence, lens)
+
+    def keypoints(k: int) -> Features:
+        return strongest(frames.features(k, config.matcher), config.strongest)
+
     still = config.still * camera.width
     steps: list[Pose] = []
     measured: list[bool] = []
-    before = matcher.extract(frames.photo(first))
+    before = keypoints(first)
     for k in range(first + 1, last + 1):
-        now = matcher.extract(frames.photo(k))
+        now = keypoints(k)
         pairs = matcher.pairs(before, now)
         points = (before.xy[pairs[:, 0]], now.xy[pairs[:, 1]])
         pair = verify(*points, camera, camera, before.sigma_px, config.verify)

@@ -15,7 +15,7 @@ from skyanchor.matching.choices import (
     XFeatStar,
     through_shade,
 )
-from skyanchor.matching.features import FeatureCache, Features
+from skyanchor.matching.features import FeatureCache, Features, strongest
 from skyanchor.matching.neighbours import match_features
 from skyanchor.matching.protocol import Matcher, SparseMatcher
 from skyanchor.matching.verify import TwoView, VerifyConfig, verify
@@ -40,6 +40,7 @@ __all__ = [
     "XFeat",
     "XFeatStar",
     "match_features",
+    "strongest",
     "through_shade",
     "verify",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,12 @@ def one_per_place(xy: Floats) -> Ints:
     """(M,), indices of keypoints such that no two lie on one spot; the first of each spot stays."""
     _, first = np.unique(np.round(xy * 8.0).astype(np.int64), axis=0, return_index=True)
     return np.sort(first)
+
+
+def strongest(features: Features, count: int) -> Features:
+    """So many of the keypoints at most; those of a matcher come with the strongest first."""
+    some = {name: getattr(features, name)[:count] for name in ("xy", "descriptors", "scores", "scales")}
+    return replace(features, **some)
 
 
 def content_key(photo: Photo, settings: str) -> str:

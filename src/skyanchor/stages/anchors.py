@@ -50,6 +50,8 @@ class Context:
     sequence: Path
     surface: Path
     ground: Path
+    features: Path
+    """Keypoints of the street photos, for all stages."""
     places: PlaceFiles
     earlier: Path | None = None
     """Keyframes of earlier walks; None without any."""
@@ -90,7 +92,7 @@ def _localised(stage: Stage, work: Work, above: tuple[Made, ...], config: Anchor
     shared = (stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"), work.sequence_file)
     standing = (surface.path(parts.SURFACE_FILE), surface.path(parts.GROUND_FILE))
     earlier = describe_walks(stage, work.earlier, config.ground_matcher, work.executor)
-    context = Context(*shared, *standing, places, earlier)
+    context = Context(*shared, *standing, work.features, places, earlier)
     stage.save(f"{PROGRESS}/{CONTEXT}", context)
     runner = JobRunner(stage, work)
     anchors = localise_walk(_prepared(context, config), sequence, config, runner, stage.listen)
@@ -168,7 +170,7 @@ def _prepared(context: Context, config: AnchorConfig) -> PreparedScaffold:
 def _in_process(folder: str) -> LocalRunner:
     """What does the work of a job, from the files that the stage left in a folder."""
     context, config = files.load(Path(folder) / CONTEXT, Context), files.load(Path(folder) / SETTINGS, AnchorConfig)
-    frames = GroundFrames(load_sequence_file(str(context.sequence)))
+    frames = GroundFrames(load_sequence_file(str(context.sequence)), context.features)
     return LocalRunner(_prepared(context, config), frames, config, earlier=load_earlier(context.earlier))
 
 
@@ -190,5 +192,5 @@ def look_job(out: str, context: str, frames: list[int], listen: Listener) -> Non
 def measure_steps_job(out: str, context: str, first: int, last: int, lens: Json, listen: Listener) -> None:
     """Write the Steps of one stretch of the walk."""
     at, config = files.load(Path(context) / CONTEXT, Context), files.load(Path(context) / SETTINGS, AnchorConfig)
-    frames = GroundFrames(load_sequence_file(str(at.sequence)))
+    frames = GroundFrames(load_sequence_file(str(at.sequence)), at.features)
     files.save(Path(out), measure_steps(frames, first, last, codec.from_json(Lens, lens), config.odometry))

@@ -46,6 +46,10 @@ class Site:
         return self.prepared.part(part) if self.given else None
 
 
+FEATURES = "features"
+"""Folder in .state/."""
+
+
 @dataclass(frozen=True, eq=False)
 class Work:
     """What every stage of a run is given."""
@@ -72,6 +76,11 @@ class Work:
     def sequence_file(self) -> Path:
         """Where the jobs find the street frames."""
         return self.run.root / STATE / SEQUENCE_FILE
+
+    @property
+    def features(self) -> Path:
+        """Where all stages keep keypoints of the street frames."""
+        return self.run.root / STATE / FEATURES
 
 
 def aerial_digests(run: RunFolder, scaffold: Scaffold) -> dict[str, str]:

@@ -11,7 +11,7 @@ from skyanchor.feedforward import FreeFrames, Incremental
 from skyanchor.run import records
 from skyanchor.run.executor import Job
 from skyanchor.run.folder import Made, Stage
-from skyanchor.run.layout import PROGRESS, STATE
+from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import AnchorsRecord, SubmapSeconds, TrajectorySeconds
 from skyanchor.scaffold import georeference
 from skyanchor.stages.anchors import load_sequence_file
@@ -40,11 +40,10 @@ def run(work: Work, config: TrajectoryConfig, above: Made) -> Made:
         return stage
     anchors = above.load(records.ANCHORS_FILE, AnchorsRecord).anchors
     if isinstance(config.local, Incremental):
-        features = folder.root / STATE / "features"
-        source = PhotoFeatures(work.sequence, config.matcher, features, config.device)
+        source = PhotoFeatures(work.sequence, config.matcher, work.features, config.device)
 
         def submaps(planned: tuple[SubmapJob, ...]) -> tuple[SubmapResult, ...]:
-            return _submaps(stage, work, planned, features)
+            return _submaps(stage, work, planned)
 
         recovered = recover(work.scaffold, work.sequence, anchors, config, stage.listen, source, submaps)
     else:
@@ -65,11 +64,11 @@ def _fed_forward(
     return recover_free(work.scaffold, work.sequence, anchors, config, stage.listen, keep)
 
 
-def _submaps(stage: Stage, work: Work, planned: tuple[SubmapJob, ...], features: Path) -> tuple[SubmapResult, ...]:
+def _submaps(stage: Stage, work: Work, planned: tuple[SubmapJob, ...]) -> tuple[SubmapResult, ...]:
     """Results of independent submaps, each kept under the digest of its job as soon as it is there."""
     calls = {}
     for job in planned:
-        call = Job.of(recover_submap_job, sequence=work.sequence_file, features=features, job=job)
+        call = Job.of(recover_submap_job, sequence=work.sequence_file, features=work.features, job=job)
         calls[f"{PROGRESS}/submap-{job.submap.index}-{value_digest(job)}.npz"] = call
     return tuple(files.load(path, SubmapResult) for path in stage.produce("submaps", calls, work.executor))
 
