@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from skyanchor.anchors import solve
 from skyanchor.anchors.solve import Sightings, SolveConfig, solve_group
 from skyanchor.geometry import rigid, similarity
 from skyanchor.types import Pose, Similarity
@@ -53,22 +52,6 @@ def test_place_and_scale_are_found(scale: float, outliers: float) -> None:
     assert solution.world_from_local.scale == pytest.approx(scale, rel=0.02)
     assert 0.0 < centre_errors(solution, poses).max() < 0.08
     assert 0.9 < solution.inliers.mean() / (1.0 - outliers) < 1.1
-
-
-def test_a_place_that_would_not_be_worth_it_is_not_looked_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[int] = []
-    held = solve._poses_of_samples
-    monkeypatch.setattr(solve, "_poses_of_samples", lambda seen, of: tried.append(len(of)) or held(seen, of))
-    rng = np.random.default_rng(1)
-    poses, config = walk(6, rng), SolveConfig()
-    hopeless, good = sightings(poses, rng, 300, 1.0, 1.0), sightings(poses, rng, 300, 1.0, 0.3)
-    counts = []
-    for seen, worth in ((hopeless, 0), (hopeless, 150), (good, 0), (good, 150)):
-        tried.clear()
-        solution = solve_group(seen, local_copy(poses, 1.0), UP, config, 30, worth)
-        counts.append(sum(tried))
-        assert (solution is None) == (seen is hopeless)
-    assert counts[0] == config.trials[1] > 3 * counts[1] and counts[2] == counts[3]
 
 
 def test_noise_decides_the_error() -> None:

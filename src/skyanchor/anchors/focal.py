@@ -10,7 +10,7 @@ from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
 from skyanchor.anchors.evidence import GroupAt, sightings
 from skyanchor.anchors.frames import Lens, with_focal
 from skyanchor.anchors.place import Settled, settle
-from skyanchor.anchors.places import PlaceSeed, most_support
+from skyanchor.anchors.places import PlaceSeed, find_places
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import Remembered, group_shape, moving_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
@@ -40,7 +40,8 @@ def vote_focal(
         local = moving_shape(frames, group.frames, ground, camera, matcher, config)
         best = 0
         if isinstance(local, LocalGroup):
-            best = most_support(seeds, local, camera, search.prepared.ground.up, config.places)
+            places = find_places(seeds, local, camera, search.prepared.ground.up, config.places)
+            best = places[0].support if places else 0
         support.append(float(best))
     return FocalVotes(tuple(support))
 

@@ -294,23 +294,6 @@ def place_seeds(index: PlaceIndex, ground: Ground, query: PlaceQuery, config: Pl
     )
 
 
-def most_support(
-    seeds: tuple[PlaceSeed, ...], local: LocalGroup, camera: Camera, up: Floats, config: PlacesConfig
-) -> int:
-    """Support of the place that the group's geometry supports best, 0 without one; as `find_places` finds it.
-
-    A seed is left as soon as a place with more support than that of the seeds before it would have shown.
-    """
-    best = 0
-    for seed in seeds:
-        seen, least = sightings(seed.matches, camera), max(config.least_support, best + 1)
-        solution = solve_group(seen, local.cams_from_local, up, config.solve, least, worth=best)
-        if solution is not None:
-            support = distinct_support(seed.matches, solution.inliers, camera.width / 100.0)
-            best = max(best, support if support >= config.least_support else 0)
-    return best
-
-
 def find_places(
     seeds: tuple[PlaceSeed, ...], local: LocalGroup, camera: Camera, up: Floats, config: PlacesConfig
 ) -> tuple[PlaceHypothesis, ...]:

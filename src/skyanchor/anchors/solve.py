@@ -190,13 +190,13 @@ def _subset(seen: Sightings, keep: Ints | Bools) -> Sightings:
 
 
 def _ransac(
-    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig, worth: float
+    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig
 ) -> tuple[Floats, Floats, float] | None:
-    """The hypothesis (A, b, s) with the least truncated cost, among so many that a share `worth` would have shown."""
+    """The hypothesis (A, b, s) with the least truncated cost."""
     rng = np.random.default_rng(config.seed)
     local_r, local_t = _stacked(cams_from_local)
     best: tuple[float, tuple[Floats, Floats, float]] | None = None
-    done, needed = 0, 3 * robust.ransac_trials(worth, 4, config.confidence, config.trials[1])
+    done, needed = 0, config.trials[1]
     while done < min(needed, config.trials[1]):
         samples = _sample_frames(rng, seen.frame, len(cams_from_local), config.trials[0])
         tried = _hypotheses(seen, cams_from_local, samples, up, config, int(rng.integers(1 << 31)))
@@ -210,7 +210,7 @@ def _ransac(
         if best is None or costs[h] < best[0]:
             best = (float(costs[h]), (tried.A[h], tried.b[h], float(tried.s[h])))
             share = 1.0 - best[0] / (config.threshold**2 * len(seen.frame))
-            needed = 3 * robust.ransac_trials(max(share, worth, 1e-3), 4, config.confidence, config.trials[1])
+            needed = 3 * robust.ransac_trials(max(share, 1e-3), 4, config.confidence, config.trials[1])
     return None if best is None else best[1]
 
 
@@ -255,12 +255,9 @@ def refine_similarity(
 
 
 def solve_group(
-    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig, least: int = 6, worth: int = 0
+    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig, least: int = 6
 ) -> GroupSolution | None:
-    """The group's place with the most agreement among its sightings; None when none has `least` that nearly agree.
-
-    It is looked for until one with `worth` of them would have shown.
-    """
+    """The group's place with the most agreement among its sightings; None when none has `least` that nearly agree."""
     per_frame = np.bincount(seen.frame, minlength=len(cams_from_local))
     if len(seen.frame) < 6 or per_frame.max(initial=0) < 3:
         return None
@@ -268,7 +265,7 @@ def solve_group(
     if len(seen.frame) > config.most_sightings:
         rng = np.random.default_rng(config.seed)
         part = _subset(seen, np.sort(rng.choice(len(seen.frame), config.most_sightings, replace=False)))
-    best = _ransac(part, cams_from_local, up, config, worth / len(seen.frame))
+    best = _ransac(part, cams_from_local, up, config)
     if best is None:
         return None
     A, b, s = best
