@@ -49,9 +49,12 @@ def test_another_light_is_no_change(boxed: Day) -> None:
 
 
 def test_another_sign_is_altered(boxed: Day) -> None:
-    (found,) = find_changes([boxed], street_day(BOX, light=0.8, repainted=True), CONFIG)
+    later = street_day(BOX, light=0.8, repainted=True)
+    (found,) = find_changes([boxed], later, CONFIG)
     assert found.kind == ChangeKind.ALTERED
     assert np.linalg.norm(found.centre - (1.0, 7.0, 1.6)) < 0.3 and np.all(found.size < (1.9, 0.5, 1.3))
+    squarely = replace(CONFIG, look=replace(CONFIG.look, least_cosine=0.999))  # nobody stands exactly before it
+    assert find_changes([boxed], later, squarely) == ()
 
 
 def test_what_passes_through_one_view_is_no_change(empty: Day) -> None:

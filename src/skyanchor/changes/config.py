@@ -25,6 +25,8 @@ class LookConfig:
     """Side of the windows that are compared, pixels; slow changes of light are those over a third of it and more."""
     most_contrast: Positive = 0.2
     """Contrast beyond which it counts no more, log grey: the edge of a shadow does not outweigh the wall."""
+    least_cosine: Share = 0.25
+    """How squarely a photo must see a surface to say that it altered: a road ahead is squeezed to a few rows."""
     least_contrast: Positive = 0.025
     """Contrast below which a window says nothing, log grey, root mean square."""
     agree: Share = 0.6

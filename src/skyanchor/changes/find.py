@@ -12,6 +12,7 @@ from skyanchor.changes.evidence import Cells, Day, Votes, nobody, surface_cells,
 from skyanchor.changes.found import Change, ChangeKind, Region, inside_cells
 from skyanchor.changes.look import Looks, Seen, looks, seen
 from skyanchor.changes.objects import gathered, together
+from skyanchor.geometry import rigid
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.types import Bools, Floats, Floats32, Ints
 
@@ -135,10 +136,18 @@ def opinions(cells: Cells, compared: Sequence[tuple[Seen, Looks]], config: Chang
         at = _rows_of(np.floor(points / config.voxel_m).astype(np.int64), cells.index, order)
         across = _mean(at, held.across[rows, columns], len(cells))
         own = _mean(at, np.nan_to_num(held.own[rows, columns], nan=0.0), len(cells))
+        faces = _mean(at, _cosines(one, points, rows, columns), len(cells)) >= config.look.least_cosine
         other += across <= config.look.disagree
         alike += across >= config.look.agree
-        sure += (across <= config.look.disagree) & (own >= config.look.agree)
+        sure += (across <= config.look.disagree) & (own >= config.look.agree) & faces
     return Opinions(other, alike, sure)
+
+
+def _cosines(one: Seen, points: Floats, rows: Ints, columns: Ints) -> Floats32:
+    """(N,), how squarely a photo sees its surface at pixels whose points are (N, 3): 0 along it, 1 head-on."""
+    rays = points - rigid.centre_in_world(one.held.cam_from_world)
+    towards = -(rays * one.held.normal[rows, columns]).sum(axis=1) / np.maximum(np.linalg.norm(rays, axis=1), 1e-9)
+    return towards.astype(np.float32)
 
 
 def _mean(at: Ints, values: Floats32, count: int) -> Floats:
