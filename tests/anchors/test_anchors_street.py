@@ -201,7 +201,7 @@ def test_exif_narrows_the_search_but_never_moves_a_pose(prepared: PreparedScaffo
 
     near, told = with_exif(15.0, 25.0)
     assert told == ["EXIF positions of 14 frames narrow their search to 25 m"]
-    wrong, told_wrong = with_exif(38.0, 6.0)
+    wrong, told_wrong = with_exif(45.0, 6.0)
     assert told_wrong[1:] == ["no group was found where EXIF says: all are looked for without it"]
     for group in (near, wrong):
         assert group.accepted and errors(group).max() < 0.25

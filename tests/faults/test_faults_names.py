@@ -79,7 +79,7 @@ WRITES = {
 WRITES |= {"rename", "copyfile", "copytree", "copy2", "makedirs", "tofile", "write_binary", "savez", "savez_compressed"}
 ALLOWED = {
     "storage/files.py": "the one writer",
-    "run/folder.py": "the lock that makes a folder ours, through the writer's eyes",
+    "run/layout.py": "the lock that makes a folder ours, through the writer's eyes",
     "run/cluster.py": "files by which machines that share a disk speak",
     "evaluation/peers.py": "folders that other programs are run in",
     "report/plots.py": "into memory",
