@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from child_process import importing_what_pytest_does
@@ -155,6 +156,19 @@ def test_few_jobs_take_workers_that_are_there_and_have_all_their_cores(monkeypat
         assert engine.run([Job.of(process_number)]) == [first]
         assert engine.run([Job.of(thread_counts)]) == [[4, 4, 1]]
         assert engine.run([Job.of(thread_counts)] * 2) == [[2, 2, 1]] * 2
+
+
+@pytest.mark.parametrize("works_there", [True, False])
+def test_a_worker_keeps_no_memory_of_a_gpu_that_it_does_not_use(
+    works_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emptied: list[bool] = []
+    cuda = SimpleNamespace(is_initialized=lambda: works_there, empty_cache=lambda: emptied.append(True))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))  # type: ignore[misc]
+    executor._free_gpu()
+    assert emptied == [True] * works_there
+    monkeypatch.delitem(sys.modules, "torch")
+    executor._free_gpu()
 
 
 def test_a_run_that_fails_ends_its_workers_and_the_next_has_new_ones() -> None:

@@ -475,7 +475,16 @@ def serve() -> None:
     while True:
         job, threads = jobs.get()
         _share(threads)
-        _send(replies, answer(job, lambda event: _send(replies, event_body(event))))
+        said = answer(job, lambda event: _send(replies, event_body(event)))
+        _free_gpu()
+        _send(replies, said)
+
+
+def _free_gpu() -> None:
+    """Give back what torch keeps of the GPU's memory for later: the next job may be another worker's."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 def _receive(jobs: queue.Queue[tuple[Job, int]]) -> None:
