@@ -22,6 +22,7 @@ from skyanchor import localise
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.in_process import LocalRunner
 from skyanchor.anchors.walk import GroupTask
+from skyanchor.errors import SkyAnchorError
 from skyanchor.evaluation.ablations import matcher_variant
 from skyanchor.geometry import rigid
 from skyanchor.types import LocalisedGroup
@@ -56,8 +57,13 @@ def main() -> None:
     print("| last round | groups | ATE m | worst m | stated m per axis | seconds |\n|---|---|---|---|---|---|")
     print(row("none", groups, scene, 0.0), flush=True)
     for name in given.matchers.split(","):
-        anchors = matcher_variant(name).change(config).anchors
-        start = time.monotonic()
+        variant = matcher_variant(name)
+        try:
+            variant.check()
+        except SkyAnchorError as error:
+            print(f"| {name} | {error} | | | | |")
+            continue
+        anchors, start = variant.change(config).anchors, time.monotonic()
         verdicts = LocalRunner(prepared, GroundFrames(scene.sequence), anchors).groups(tasks)
         print(row(name, [one.localised for one in verdicts], scene, time.monotonic() - start), flush=True)
 
