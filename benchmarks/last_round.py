@@ -27,8 +27,6 @@ from skyanchor.evaluation.ablations import matcher_variant
 from skyanchor.geometry import rigid
 from skyanchor.types import LocalisedGroup
 
-MATCHERS = "x-feat-star,sift,x-feat,lighter-glue,light-glue-aliked"
-
 
 def row(name: str, groups: Sequence[LocalisedGroup], scene: Scene, seconds: float) -> str:
     """Groups that stand, RMS and largest error of their frames, what they state, and the seconds of all together."""
@@ -46,7 +44,7 @@ def main() -> None:
     parser.add_argument("--scene", type=Path, required=True)
     parser.add_argument("--ground", default="ground")
     parser.add_argument("--run", type=Path, help="run folder")
-    parser.add_argument("--matchers", default=MATCHERS, help="names as `skyanchor ablate` takes them")
+    parser.add_argument("--matchers", default="x-feat-star,sift,x-feat", help="names as `skyanchor ablate` takes them")
     given = parser.parse_args()
     run = given.run or Path("runs") / f"{given.scene.name}-{given.ground}"
     scene, config = load_scene(given.scene, given.ground), config_for(given.scene / given.ground)
