@@ -463,12 +463,16 @@ class GroupFigures:
     spread: float = nan
     """Share of the cells of an 8 x 5 image grid, over all frames together, that hold an agreeing match, 0..1."""
     fronts: float = nan
-    """Cells of a 16-column grid, mean of the frames, where the view rendered for the frame shows fronts that the photo
-    can be recognised by."""
+    """Cells of a 16-column grid, mean of the frames, above the horizon, where the view rendered for the frame has
+    something to be recognised by."""
     confirmed: float = nan
     """Share of those cells where more matches agree than do not, 0..1."""
+    ground: float = nan
+    """As fronts, below the horizon."""
+    ground_confirmed: float = nan
+    """Share of those, 0..1."""
     log_odds: float = nan
-    """log10 of the odds, by ratio and confirmed, that the place is the right one and no look-alike; nan where there
+    """log10 of the odds, by ratio and those, that the place is the right one and no look-alike; nan where there
     were no views."""
     reprojection: float = nan
     """Median residual in ground frames, sigmas."""

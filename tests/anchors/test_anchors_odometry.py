@@ -80,8 +80,8 @@ def test_doubtful_groups_need_a_sure_one() -> None:
     def with_odds(group: LocalisedGroup, odds: float) -> LocalisedGroup:
         return replace(group, figures=replace(group.figures, ratio=0.8, confirmed=0.6, log_odds=odds))
 
-    doubtful, sure = with_odds(localised(poses, 0, 0), 1.0), with_odds(localised(poses, 0, 0), 3.0)
-    other = with_odds(localised(poses, 70, 1), 1.5)
+    doubtful, sure = with_odds(localised(poses, 0, 0), 0.5), with_odds(localised(poses, 0, 0), 3.0)
+    other = with_odds(localised(poses, 70, 1), 0.9)
     refused = replace(other, poses=(), refusal=Refusal(Reason.NO_PLACE, "nothing there"))
     asked = Sequence(Path(), (), GROUND, False, (), (doubtful.group, other.group))
     (alone, _) = borne_out([doubtful, refused], asked, config, 0)

@@ -10,14 +10,14 @@ import pytest
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, joined, shown_in, sightings, subset
-from skyanchor.anchors.likelihood import LOOK_ALIKE, RIGHT, log_odds
+from skyanchor.anchors.likelihood import LOOK_ALIKE, RIGHT, Found, log_odds
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.anchors.verdict import (
     Halves,
     VerdictConfig,
     compare_halves,
-    confirmed_fronts,
+    found_at,
     honest_covariances,
     is_sure,
     judge,
@@ -227,52 +227,56 @@ def test_fronts_are_confirmed_cell_by_cell() -> None:
     shown = (Shown(0, whole, whole), Shown(2, whole, upper))
     xy = [(5.0, 5.0), (6.0, 6.0), (639.0, 359.0), (45.0, 5.0), (45.0, 100.0), (5.0, 5.0)]
     at = at_place([0, 0, 0, 2, 2, 1], xy, [True] * 6, shown)
-    assert confirmed_fronts(at) == ((144 + 32) / 2, (2 + 1) / (144 + 32))
+    assert found_at(at) == Found((144 + 32) / 2, (2 + 1) / (144 + 32), 112 / 2, 1 / 112)
     assert recognised(shown[1], at.matches, at.solution.inliers, CAMERA) == 2 / 144  # the ground included
     crowd = at_place([0] * 50, [(5.0 + 0.1 * k, 5.0) for k in range(50)], [True] * 50, shown[:1])
-    assert confirmed_fronts(crowd) == (144, 1 / 144)
+    assert found_at(crowd) == Found(144, 1 / 144, 0, 0)
     most = at_place([0] * 4, [(5.0, 5.0)] * 4, [True, True, False, False], shown[:1])
-    assert confirmed_fronts(most)[1] == 1 / 144
+    assert found_at(most) == Found(144, 1 / 144, 0, 0)
     few = at_place([0] * 5, [(5.0, 5.0)] * 5, [True, True, False, False, False], shown[:1])
-    assert confirmed_fronts(few)[1] == 0.0
-    assert np.isnan(confirmed_fronts(at_place([0], [(5.0, 5.0)], [True], ()))).all()
-    assert confirmed_fronts(at_place([0], [(5.0, 5.0)], [True], (Shown(0, whole, ~whole),))) == (0.0, 0.0)
+    assert found_at(few) == Found(144, 0, 0, 0)
+    assert found_at(at_place([0], [(5.0, 5.0)], [True], ())) is None
+    assert found_at(at_place([0], [(5.0, 5.0)], [True], (Shown(0, ~whole, ~whole),))) == Found(0, 0, 0, 0)
 
 
 def test_odds_follow_from_what_is_recognised() -> None:
-    fronts = [log_odds(share * 25.0, 25.0, 0.75) for share in (0.05, 0.3, 0.5, 0.7, 0.9)]
-    matches = [log_odds(12.0, 20.0, ratio) for ratio in (0.2, 0.5, 0.7, 0.8, 0.95)]
-    assert np.all(np.diff(fronts) > 0) and np.all(np.diff(matches) > 0)
-    assert log_odds(23.0, 25.0, 0.93) > 4.0 and log_odds(1.0, 25.0, 0.5) < -4.0
-    assert log_odds(4.5, 5.0, 0.8) < log_odds(9.0, 10.0, 0.8) < log_odds(27.0, 30.0, 0.8)  # more to look at, surer
-    assert abs(log_odds(0.0, 0.0, 0.74)) < 1.0  # a crossing whose markings agree, and no front in sight
+    half = Found(20.0, 0.5, 50.0, 0.5)
+    for name in ("confirmed", "ground_confirmed"):
+        odds = [log_odds(replace(half, **{name: share}), 0.75) for share in (0.05, 0.3, 0.5, 0.7, 0.9)]
+        assert np.all(np.diff(odds) > 0)
+    assert np.all(np.diff([log_odds(half, ratio) for ratio in (0.2, 0.5, 0.7, 0.8, 0.95)]) > 0)
+    assert log_odds(Found(25.0, 0.9, 50.0, 0.9), 0.93) > 4.0 and log_odds(Found(25.0, 0.05, 50.0, 0.3), 0.5) < -3.0
+    odds = [log_odds(Found(n, 0.9, 50.0, 0.5), 0.8) for n in (3.0, 10.0, 30.0)]
+    assert np.all(np.diff(odds) > 0)  # the more there is to look at, the surer
+    crossing = Found(6.0, 0.1, 50.0, 0.65)  # its markings agree, the fronts do not
+    assert log_odds(crossing, 0.74) < 0.0 < log_odds(replace(crossing, fronts=0.0), 0.74) < 1.0
     total = sum(np.exp(RIGHT.fronts.log_chance(k, 20.0)) * comb(20, k) for k in range(21))
     assert total == pytest.approx(1.0)
     x = np.linspace(0.01, 0.99, 981)
-    assert np.trapezoid([np.exp(LOOK_ALIKE.matches.log_density(share)) for share in x], x) == pytest.approx(
-        1.0, abs=0.01
-    )
+    density = [np.exp(LOOK_ALIKE.matches.log_density(share)) for share in x]
+    assert np.trapezoid(density, x) == pytest.approx(1.0, abs=0.01)
 
 
 def test_stated_odds_are_those_that_draws_have() -> None:
     """Of places drawn of both kinds in equal numbers, those with odds of about 10:1 are right 10 times in 11."""
     rng = np.random.default_rng(3)
-    right, of = rng.random(40_000) < 0.5, rng.integers(3, 30, 40_000)
+    right, of = rng.random(20_000) < 0.5, rng.integers(3, 30, 20_000)
 
     def drawn(name: str) -> np.ndarray:
         kinds = [getattr(kind, name) for kind in (RIGHT, LOOK_ALIKE)]
         mean, weight = (np.where(right, *(getattr(kind, field) for kind in kinds)) for field in ("mean", "weight"))
         return rng.beta(mean * weight, (1.0 - mean) * weight)
 
-    found, ratio = rng.binomial(of, drawn("fronts")), drawn("matches")
-    stated = np.array([log_odds(*row) for row in zip(found.tolist(), of.tolist(), ratio.tolist(), strict=True)])
+    above, below = (rng.binomial(of, drawn(name)) / of for name in ("fronts", "ground"))
+    rows = zip(of.tolist(), above.tolist(), below.tolist(), drawn("matches").tolist(), strict=True)
+    stated = np.array([log_odds(Found(n, a, n, b), ratio) for n, a, b, ratio in rows])
     near = np.abs(stated - 1.0) < 0.2
     assert near.sum() > 200 and right[near].mean() == pytest.approx(10 / 11, abs=0.04)
 
 
 def test_a_group_is_sure_by_its_odds() -> None:
     config = VerdictConfig()
-    assert is_sure(replace(FINE, log_odds=2.0), config) and not is_sure(replace(FINE, log_odds=1.9), config)
+    assert is_sure(replace(FINE, log_odds=1.0), config) and not is_sure(replace(FINE, log_odds=0.9), config)
     assert is_sure(replace(FINE, ratio=0.7), config) and not is_sure(replace(FINE, ratio=0.69), config)  # no views
     assert not is_sure(replace(FINE, ratio=0.95, log_odds=0.0), config)  # views without fronts
     assert is_sure(GroupFigures(support=80), config)  # nothing was matched again, so nothing disagrees

@@ -34,23 +34,40 @@ class Places:
     """What places of one kind show."""
 
     fronts: Shares
-    """Of the house fronts in sight, those where more matches agree than do not."""
+    """Of what is in sight above the horizon, that where more matches agree than do not."""
+    ground: Shares
+    """The same below it."""
     matches: Shares
     """Of the matches, those that agree."""
 
 
-RIGHT = Places(Shares(0.76, 6.4), Shares(0.86, 13.0))
+RIGHT = Places(Shares(0.76, 6.4), Shares(0.75, 5.5), Shares(0.86, 13.0))
 """The right place: what moved, another light and what the flight did not see well are missing."""
-LOOK_ALIKE = Places(Shares(0.15, 20.0), Shares(0.47, 6.7))
+LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0))
 """The best of all wrong places for a group, in towns whose crossings and houses repeat: a part of it agrees truly."""
 
 
-def log_odds(found: float, of: float, ratio: float) -> float:
-    """log10 of the likelihood at the right place over that at a look-alike; the two figures are taken as independent.
+@dataclass(frozen=True)
+class Found:
+    """How much of what is to be seen at a place is recognised; cells of one frame, for others see the same again."""
 
-    `found` of `of` fronts in sight of one frame are recognised: further frames of a group see the same ones again.
+    fronts: float
+    """Cells above the horizon where there is something to be recognised."""
+    confirmed: float
+    """Share of them where more matches agree than do not."""
+    ground: float
+    """Cells below the horizon, likewise."""
+    ground_confirmed: float
+    """Share of them."""
+
+
+def log_odds(found: Found, ratio: float) -> float:
+    """log10 of the likelihood at the right place over that at a look-alike; the figures are taken as independent.
+
     `ratio` is the share of the matches that agree; there are so many that it is known exactly.
     """
-    fronts = RIGHT.fronts.log_chance(found, of) - LOOK_ALIKE.fronts.log_chance(found, of)
-    matches = RIGHT.matches.log_density(ratio) - LOOK_ALIKE.matches.log_density(ratio)
-    return (fronts + matches) / log(10.0)
+    total = RIGHT.matches.log_density(ratio) - LOOK_ALIKE.matches.log_density(ratio)
+    above, below = found.confirmed * found.fronts, found.ground_confirmed * found.ground
+    total += RIGHT.fronts.log_chance(above, found.fronts) - LOOK_ALIKE.fronts.log_chance(above, found.fronts)
+    total += RIGHT.ground.log_chance(below, found.ground) - LOOK_ALIKE.ground.log_chance(below, found.ground)
+    return float(total / log(10.0))

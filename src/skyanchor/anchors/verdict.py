@@ -10,7 +10,7 @@ import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, grid_of, sightings, subset
-from skyanchor.anchors.likelihood import log_odds
+from skyanchor.anchors.likelihood import Found, log_odds
 from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
@@ -34,7 +34,7 @@ class VerdictConfig:
     """Agreeing over all cross-view matches of the last round: at the right place most of what matches agrees."""
     least_odds: LogOdds = 0.0
     """Decadic logarithm of the odds that a place is the right one and no look-alike, at least."""
-    sure_odds: LogOdds = 2.0
+    sure_odds: LogOdds = 1.0
     """Below these a group is accepted only if the walk from one that is sure leads there."""
     sure_ratio: Share = 0.7
     """The same for the ratio where no views were rendered, so that there are no odds."""
@@ -139,21 +139,23 @@ def recognised(shown: Shown, matches: CrossMatches, agrees: Bools, camera: Camer
     return float((held & shown.cells).sum() / shown.cells.sum()) if shown.cells.any() else float("nan")
 
 
-def confirmed_fronts(at: GroupAt) -> tuple[float, float]:
-    """(cells of a frame that show fronts, share of them where more matches agree than do not); nan without views.
+def found_at(at: GroupAt) -> Found | None:
+    """How much of what the views show is recognised in the frames; None without views.
 
     Matches alone cannot tell a house from its twin elsewhere, for what differs beside it is not matched at all, nor
     one crossing from another.
     """
     if not at.shown:
-        return float("nan"), float("nan")
-    total = sum(int(view.fronts.sum()) for view in at.shown)
+        return None
     frames = len(at.local.frames)
-    every = _in_cells(at.matches, at.camera, frames)
-    agreeing = _in_cells(at.agreeing, at.camera, frames)
-    held = (agreeing > 0) & (2 * agreeing >= every)
-    found = sum(int((view.fronts & held[view.frame]).sum()) for view in at.shown)
-    return total / len(at.shown), found / max(total, 1)
+    every, agreeing = (_in_cells(matches, at.camera, frames) for matches in (at.matches, at.agreeing))
+    slots = [view.frame for view in at.shown]
+    held = ((agreeing > 0) & (2 * agreeing >= every))[slots]
+    fronts = np.stack([view.fronts for view in at.shown])
+    ground = np.stack([view.cells for view in at.shown]) & ~fronts
+    above, below = int(fronts.sum()), int(ground.sum())
+    shares = float((fronts & held).sum() / max(above, 1)), float((ground & held).sum() / max(below, 1))
+    return Found(above / len(slots), shares[0], below / len(slots), shares[1])
 
 
 def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, float]:
@@ -203,7 +205,7 @@ def measure(at: GroupAt, done: FixedAerial, halves: Halves, ground: Ground, conf
     centres = rigid.centres_in_world(done.cams_from_world)
     tilt = [np.degrees(np.arccos(np.clip(-pose.rotation[1] @ ground.up, -1, 1))) for pose in done.cams_from_world]
     bend, turn_deg = shape_deviation(done.cams_from_world, at.local)
-    fronts, confirmed = confirmed_fronts(at)
+    found = found_at(at)
     ratio = len(agreeing) / max(done.tried, 1) * len(matches) / max(len(at.matches), 1)
     return GroupFigures(
         support=distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0),
@@ -212,9 +214,7 @@ def measure(at: GroupAt, done: FixedAerial, halves: Halves, ground: Ground, conf
         aerial_views=int((per_view >= config.least_view_support).sum()),
         many_view_share=float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,
         spread=_spread(agreeing.xy, camera),
-        fronts=fronts,
-        confirmed=confirmed,
-        log_odds=log_odds(confirmed * fronts, fronts, ratio),
+        **({} if found is None else asdict(found) | {"log_odds": log_odds(found, ratio)}),
         reprojection=done.reprojection,
         aerial_reprojection=done.aerial_reprojection,
         tilt_deg=float(max(tilt)),

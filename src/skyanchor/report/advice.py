@@ -68,7 +68,7 @@ ADVICE = MappingProxyType(
             "a second place fits nearly as well", f"{_NARROW} A longer walk also helps, other groups then decide"
         ),
         Reason.NOT_BORNE_OUT: Advice(
-            "much of what matches disagrees, as at a look-alike place, and no other group confirms it",
+            "too little of what should be seen there is recognised, and no sure group confirms it",
             f"a longer walk, so that there are more groups; {_NEAR}",
         ),
         Reason.LOOK_ALIKE: Advice(

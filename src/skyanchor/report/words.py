@@ -94,6 +94,8 @@ FIGURES = MappingProxyType(
         "spread": "share of the picture covered",
         "fronts": "fronts to recognise [cells of a photo]",
         "confirmed": "share of the fronts that is recognised",
+        "ground": "ground to recognise [cells of a photo]",
+        "ground_confirmed": "share of the ground that is recognised",
         "log_odds": "odds against a look-alike [powers of ten]",
         "reprojection": "residual in street photos [sigmas of the matcher]",
         "aerial_reprojection": "residual in aerial photos [sigmas of the matcher]",
