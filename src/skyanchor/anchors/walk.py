@@ -21,7 +21,7 @@ from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.verdict import is_sure
+from skyanchor.anchors.verdict import is_sure, sure_together
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
 from skyanchor.events import ANCHORS, Listener, Note, silent
@@ -296,14 +296,16 @@ def _along_the_walk(outing: _Outing, groups: list[LocalisedGroup], focal: float)
 def borne_out(
     groups: list[LocalisedGroup], sequence: Sequence, config: AnchorConfig, stretch: int
 ) -> list[LocalisedGroup]:
-    """The groups; in a stretch where none is sure by itself all are refused, unless a prior says where they are.
+    """The groups; in a stretch where nothing is sure all are refused, unless a prior says where they are.
 
-    Those accepted in one stretch agree with the walk between them, so one that is sure bears the others out. Two that
-    are not do not bear each other out: a walk past one look-alike house is put beside it twice.
+    Those accepted in one stretch agree with the walk between them, so one that is sure bears the others out, and so do
+    two that are sure together.
     """
     mine = [sequence.stretch_of(group.frames[0]) == stretch for group in sequence.groups]
     accepted = [i for i, group in enumerate(groups) if group.accepted and mine[i]]
-    if config.prior.near or any(is_sure(groups[i].figures, config.verdict) for i in accepted):
+    figures = [groups[i].figures for i in accepted]
+    sure = any(is_sure(one, config.verdict) for one in figures) or sure_together(figures, config.verdict)
+    if config.prior.near or sure:
         return groups
     return [_alone(group, sequence.groups[i]) if i in accepted else group for i, group in enumerate(groups)]
 
@@ -313,7 +315,7 @@ def _alone(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:
     told = f"{figures.ratio:.0%} of the matches agree"
     if not isnan(figures.confirmed):
         told = f"{figures.confirmed:.0%} of the fronts in sight are recognised, {told}"
-    text = f"Only {told}, and no sure group bears the place out."
+    text = f"Only {told}, and no other group makes the place sure."
     return _refused(group, original, Refusal(Reason.NOT_BORNE_OUT, text, asdict(figures)))
 
 
