@@ -239,11 +239,19 @@ def test_fronts_are_confirmed_cell_by_cell() -> None:
     assert found_at(at_place([0], [(5.0, 5.0)], [True], (Shown(0, ~whole, ~whole),))) == Found(0, 0, 0, 0)
 
 
+def test_ground_that_is_covered_speaks_little_against_a_place() -> None:
+    """Crowds, rain and snow hide it; fronts that are not there have no such excuse."""
+    bare = Found(20.0, 0.7, 0.0, 0.0)
+    for share in (0.0, 0.2, 0.3):
+        assert -1.0 < log_odds(replace(bare, ground=50.0, ground_confirmed=share), 0.8) - log_odds(bare, 0.8) < 0.0
+    assert log_odds(replace(bare, confirmed=0.1), 0.8) < log_odds(bare, 0.8) - 1.5
+
+
 def test_odds_follow_from_what_is_recognised() -> None:
     half = Found(20.0, 0.5, 50.0, 0.5)
     for name in ("confirmed", "ground_confirmed"):
         odds = [log_odds(replace(half, **{name: share}), 0.75) for share in (0.05, 0.3, 0.5, 0.7, 0.9)]
-        assert np.all(np.diff(odds) > 0)
+        assert np.all(np.diff(odds) >= 0) and np.all(np.diff(odds[1:]) > 0)
     assert np.all(np.diff([log_odds(half, ratio) for ratio in (0.2, 0.5, 0.7, 0.8, 0.95)]) > 0)
     assert log_odds(Found(25.0, 0.9, 50.0, 0.9), 0.93) > 4.0 and log_odds(Found(25.0, 0.05, 50.0, 0.3), 0.5) < -3.0
     odds = [log_odds(Found(n, 0.9, 50.0, 0.5), 0.8) for n in (3.0, 10.0, 30.0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import exp, log
 
 from scipy.special import betaln
 
@@ -41,6 +41,10 @@ class Places:
     """Of the matches, those that agree."""
 
 
+COVERED = 0.3
+"""Chance that the ground at the right place does not look as it did in the flight: crowds, rain, snow, other cars."""
+ANYTHING = Shares(0.5, 2.0)
+"""What is then recognised of it: any share is as likely as another."""
 RIGHT = Places(Shares(0.76, 6.4), Shares(0.75, 5.5), Shares(0.86, 13.0))
 """The right place: what moved, another light and what the flight did not see well are missing."""
 LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0))
@@ -67,7 +71,17 @@ def log_odds(found: Found, ratio: float) -> float:
     `ratio` is the share of the matches that agree; there are so many that it is known exactly.
     """
     total = RIGHT.matches.log_density(ratio) - LOOK_ALIKE.matches.log_density(ratio)
-    above, below = found.confirmed * found.fronts, found.ground_confirmed * found.ground
+    above = found.confirmed * found.fronts
     total += RIGHT.fronts.log_chance(above, found.fronts) - LOOK_ALIKE.fronts.log_chance(above, found.fronts)
-    total += RIGHT.ground.log_chance(below, found.ground) - LOOK_ALIKE.ground.log_chance(below, found.ground)
-    return float(total / log(10.0))
+    return float((total + _ground(found.ground_confirmed, found.ground)) / log(10.0))
+
+
+def _ground(share: float, cells: float) -> float:
+    """ln of the odds by what is recognised of the ground, which at the right place is as it was or covered.
+
+    Less than a look-alike shows speaks against the right place as much as that does, and not for it.
+    """
+    below = max(share, LOOK_ALIKE.ground.mean) * cells
+    as_it_was, covered, alike = (one.log_chance(below, cells) for one in (RIGHT.ground, ANYTHING, LOOK_ALIKE.ground))
+    most = max(as_it_was, covered)
+    return most + log((1.0 - COVERED) * exp(as_it_was - most) + COVERED * exp(covered - most)) - alike
