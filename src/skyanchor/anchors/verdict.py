@@ -62,8 +62,8 @@ class VerdictConfig:
     """Deviation of the adjusted relative rotations from the ground-only ones, degrees."""
     most_halves: Positive = 0.3
     """Distance between the solutions of two halves of the evidence, metres; the whole is good to about half of it."""
-    most_scale_halves: Positive = 0.25
-    """Difference of the scales of the two halves, as a fraction."""
+    most_scale_halves: Positive = 0.1
+    """Difference of the scales of the two halves, as a fraction: a tenth is a metre at ten metres."""
     most_sigma: Positive = 0.15
     """Largest standard deviation of a camera centre, metres."""
     most_routes: Positive = 0.5
