@@ -239,11 +239,19 @@ def test_fronts_are_confirmed_cell_by_cell() -> None:
     assert found_at(at_place([0], [(5.0, 5.0)], [True], (Shown(0, ~whole, ~whole),))) == Found(0, 0, 0, 0)
 
 
+def test_halves_that_differ_in_scale_are_refused() -> None:
+    """Such a group lay half a metre off, with halves 0.28 m and 12 % apart."""
+    assert judge(replace(FINE, halves_scale=0.08), VerdictConfig()) is None
+    refusal = judge(replace(FINE, halves_m=0.28, halves_scale=0.12), VerdictConfig())
+    assert refusal is not None and refusal.reason is Reason.SCALE_OF_HALVES
+
+
 def test_ground_that_is_covered_speaks_little_against_a_place() -> None:
     """Crowds, rain and snow hide it; fronts that are not there have no such excuse."""
     bare = Found(20.0, 0.7, 0.0, 0.0)
     for share in (0.0, 0.2, 0.3):
-        assert -1.0 < log_odds(replace(bare, ground=50.0, ground_confirmed=share), 0.8) - log_odds(bare, 0.8) < 0.0
+        cost = log_odds(bare, 0.8) - log_odds(replace(bare, ground=50.0, ground_confirmed=share), 0.8)
+        assert 0.0 < cost < np.log10(5.0)
     assert log_odds(replace(bare, confirmed=0.1), 0.8) < log_odds(bare, 0.8) - 1.5
 
 
