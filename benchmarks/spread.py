@@ -1,12 +1,13 @@
 """The README's figures of the procedural town, over seeds: each as median and range, and whether stated sigmas hold.
 
     python benchmarks/spread.py [SEED ...] [--preset mini] [--focal 343] [--upto trajectory|update] [--out out/spread]
-                                [--at-once 1] [--workers 2]
+                                [--at-once 1] [--workers 2] [--json FILE]
 
 Every seed is a town that no setting was chosen on, done as a user would do it: `skyanchor town`, `skyanchor update`,
 `skyanchor evaluate`. What is there already is not done again. Truth is read by `evaluate` and here, only to score. An
 error counts per axis: with a right sigma 68 % of them are below it, 95 % below two, and 95 % of the distances are below
 the radius that the report states. Frames of one town share a shift, so a town is one draw, however many frames it has.
+`--json` keeps everything that the tables are made of.
 """
 
 from __future__ import annotations
@@ -19,13 +20,36 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from kept import made_here, write_lines
 
 from skyanchor import open_run
+from skyanchor.bridges.surface import Surface
 from skyanchor.evaluation.metrics import true_poses
 from skyanchor.events import SCENE
 from skyanchor.geometry import rigid
-from skyanchor.sfm.uncertainty import position_sigma_m, radius_95_m
-from skyanchor.types import Floats
+from skyanchor.run import prepared as parts
+from skyanchor.run.results import Run
+from skyanchor.sfm.uncertainty import centre_sigma_m, position_sigma_m, radius_95_m
+from skyanchor.storage import files
+from skyanchor.types import Floats, LocalisedGroup, Pose
+
+DIGITS = 5
+"""Of metres, where they are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """An anchor group that was accepted."""
+
+    index: int
+    errors_m: Floats
+    """(F, 3), of the frames' centres."""
+    sigmas_m: Floats
+    """(F,), as stated, along the worst axis."""
+    formal_m: float
+    """Largest standard deviation of a centre by the adjustment alone, metres."""
+    halves_m: float
+    """Distance between the solutions of two halves of the evidence, metres."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +65,17 @@ class Town:
     """(F,), as the run states them, per axis."""
     radius_m: float
     """That 95 % of the frames are within, as the run states it."""
+    gsd_m: float
+    """Ground sample distance of the aerial depth."""
+    groups: tuple[Group, ...]
 
 
 def main() -> None:
     options = arguments()
     with ThreadPoolExecutor(options.at_once) as pool:
         towns = list(pool.map(lambda seed: done(seed, options), options.seeds))
+    if options.json:
+        write_lines(options.json, made_here(), towns)
     for line in [*figure_table(towns), "", *sigma_table(towns)]:
         print(line)
 
@@ -60,6 +89,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("out/spread"))
     parser.add_argument("--at-once", type=int, default=1, help="towns done side by side")
     parser.add_argument("--workers", type=int, default=2, help="processes of each run")
+    parser.add_argument("--json", type=Path, help="file for the figures and errors, JSON lines")
     return parser.parse_args()
 
 
@@ -92,7 +122,6 @@ def read_town(seed: int, path: Path, truth: Path) -> Town:
     run = open_run(path)
     true = true_poses(run, truth)
     names = [name for name in run.poses if name in true]
-    centres = [rigid.centres_in_world([poses[name] for name in names]) for poses in (run.poses, true)]
     sigmas = [run.sigmas[name] for name in names]
     metrics = run.metrics
     figures = {
@@ -111,7 +140,25 @@ def read_town(seed: int, path: Path, truth: Path) -> Town:
             "air after, dB": scene.after.aerial_psnr,
             "air gained, dB": scene.after.aerial_psnr - scene.before.aerial_psnr,
         }
-    return Town(seed, figures, centres[0] - centres[1], np.array(sigmas), radius_95_m(sigmas))
+    errors = off([run.poses[name] for name in names], [true[name] for name in names])
+    groups = tuple(read_group(run, group, true) for group in run.anchors.groups if group.accepted)
+    surface = files.load_mapped(run.prepared.root / parts.SURFACE / parts.SURFACE_FILE, Surface)
+    stated, radius = np.round(np.array(sigmas), DIGITS), round(radius_95_m(sigmas), DIGITS)
+    return Town(seed, figures, errors, stated, radius, surface.gsd, groups)
+
+
+def read_group(run: Run, group: LocalisedGroup, true: dict[str, Pose]) -> Group:
+    """The errors of an accepted group, and what its sigma is made of."""
+    poses = [pose for pose in group.poses if run.names[pose.frame] in true]
+    errors = off([pose.cam_from_world for pose in poses], [true[run.names[pose.frame]] for pose in poses])
+    sigmas = np.array([centre_sigma_m(pose.covariance) for pose in poses])
+    formal, halves = round(group.figures.sigma_m, DIGITS), round(group.figures.halves_m, DIGITS)
+    return Group(group.group.index, errors, np.round(sigmas, DIGITS), formal, halves)
+
+
+def off(poses: list[Pose], true: list[Pose]) -> Floats:
+    """(F, 3), by how much the centres are off, metres."""
+    return np.round(rigid.centres_in_world(poses) - rigid.centres_in_world(true), DIGITS)
 
 
 def figure_table(towns: list[Town]) -> list[str]:
@@ -120,7 +167,8 @@ def figure_table(towns: list[Town]) -> list[str]:
     rows = [head, ["---"] * len(head)]
     for name in towns[0].figures:
         values = [town.figures.get(name, np.nan) for town in towns]
-        rows.append([name, *(f"{value:.4g}" for value in (np.median(values), min(values), max(values), *values))])
+        over = (np.nanmedian(values), np.nanmin(values), np.nanmax(values))
+        rows.append([name, *(f"{value:.4g}" for value in (*over, *values))])
     return ["| " + " | ".join(row) + " |" for row in rows]
 
 
