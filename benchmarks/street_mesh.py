@@ -1,0 +1,153 @@
+"""The mesh of the street against the true surface, over mini towns: by measured depth, and by surfels on a GPU.
+
+    python benchmarks/street_mesh.py [SEED ...] [--ways depth surfels] [--poses true recovered] [--jobs 8] [--out DIR]
+
+Every way goes through the stage that `skyanchor mesh` runs. At true poses there is no flight: what is missing is then
+owed to depth and fusion alone. At recovered ones the flight is rendered and the walk located by commands. Truth is read
+to score, and for the poses where they are said to be true. What is there already is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from skyanchor import open_run
+from skyanchor.evaluation.surface import read_true_depths, surface_metrics
+from skyanchor.evaluation.truth import read_cameras
+from skyanchor.events import silent
+from skyanchor.meshing.mesh import read_ply
+from skyanchor.run.executor import executor_of
+from skyanchor.run.folder import Finished, RunFolder
+from skyanchor.run.metrics import SurfaceMetrics
+from skyanchor.run.recipe import Recipe
+from skyanchor.scaffold.georeference import moved_by
+from skyanchor.scene.surfels import SurfelConfig
+from skyanchor.stages import mesh as stage
+from skyanchor.storage import files
+from skyanchor.town import MINI, build_town, build_walks
+from skyanchor.town.build import TRUE_DEPTH
+from skyanchor.town.routes import Shot
+from skyanchor.town.tracks import TrackConfig, triangulated
+from skyanchor.types import Floats, Frame, Georeference, PosedFrame, Support
+
+FARTHEST_M = (20.0, 12.0)
+"""Depths within which a mesh is judged, metres: the paper's crop, and what a walk passes closely."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """What the depth search starts from."""
+
+    points: Floats
+    """(N, 3), metres."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One mesh."""
+
+    seed: int
+    poses: str
+    way: str
+    seconds: float
+    scores: tuple[SurfaceMetrics, ...]
+    """One for each of `FARTHEST_M`."""
+
+    def __str__(self) -> str:
+        """A line of the table."""
+        figures = []
+        for one in self.scores:
+            shares = f"{100 * (one.accuracy or 0):.0f} / {100 * (one.completeness or 0):.0f} %"
+            figures.append(f"{shares}, {100 * (one.mean_m or 0):.1f} cm, {100 * (one.median_m or 0):.1f} cm")
+        return f"| {self.seed} | {self.poses} | {self.way} | {self.seconds:.0f} s | {' | '.join(figures)} |"
+
+
+def main() -> None:
+    options = arguments()
+    tasks = [(seed, poses) for seed in options.seeds for poses in options.poses]
+    with ProcessPoolExecutor(min(options.jobs, len(tasks))) as pool:
+        list(pool.map(partial(made, out=options.out), tasks))
+    within = " | ".join(f"within {far:g} m: accuracy / completeness at 5 cm, mean, median" for far in FARTHEST_M)
+    print(f"| seed | poses | way | time | {within} |\n|---|---|---|---|---|---|")
+    for seed, poses in tasks:
+        for way in options.ways:
+            print(meshed(options.out, seed, poses, way, options.jobs), flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seeds", type=int, nargs="*", default=[31, 32])
+    parser.add_argument("--ways", nargs="+", choices=("depth", "surfels"), default=["depth"])
+    parser.add_argument("--poses", nargs="+", choices=("true", "recovered"), default=["true"])
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--out", type=Path, default=Path("out/street_mesh"))
+    return parser.parse_args()
+
+
+def made(task: tuple[int, str], out: Path) -> None:
+    """The town of a seed, and where its walk was."""
+    seed, poses = task
+    town = out / f"{poses}-{seed}/town"
+    if not town.is_dir():
+        (build_walks if poses == "true" else build_town)(town, MINI, seed)
+    if poses == "recovered":
+        given = ("--ground", town / "ground", "--out", town.parent / "run", "--camera", f"f={MINI.walk.focal:g}")
+        command = [sys.executable, "-m", "skyanchor.cli", "trajectory", "--scaffold", town / "aerial", *given]
+        subprocess.run([*map(str, command), "--workers", "1", "--preset", "cpu"], check=True, stdout=sys.stderr)
+    elif not (town.parent / "points.npz").is_file():
+        camera, shots = _true_shots(town / "ground")
+        model = triangulated(town / "ground/images", camera, shots, TrackConfig(), silent)
+        found = np.array([point.xyz for point in model.points3D.values()]).reshape(-1, 3)
+        files.save(town.parent / "points.npz", Points(found))
+
+
+def _true_shots(walk: Path) -> tuple[Any, list[Shot]]:
+    seen = sorted(read_cameras(walk / "truth", np.zeros(3)).items())
+    return seen[0][1][0], [Shot(name, pose) for name, (_, pose) in seen]
+
+
+def meshed(out: Path, seed: int, poses: str, way: str, jobs: int) -> Row:
+    """The mesh of one walk, made one way and scored."""
+    root, start = out / f"{poses}-{seed}", time.perf_counter()
+    run = true_run(root) if poses == "true" else open_run(root / "run")
+    config = stage.StreetMeshConfig(surfels=SurfelConfig() if way == "surfels" else None)
+    with RunFolder(root / way, listen=silent) as folder:
+        found = stage.run(folder, run, config, executor_of(jobs))
+    offset = moved_by(run.scaffold.georef)
+    mesh = read_ply(found.path("mesh.ply"))
+    mesh.vertices[:] -= offset
+    walk = root / "town/ground"
+    truth = read_true_depths(walk / TRUE_DEPTH, read_cameras(walk / "truth", offset))
+    seconds = time.perf_counter() - start
+    scores = tuple(surface_metrics(mesh, truth, farthest_m=far) for far in FARTHEST_M)
+    return Row(seed, poses, way, seconds, scores)
+
+
+def true_run(root: Path) -> Any:
+    """What the stage asks of a run, with the poses that are true."""
+    walk = root / "town/ground"
+    camera, shots = _true_shots(walk)
+    frames = tuple(Frame(k, shot.name, walk / "images" / shot.name) for k, shot in enumerate(shots))
+    posed = tuple(PosedFrame(k, Support.ANCHORED, shot.cam_from_world, 0, 0.0) for k, shot in enumerate(shots))
+    points = files.load(root / "points.npz", Points).points
+    return SimpleNamespace(
+        stage=lambda name: Finished(root / name, Recipe(name, {}, {}, (), {})),
+        sequence=SimpleNamespace(frames=frames),
+        trajectory=SimpleNamespace(frames=posed, camera=camera, points=points),
+        scaffold=SimpleNamespace(georef=Georeference(np.zeros(3)), up=np.array([0.0, 0.0, 1.0])),
+    )
+
+
+if __name__ == "__main__":
+    main()
