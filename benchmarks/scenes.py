@@ -11,20 +11,23 @@ from pathlib import Path
 
 import pycolmap
 
+from skyanchor.anchors.place_index import PlaceIndex
 from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.evaluation.truth import PLACES, read_truth
-from skyanchor.events import Event, Listener, Note, Progress
+from skyanchor.events import Event, Listener, Note, Progress, silent
 from skyanchor.pipeline import CPU, PipelineConfig, read_work
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import executor_of
-from skyanchor.run.folder import RunFolder
+from skyanchor.run.folder import Made, RunFolder
 from skyanchor.run.inputs import Inputs
+from skyanchor.run.prepared import find_prepared
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.stages import scaffold as scaffold_stage
 from skyanchor.stages.places import place_files, places_part
+from skyanchor.stages.survey import Site
 from skyanchor.types import Pose, Scaffold, Sequence
 
 
@@ -79,10 +82,20 @@ def prepared_in(run: Path, folder: Path, ground: str, listen: Listener = told) -
         camera, settings = work.sequence.camera, config.anchors.places
         places_part(work.site, surface, camera, settings)
         places = place_files(work.site, surface, camera, settings, (), listen).index()
-    return prepared_for(
-        work.scaffold,
-        surface.load(parts.SURFACE_FILE, Surface),
-        surface.load(parts.GROUND_FILE, Ground),
-        places,
-        config.anchors,
+    return _ready(work.scaffold, surface, places, config)
+
+
+def prepared_at(run: Path, ground: Path) -> PreparedScaffold:
+    """A scaffold as some run has left it, for the camera of a walk on it; only read, by any number of processes."""
+    config, held = config_for(ground), find_prepared(run)
+    assert held is not None, f"{run} holds no prepared scaffold"
+    site, surface = Site(held.scaffold(), held, executor_of(1), given=True), held.needed(parts.SURFACE)
+    camera = load_sequence(ground / "images", config.sequence).camera
+    return _ready(
+        site.scaffold, surface, place_files(site, surface, camera, config.anchors.places, (), silent).index(), config
     )
+
+
+def _ready(scaffold: Scaffold, surface: Made, places: PlaceIndex, config: PipelineConfig) -> PreparedScaffold:
+    on = (surface.load(parts.SURFACE_FILE, Surface), surface.load(parts.GROUND_FILE, Ground))
+    return prepared_for(scaffold, *on, places, config.anchors)

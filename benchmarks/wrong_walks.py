@@ -1,10 +1,12 @@
 """Walks that do not belong, and walks that do: what the verdict says of each, with all that it rests on.
 
-    python benchmarks/wrong_walks.py [--work DIR] [--towns 31 43:2] [--scenes SCENE ...] [--more 12] [--kinds KIND ...]
-                                     [--jobs 1] [--limit N] [--seconds S] [--shade] [--curves PNG]
+    python benchmarks/wrong_walks.py [--work DIR] [--towns 31 43:2] [--scenes SCENE ...] [--more 12]
+                                     [--kinds KIND[=N] ...] [--spread OUT] [--jobs 1] [--limit N] [--seconds S]
+                                     [--evidence] [--shade] [--curves PNG]
 
 Scaffolds are mini towns by their seeds (43:2 is built of two house designs alone, the others of nine), and scenes on
-disk (a folder with aerial and ground). On each of them are tried, two groups and more of a walk:
+disk (a folder with aerial and ground). Towns that `benchmarks/spread.py` has prepared below OUT are taken from there
+with their walks, and are only read. On each scaffold are tried, two groups and more of a walk:
 
     foreign       the walk of another town or scene
     twin          a walk through another town that builds the same house designs, one of `--more` for each scaffold
@@ -20,10 +22,10 @@ Whether a group that was accepted is wrong is said by the truth alone: a frame t
 photo), more than 0.5 m or more than five stated sigmas. A walk is done as the command does it, on its own and in one
 process: groups, then what they say of each other.
 
-A pairing leaves two files below DIR/pairings, and is not done again: NAME.jsonl, a line per group (the verdict, its
-figures, every place that was looked at with its distance to the truth, seconds), and NAME.npz, the matches of the
-places with the most support. The same command goes on after an interruption; after `--seconds` nothing is begun any
-more. The end is a table.
+A pairing is one process with one thread. It leaves DIR/pairings/NAME.jsonl, a line per group (the verdict, its figures,
+every place that was looked at with its distance to the truth, seconds), with `--evidence` NAME.npz too, the matches of
+the places with the most support, and is not done again. The same command goes on after an interruption; after
+`--seconds` nothing is begun any more. The end is DIR/groups.jsonl, all lines together, and a table.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ import argparse
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
@@ -42,7 +45,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 from hard import CONDITIONS, WRONG_M, WRONG_SIGMAS
-from scenes import camera_of, prepared_in
+from scenes import camera_of, prepared_at, prepared_in
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.evidence import sightings
@@ -55,7 +58,6 @@ from skyanchor.anchors.solve import group_residuals
 from skyanchor.anchors.verdict import VerdictConfig, is_sure
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk, verdict_on
 from skyanchor.bridges.views import render_bridge
-from skyanchor.errors import SkyAnchorError
 from skyanchor.evaluation.poses import pose_errors
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.events import silent
@@ -165,13 +167,26 @@ def pairings(scaffolds: list[Walk], more: int) -> list[Pairing]:
     return [row[turn] for turn in range(max(map(len, rows))) for row in rows if turn < len(row)]
 
 
+def of_kinds(some: list[Pairing], kinds: list[str]) -> list[Pairing]:
+    """Those of the kinds named, of KIND=N the first N on each scaffold; all of them where none is named."""
+    most = {kind: int(count) if count else len(some) for kind, _, count in (word.partition("=") for word in kinds)}
+    kept: list[Pairing] = []
+    taken: Counter[tuple[str, Walk]] = Counter()
+    for pairing in some:
+        if not kinds or taken[pairing.kind, pairing.scaffold] < most.get(pairing.kind, 0):
+            taken[pairing.kind, pairing.scaffold] += 1
+            kept.append(pairing)
+    return kept
+
+
 def _twin(here: Walk, number: int) -> Walk:
     return replace(here, town=str(int(here.town) + 100 * number), designs_of=int(here.town))
 
 
 def _of_scaffold(scaffolds: list[Walk], twins: list[list[Walk]], k: int) -> Iterator[Pairing]:
     here, own = scaffolds[k], twins[k]
-    foreign = [walk for j, others in enumerate(twins) if j != k for walk in (scaffolds[j], *others)]
+    after = [(k + n) % len(scaffolds) for n in range(1, len(scaffolds))]
+    foreign = [*(scaffolds[j] for j in after), *(walk for j in after for walk in twins[j])]
     days = [replace(here, day=day) for day in DAYS if here.is_town or "leaves" in day]
     streets = [replace(here, street=n) for n in range(len(STREETS))] if here.is_town else []
     columns = (
@@ -183,7 +198,7 @@ def _of_scaffold(scaffolds: list[Walk], twins: list[list[Walk]], k: int) -> Iter
             *(Pairing(kind, here, here) for kind in ("mirrored", "upside-down", "reversed")),
             *(Pairing("mirrored", here, walk) for walk in own),
         ],
-        [Pairing("half" if n % 2 else "woven", here, here, walk) for n, walk in enumerate(own)],
+        [Pairing("half" if n % 2 else "woven", here, here, walk) for n, walk in enumerate([*own, *foreign])],
     )
     for turn in range(max(map(len, columns))):
         yield from (column[turn] for column in columns if turn < len(column))
@@ -199,10 +214,27 @@ class Place:
     work: Path
     scenes: dict[str, Path]
     """Those on disk, by name."""
+    spread: Path | None = None
+    """Towns that are there with their runs."""
 
     def scene(self, town: Walk) -> Path:
         """The folder with aerial and ground."""
-        return self.scenes.get(town.town) or self.work / "towns" / town.name
+        return self.scenes.get(town.town) or self._spread(town) or self.work / "towns" / town.name
+
+    def run(self, town: Walk) -> Path:
+        """The folder in which its flight is prepared, or was."""
+        there = self._spread(town)
+        return self.work / "runs" / town.name if there is None else there.with_name(f"{there.name}-run")
+
+    def is_given(self, town: Walk) -> bool:
+        """Whether the town is there with its prepared flight."""
+        return self._spread(town) is not None
+
+    def _spread(self, town: Walk) -> Path | None:
+        if self.spread is None or town != Walk(town.town):
+            return None
+        there = self.spread / f"mini-{town.town}"
+        return there if (there / "ground" / "truth").is_dir() else None
 
     def photos(self, walk: Walk) -> Path:
         """The folder with images and truth."""
@@ -213,25 +245,19 @@ class Place:
 def made_ready(place: Place, walk: Walk, scaffold: bool) -> Walk:
     """The walk, with its flight prepared where it is a scaffold; built where it is not there."""
     scene = place.scene(walk)
-    if scaffold:
+    if scaffold and not place.is_given(walk):
         if not (scene / "ground" / "truth").is_dir():
             build_town(scene, walk.preset, int(walk.town))
-        _prepared(scene, place.work / "runs" / walk.name)
+        prepared_in(place.run(walk), scene, "ground", silent)
     elif not (place.photos(walk) / "truth").is_dir():
         build_walks(place.work / "walks" / walk.name, walk.preset, int(walk.town), first=FRAMES)
     return walk
 
 
-@lru_cache(maxsize=2)
-def _prepared(scene: Path, run: Path) -> PreparedScaffold:
-    """The scaffold, its places described for the camera of its own walk; waits while another process is at it."""
-    while True:
-        try:
-            return prepared_in(run, scene, "ground", silent)
-        except SkyAnchorError as error:
-            if "in use" not in str(error):
-                raise
-            time.sleep(0.2)
+@lru_cache(maxsize=1)
+def _standing(run: Path, ground: Path) -> PreparedScaffold:
+    """The scaffold of a pairing; the next one often stands on the same."""
+    return prepared_at(run, ground)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,34 +323,35 @@ class Watched(LocalRunner):
     """By group."""
     first: dict[int, GroupVerdict] = field(default_factory=dict)
     spent: dict[int, float] = field(default_factory=dict)
-    """Seconds of the first look at each group."""
+    """CPU seconds of the first look at each group."""
 
     def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         """The verdict on each group."""
         done = []
         for task in tasks:
-            index, start = task.group.index, time.monotonic()
+            index, start = task.group.index, time.process_time()
             kept = self.looked.setdefault(index, [])
             done.append(verdict_on(replace(self.search(task), watch=kept.append), task))
             self.first.setdefault(index, done[-1])
-            self.spent.setdefault(index, time.monotonic() - start)
+            self.spent.setdefault(index, time.process_time() - start)
         return tuple(done)
 
 
-def tried(place: Place, pairing: Pairing, shade: bool) -> Path:
+def tried(place: Place, pairing: Pairing, shade: bool, evidence: bool) -> Path:
     """The lines of one pairing, written where they are not there yet."""
     lines = place.work / "pairings" / f"{pairing.name}.jsonl"
     if lines.is_file():
         return lines
     town = pairing.scaffold
-    prepared = _prepared(place.scene(town), place.work / "runs" / town.name)
+    prepared = _standing(place.run(town), place.scene(town) / "ground")
     photos = tried_photos(place, pairing, prepared)
     config = replace(CPU.anchors, ladder=replace(CPU.anchors.ladder, shade=shade))
     runner = Watched(prepared, GroundFrames(photos.sequence), config)
     groups = localise_walk(prepared, photos.sequence, config, runner).groups
     said = [_line(pairing, photos, runner, config, group, k) for k, group in enumerate(groups)]
     lines.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(lines.with_suffix(".npz"), **_evidence(photos, runner))
+    if evidence:
+        np.savez_compressed(lines.with_suffix(".npz"), **_evidence(photos, runner))
     draft = lines.with_suffix(".tmp")
     draft.write_text("".join(json.dumps(line, default=float) + "\n" for line in said))
     draft.replace(lines)
@@ -442,22 +469,42 @@ def read_lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
 
 
+HEAD = (
+    "walk", "pairings", "groups", "belong", "accepted", "wrong", "worst error", "odds, accepted", "odds, wrong places",
+    "seconds", "of an acceptance", "refused",
+)  # fmt: skip
+
+
 def table(lines: list[dict]) -> str:
-    """Markdown, one row per kind of walk and day."""
-    rows = ["| walk | pairings | groups | belong | accepted | wrong | worst error | seconds, median | refused |"]
-    rows.append("|" + "---|" * 9)
+    """Markdown, one row per kind of walk and day; odds are powers of ten, seconds CPU medians of a first look."""
+    taken = [line["seconds"] for line in lines if line["accepted"]]
+    rows = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
     for key in dict.fromkeys((line["kind"], line["day"]) for line in sorted(lines, key=lambda line: line["kind"])):
         own = [line for line in lines if (line["kind"], line["day"]) == key]
-        right = [line["error_m"] for line in own if line["accepted"] and not line["wrong"]]
-        reasons = sorted({line["reason"] for line in own if line["reason"]})
-        told = ", ".join(f"{reason} {sum(line['reason'] == reason for line in own)}" for reason in reasons)
-        rows.append(
-            f"| {' '.join(filter(None, key))} | {len({line['pairing'] for line in own})} | {len(own)}"
-            f" | {sum(line['belong'] == line['frames'] for line in own)} | {sum(line['accepted'] for line in own)}"
-            f" | {sum(line['wrong'] for line in own)} | {f'{max(right):.3f} m' if right else '-'}"
-            f" | {np.median([line['seconds'] for line in own]):.1f} | {told or '-'} |"
-        )
+        rows.append(f"| {' '.join(filter(None, key))} | {' | '.join(_row(own, float(np.median(taken or [np.nan]))))} |")
     return "\n".join(rows) + "\n"
+
+
+def _row(own: list[dict], acceptance_s: float) -> list[str]:
+    """What became of the groups of one kind."""
+    right = [line["error_m"] for line in own if line["accepted"] and not line["wrong"]]
+    least = [line["figures"]["log_odds"] for line in own if line["accepted"]]
+    most = [odds for is_right, odds, _ in best_places(own) if not is_right and np.isfinite(odds)]
+    reasons = sorted({line["reason"] for line in own if line["reason"]})
+    seconds = float(np.median([line["seconds"] for line in own]))
+    return [
+        str(len({line["pairing"] for line in own})),
+        str(len(own)),
+        str(sum(line["belong"] == line["frames"] for line in own)),
+        str(sum(line["accepted"] for line in own)),
+        str(sum(line["wrong"] for line in own)),
+        f"{max(right):.3f} m" if right else "-",
+        f"from {min(least):.1f}" if least else "-",
+        f"up to {max(most):.1f}" if most else "-",
+        f"{seconds:.1f}",
+        f"{seconds / acceptance_s:.1f}",
+        ", ".join(f"{reason} {sum(line['reason'] == reason for line in own)}" for reason in reasons) or "-",
+    ]
 
 
 def best_places(lines: list[dict]) -> list[tuple[bool, float, float]]:
@@ -504,23 +551,33 @@ def main() -> None:
     parser.add_argument("--towns", nargs="*", default=["31", "43:2"], help="seed, or seed:designs")
     parser.add_argument("--scenes", type=Path, nargs="*", default=[], help="further scaffolds, with their walks")
     parser.add_argument("--more", type=int, default=12, help="towns of the same house designs for each")
-    parser.add_argument("--kinds", nargs="*", help="only these; all without it")
+    parser.add_argument("--kinds", nargs="*", default=[], help="only these, KIND or KIND=most on each; all without it")
+    parser.add_argument("--spread", type=Path, help="where benchmarks/spread.py has left towns with their runs")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limit", type=int, help="only so many pairings")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="nothing is begun later than that")
+    parser.add_argument("--evidence", action="store_true", help="keep matches and pictures of the best places")
     parser.add_argument("--shade", action="store_true", help="with the attempt through shade")
     parser.add_argument("--curves", type=Path, help="draw the odds of right and wrong places there, .png")
     given = parser.parse_args()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    for name in (
+        "OMP_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "OPENCV_FOR_THREADS_NUM",
+    ):
         os.environ[name] = "1"
-    place = Place(given.work.absolute(), {scene.name: scene.absolute() for scene in given.scenes})
+    spread = None if given.spread is None else given.spread.absolute()
+    place = Place(given.work.absolute(), {scene.name: scene.absolute() for scene in given.scenes}, spread)
     towns = [Walk(seed, int(designs or 9)) for seed, _, designs in (town.partition(":") for town in given.towns)]
     everything = pairings([*towns, *(Walk(scene.name) for scene in given.scenes)], given.more)
-    chosen = [pairing for pairing in everything if not given.kinds or pairing.kind in given.kinds][: given.limit]
+    chosen = of_kinds(everything, given.kinds)[: given.limit]
     print(f"{len(chosen)} of {len(everything)} pairings", flush=True)
     work_off(place, chosen, given)
     lines = read_lines(place.work / "pairings")
+    (place.work / "groups.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if given.curves is not None:
         curves(lines, given.curves)
     text = table(lines)
@@ -539,7 +596,7 @@ def work_off(place: Place, chosen: list[Pairing], given: argparse.Namespace) -> 
                 if task is None:
                     break
                 running.add(
-                    pool.submit(tried, place, task, given.shade)
+                    pool.submit(tried, place, task, given.shade, given.evidence)
                     if isinstance(task, Pairing)
                     else pool.submit(made_ready, place, *task)
                 )
