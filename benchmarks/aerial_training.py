@@ -3,7 +3,8 @@
     python benchmarks/aerial_training.py SCENE [--depth DIR] [--device auto] [--iterations N] [--splats out.ply] ...
 
 SCENE holds sparse/ and images/, DIR the depth maps of a run (RUN/1-scaffold/depth): without them the first Gaussians
-lie between the sparse points. Every 8th photo is the test, scored at the training width (and at --score-width).
+lie between the sparse points. Every 8th photo is the test, scored at the training width (and at --score-width);
+settings are to be chosen by the validation photos between them.
 CPU seconds are of this process over all threads: two cores busy for 180 s are 360.
 """
 
@@ -17,6 +18,7 @@ from pathlib import Path
 from skyanchor.events import Event, Note, Progress
 from skyanchor.gaussians.densify import McmcGrowth
 from skyanchor.gaussians.devices import load_engine
+from skyanchor.gaussians.parameters import BRISK, QUICK, Rates
 from skyanchor.gaussians.ply import write_ply
 from skyanchor.gaussians.scoring import score
 from skyanchor.gaussians.split import split
@@ -36,6 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--score-width", type=int, help="pixels; score once more at this width")
     parser.add_argument("--most", type=int, help="cap on the number of Gaussians")
     parser.add_argument("--seeds", type=int, help="number of first Gaussians")
+    parser.add_argument("--rates", choices=("usual", "brisk", "quick"), help="of learning; the preset's when not given")
     parser.add_argument("--mcmc", action="store_true", help="MCMC growth instead of clone and split")
     parser.add_argument("--splats", type=Path, help="write the model here")
     return parser.parse_args()
@@ -51,6 +54,8 @@ def settings(options: argparse.Namespace, device: str) -> AerialConfig:
     if options.mcmc:
         growth = McmcGrowth(start=train.iterations // 60, stop=train.iterations * 5 // 6)
         train = replace(train, growth=growth, opacity_weight=0.01, scale_weight=0.01)
+    if options.rates:
+        train = replace(train, rates=({"usual": Rates(), "brisk": BRISK, "quick": QUICK}[options.rates],))
     if options.most and train.growth is not None:
         train = replace(train, growth=replace(train.growth, most=options.most))
     return replace(
@@ -85,6 +90,8 @@ def main() -> None:
     train = config.train
     print(f"{options.scene} on {engine.device}: {train.iterations} iterations at {train.width} px")
     print(f"  {len(model.splats)} Gaussians, {model.seconds:.1f} s, {cpu:.0f} CPU seconds")
+    deciding = score(model.splats, split(scaffold.views).validation, engine, train.width)
+    print(f"  validation at {train.width} px: PSNR {deciding.psnr:.2f} dB, SSIM {deciding.ssim:.4f}")
     print(f"  test at {train.width} px: PSNR {model.scores.psnr:.2f} dB, SSIM {model.scores.ssim:.4f}")
     if options.score_width:
         other = score(model.splats, split(scaffold.views).test, engine, options.score_width)

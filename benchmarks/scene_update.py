@@ -21,6 +21,7 @@ import pycolmap
 
 from skyanchor.events import Event, Note, Progress
 from skyanchor.gaussians.devices import Engine, load_engine
+from skyanchor.gaussians.parameters import BRISK, QUICK, Rates
 from skyanchor.gaussians.ply import read_splats, write_ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.split import split
@@ -50,6 +51,9 @@ from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.stereo.backends import NumbaStereo, TritonStereo
 from skyanchor.types import DepthMap, Floats, Pose, Scaffold, View
 
+RATES: dict[str, Rates | None] = {"preset": None, "usual": Rates(), "brisk": BRISK, "quick": QUICK}
+"""Rates of learning by name; None leaves those of the preset."""
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -63,6 +67,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--depth-width", type=int, default=640, help="pixels of the street's depth maps")
     parser.add_argument("--insertion", type=int, help="iterations")
     parser.add_argument("--joint", type=int, help="iterations")
+    parser.add_argument("--rates", choices=("preset", "usual", "brisk", "quick"), default="preset", help="of learning")
     parser.add_argument("--score-every", type=int, help="iterations")
     parser.add_argument("--guard-weight", type=float, help="of the aerial views")
     parser.add_argument("--patience", type=int, help="scores without a gain that end a phase")
@@ -142,10 +147,13 @@ def settings(engine: Engine, options: argparse.Namespace) -> UpdateConfig:
     insertion, joint = options.insertion or config.insertion.iterations, options.joint or config.joint.iterations
     config = with_iterations(config, insertion, joint)
     assert config.joint is not None
+    rates = RATES[options.rates]
+    learning = config.insertion.rates if rates is None else (rates, None)
+    refining = config.joint.rates if rates is None else (rates, rates, None)
     return replace(
         config,
-        insertion=replace(config.insertion, width=width),
-        joint=replace(config.joint, width=width),
+        insertion=replace(config.insertion, width=width, rates=learning),
+        joint=replace(config.joint, width=width, rates=refining),
         score_every=options.score_every or config.score_every,
         guard_weight=options.guard_weight or config.guard_weight,
         patience=options.patience or config.patience,

@@ -4,6 +4,8 @@
 
 Ours has the whole of it: photo upload, L1 + SSIM, exposure, growth statistics, Adam. The second row freezes a share of
 the Gaussians, as the insertion does; bare gsplat trains all of them. Blocks of steps alternate, medians are printed.
+Two more rows say what two tricks would give: the Gaussians in z-order instead of shuffled, and gsplat's SelectiveAdam,
+which leaves those alone that a view does not show (`--out-of-sight` is their share).
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from gsplat import rasterization
+from gsplat.optimizers import SelectiveAdam
 from rasterisers_cuda import street
 
 from skyanchor.gaussians.devices import Engine, load_engine
@@ -36,6 +39,8 @@ class Bare:
     splats: Splats
     camera: Camera
     photo: np.ndarray
+    selective: bool = False
+    """gsplat's SelectiveAdam instead of torch's fused one."""
 
     def __post_init__(self) -> None:
         """Put everything on the GPU."""
@@ -45,6 +50,7 @@ class Bare:
         rates = (1.6e-4, 1e-3, 5e-3, 5e-2, 2.5e-3, 1.25e-4)
         groups = [{"params": [leaf], "lr": rate} for leaf, rate in zip(self.leaves, rates, strict=True)]
         self.adam = torch.optim.Adam(groups, eps=1e-15, fused=True)
+        self.seldom = SelectiveAdam(groups, eps=1e-15, betas=(0.9, 0.999))
         f, _, x, y = self.camera.params
         self.k = torch.tensor([[[f, 0, x], [0, f, y], [0, 0, 1]]], device="cuda")
         self.pose = torch.eye(4, device="cuda")[None]
@@ -53,12 +59,15 @@ class Bare:
     def step(self) -> None:
         """One step."""
         means, quats, scales, opacities, dc, rest = self.leaves
-        drawn, _, _ = rasterization(
+        drawn, _, told = rasterization(
             means, quats, scales.exp(), opacities.sigmoid(), torch.cat([dc, rest], dim=1), self.pose, self.k,
             self.camera.width, self.camera.height, sh_degree=3, packed=False,
         )  # fmt: skip
         (drawn[0] - self.target).abs().mean().backward()
-        self.adam.step()
+        if self.selective:
+            self.seldom.step((told["radii"] > 0).all(dim=-1).any(dim=0))
+        else:
+            self.adam.step()
         self.adam.zero_grad(set_to_none=True)
 
 
@@ -85,6 +94,25 @@ def ours(splats: Splats, frozen: int, camera: Camera, photo: np.ndarray, engine:
     return Ours(state, Target(camera, rigid.identity(), photo, None, None, None), config, engine)
 
 
+def z_ordered(splats: Splats) -> Splats:
+    """The same Gaussians along a Morton curve: neighbours in space are neighbours in memory."""
+    low, high = splats.means.min(axis=0), splats.means.max(axis=0)
+    cells = ((splats.means - low) / (high - low).max() * (2**20 - 1)).astype(np.uint64)
+    code = np.zeros(len(splats), np.uint64)
+    for bit in range(20):
+        for axis in range(3):
+            code |= ((cells[:, axis] >> np.uint64(bit)) & np.uint64(1)) << np.uint64(3 * bit + axis)
+    return select(splats, np.argsort(code, kind="stable"))
+
+
+def turned_away(splats: Splats, share: float, rng: np.random.Generator) -> Splats:
+    """The Gaussians with a share of them behind the camera."""
+    means = splats.means.copy()
+    away = rng.random(len(means)) < share
+    means[away, 2] = -means[away, 2]
+    return replace(splats, means=means)
+
+
 def block(one_step: Callable[[], None]) -> float:
     """Milliseconds per step."""
     torch.cuda.synchronize()
@@ -108,6 +136,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=1600)
     parser.add_argument("--height", type=int, default=900)
     parser.add_argument("--frozen", type=float, default=0.7, help="share of the Gaussians in the second row")
+    parser.add_argument("--out-of-sight", type=float, default=0.0, help="share of the Gaussians behind the camera")
     parser.add_argument("--profile", action="store_true", help="print the kernels of a step too")
     options = parser.parse_args()
     camera = pinhole(options.width, options.height, 0.8 * options.width)
@@ -115,11 +144,13 @@ def main() -> None:
     photo = rng.integers(0, 256, (options.height, options.width, 3), dtype=np.uint8)
     engine, splats = load_engine("cuda"), street(options.gaussians)
     rng.shuffle(rows := np.arange(len(splats)))
-    splats = select(splats, rows)
+    splats = turned_away(select(splats, rows), options.out_of_sight, rng)
     frozen = int(options.frozen * options.gaussians)
     steps = {
         "bare gsplat": Bare(splats, camera, photo).step,
+        "bare, SelectiveAdam": Bare(splats, camera, photo, selective=True).step,
         "ours": ours(splats, 0, camera, photo, engine).step,
+        "ours, in z-order": ours(z_ordered(splats), 0, camera, photo, engine).step,
         f"ours, {options.frozen:.0%} frozen": ours(splats, frozen, camera, photo, engine).step,
     }
     times: dict[str, list[float]] = {name: [] for name in steps}

@@ -132,7 +132,7 @@ def _in_role(config: PipelineConfig, matcher: AnyMatcher, role: Role) -> Pipelin
     if role == "steps":
         assert isinstance(matcher, get_args(AnySparse))
         return replace(config, anchors=replace(anchors, odometry=replace(anchors.odometry, matcher=matcher)))
-    refine, paper = replace(anchors.refine, matcher=matcher), replace(anchors.paper, matcher=matcher)
+    refine, paper = replace(anchors.refine, matcher=matcher, last=None), replace(anchors.paper, matcher=matcher)
     return replace(config, anchors=replace(anchors, refine=refine, paper=paper))
 
 

@@ -59,6 +59,8 @@ class ConfirmConfig:
     """Of the bridges, pixels; ground photos are matched at this width too."""
     matcher: AnyMatcher = field(default_factory=lambda: XFeatStar(keypoints=4000, longest=640))
     """Ground frames with bridges."""
+    last: AnyMatcher | None = field(default_factory=lambda: Sift(keypoints=4000, longest=640))
+    """The same once more for a group that stands, to place it more exactly; None leaves it at the first."""
     rounds: Few = 2
     """Render, match, solve."""
     frames: tuple[Few, Few] = (3, 8)

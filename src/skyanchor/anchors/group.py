@@ -11,6 +11,7 @@ import numpy as np
 from skyanchor.anchors.earlier import beside_walks, shared_of
 from skyanchor.anchors.focal import standing, with_its_focal
 from skyanchor.anchors.ladder import Rung, rungs
+from skyanchor.anchors.last_look import sharpened
 from skyanchor.anchors.place import Settled, settle
 from skyanchor.anchors.places import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds, spread_voters
 from skyanchor.anchors.search import Search
@@ -47,7 +48,7 @@ def localise_again(search: Search, group: AnchorGroup, found: tuple[AnchorPose, 
     frames, poses = tuple(pose.frame for pose in found), tuple(pose.cam_from_world for pose in found)
 
     def where_it_stood(search: Search, local: LocalGroup) -> Settled:
-        return settle(search, local, standing(local, poses), warm=True)
+        return sharpened(search, settle(search, local, standing(local, poses), warm=True))
 
     once = climbed(search, group, (Rung(frames, search.config),), where_it_stood)
     return once if once[0].accepted else localise_group(search, group)
@@ -111,7 +112,7 @@ def settle_on_bridges(search: Search, local: LocalGroup) -> Settled:
     if search.near and not places:
         nowhere = Refusal(Reason.NO_PLACE, "No place where these frames may stand looks like them.")
         settled = replace(settled, refusal=nowhere)
-    return settled if search.lens.known else with_its_focal(search, settled)
+    return sharpened(search, settled if search.lens.known else with_its_focal(search, settled))
 
 
 def places_of(search: Search, local: LocalGroup) -> tuple[PlaceHypothesis, ...]:

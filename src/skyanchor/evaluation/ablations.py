@@ -173,7 +173,7 @@ def matcher_variant(name: str) -> Variant:
     def change(config: PipelineConfig) -> PipelineConfig:
         refine, paper = config.anchors.refine, config.anchors.paper
         bridges, photos = (_sized(chosen, own) for own in (refine.matcher, paper.matcher))
-        changed = replace(refine, matcher=bridges), replace(paper, matcher=photos)
+        changed = replace(refine, matcher=bridges, last=None), replace(paper, matcher=photos)
         return replace(config, anchors=replace(config.anchors, refine=changed[0], paper=changed[1]))
 
     return Variant("matchers", f"matcher-{_folder(chosen)}", name_of(chosen), change, chosen.check)

@@ -1,0 +1,102 @@
+"""The last look at a group that stands: whose poses are taken, on whose odds, and when it is not asked at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyanchor.anchors import last_look
+from skyanchor.anchors.adjustment import FixedAerial
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.last_look import sharpened
+from skyanchor.anchors.place import Settled
+from skyanchor.anchors.search import Search
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.anchors.solve import GroupSolution
+from skyanchor.geometry import cameras, rigid
+from skyanchor.matching import Sift, XFeatStar
+from skyanchor.pipeline import CPU, with_matcher
+from skyanchor.sfm import bundle as ba
+from skyanchor.step_clock import StepClock
+from skyanchor.types import Frame, GroupFigures, Pose, Reason, Refusal, Sequence
+
+UP = np.array([0.0, 0.0, 1.0])
+FIRST = tuple(rigid.look_at(np.array([0.0, y, 1.7]), np.array([0.0, y + 9.0, 1.7]), UP) for y in (0.0, 0.7, 1.4))
+LAST = tuple(rigid.from_centre(p.rotation, rigid.centre_in_world(p) + np.array([0.02, 0.0, 0.0])) for p in FIRST)
+FINE = GroupFigures(
+    support=500, ratio=0.9, frame_share=1.0, aerial_views=9, spread=0.6, fronts=40.0, confirmed=0.8, ground=20.0,
+    ground_confirmed=0.7, log_odds=4.0, reprojection=0.8, aerial_reprojection=0.8, tilt_deg=3.0, height_m=1.7,
+    bend=0.0, turn_deg=0.0, sigma_m=0.03, halves_m=0.04, halves_scale=0.01,
+)  # fmt: skip
+"""Figures of a group that nothing speaks against."""
+
+
+def settled(poses: tuple[Pose, ...], figures: GroupFigures, refusal: Refusal | None = None) -> Settled:
+    none, nothing = np.empty(0, np.int64), np.empty((0, 3))
+    done = FixedAerial(poses, np.zeros((3, 6, 6)), none, none, none, 1.0, 1.0, nothing, 1.0)
+    local = LocalGroup((0, 1, 2), FIRST, ba.nothing(), 0.5, 5.0)
+    return Settled(local, done, refusal, figures, figures.support)
+
+
+def looked(
+    monkeypatch: pytest.MonkeyPatch, last: Settled | None, first: Settled, config: AnchorConfig | None = None
+) -> Settled:
+    """The place after a last look that comes to `last`; None where no look may be asked for."""
+    watched: list[Settled] = []
+    frames = tuple(Frame(k, str(k), Path(str(k))) for k in range(3))
+    camera = cameras.pinhole(640, 360, 457.0)
+    held: Any = SimpleNamespace(sequence=Sequence(Path(), frames, camera, False, (), ()), clock=StepClock())
+    nothing: Any = SimpleNamespace()
+    search = Search(nothing, held, config or AnchorConfig(), watch=watched.append)
+
+    def settle(exact: Search, local: LocalGroup, start: GroupSolution, warm: bool = False) -> Settled:
+        assert last is not None, "a look that nobody asked for"
+        assert isinstance(exact.config.refine.matcher, Sift) and warm
+        np.testing.assert_allclose(rigid.centres_in_world(start.cams_from_world), rigid.centres_in_world(FIRST))
+        exact.watch(last)
+        return last
+
+    monkeypatch.setattr(last_look, "settle", settle)
+    got = sharpened(search, first)
+    assert not watched, "what looks on is told of the place once"
+    return got
+
+
+def test_its_poses_and_figures_are_taken_with_the_odds_of_the_first_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = replace(FINE, support=200, halves_m=0.01, confirmed=0.2, ground_confirmed=0.1, log_odds=-3.0)
+    look_alike = Refusal(Reason.LOOK_ALIKE, "few keypoints are confirmed")
+    got = looked(monkeypatch, settled(LAST, few, look_alike), settled(FIRST, FINE))
+    assert got.done is not None and got.done.cams_from_world == LAST and got.placed
+    assert got.figures == replace(FINE, support=200, halves_m=0.01)
+
+
+@pytest.mark.parametrize("worse", [{"halves_m": 0.4}, {"support": 20}, {"sigma_m": 0.3}, {"bend": 0.2}])
+def test_the_place_stays_as_it_was_where_the_last_look_does_not_bear_it_out(
+    worse: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = settled(FIRST, FINE)
+    assert looked(monkeypatch, settled(LAST, replace(FINE, **worse)), first) is first
+
+
+def test_the_place_stays_as_it_was_where_the_last_look_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = settled(FIRST, FINE)
+    nothing = Settled(first.local, None, Refusal(Reason.PLACE_NOT_CONFIRMED, "nothing agrees"))
+    assert looked(monkeypatch, nothing, first) is first
+
+
+def test_a_refused_place_gets_no_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = settled(FIRST, FINE, Refusal(Reason.LOOK_ALIKE, "odds"))
+    assert looked(monkeypatch, None, first) is first
+
+
+def test_none_leaves_it_out_and_so_does_a_matcher_of_ones_own_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = AnchorConfig()
+    off = replace(plain, refine=replace(plain.refine, last=None))
+    first = settled(FIRST, FINE)
+    assert looked(monkeypatch, None, first, off) is first
+    assert looked(monkeypatch, None, first, with_matcher(CPU, XFeatStar(), "cross-view").anchors) is first
