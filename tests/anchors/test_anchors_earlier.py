@@ -56,6 +56,7 @@ def ahead(x: float, y: float) -> Pose:
 
 GROUP = tuple(ahead(0.3, 0.5 * k) for k in range(6))
 WALK = tuple(ahead(-0.5, 0.8 * k - 1.0) for k in range(10))
+FLOWN = rigid.look_at(np.array([0.0, -20.0, 40.0]), np.array([0.0, 15.0, 2.0]), UP)
 
 
 def seen(pose: Pose, seed: int) -> Features:
@@ -77,8 +78,9 @@ def search_beside(folder: Path, shift: float = 0.0, near: tuple[Near, ...] = ())
         keyframes.append(Keyframe("first", View(f"{k}.jpg", Path(f"{k}.jpg"), CAMERA, moved), SIGMA))
     flat = np.zeros((80, 80), np.float32)
     ground = Ground(np.eye(3)[:2], UP, np.array([-40.0, -40.0]), 1.0, flat, flat == 0)
-    atlas, surface = SimpleNamespace(views=()), SimpleNamespace(gsd=0.08)
-    prepared: Any = SimpleNamespace(ground=ground, atlas=atlas, surface=surface)
+    above = rigid.centres_in_world([FLOWN])
+    rig = SimpleNamespace(photos=np.array([[500.0] * 4]), rotations=FLOWN.rotation[None], centres=above)
+    prepared: Any = SimpleNamespace(ground=ground, atlas=SimpleNamespace(views=(), rig=rig))
     sequence = Sequence(Path(), (), CAMERA, False, (), ())
     frames: Any = SimpleNamespace(
         sequence=sequence, clock=StepClock(), features=lambda index, choice: seen(GROUP[index], 100 + index)
@@ -97,10 +99,9 @@ def shape() -> LocalGroup:
 
 def from_above(atlas: object, matches: CrossMatches, config: object) -> Held:
     """One aerial photo shows all matches, and the surface holds them to 2 cm."""
-    pose = rigid.look_at(np.array([0.0, -20.0, 40.0]), np.array([0.0, 15.0, 2.0]), UP)
-    xy, count = cameras.project(CAMERA, pose(matches.points)), np.arange(len(matches))
+    xy, count = cameras.project(CAMERA, FLOWN(matches.points)), np.arange(len(matches))
     nothing, ones = np.zeros(len(matches), np.int64), np.ones(len(matches))
-    return Held((HeldView(CAMERA, pose),), count, nothing, xy, ones, nothing, 0.02 * ones)
+    return Held((HeldView(CAMERA, FLOWN),), count, nothing, xy, ones, nothing, 0.02 * ones)
 
 
 def by_flight(halves_m: float = 0.02) -> Settled:

@@ -23,10 +23,11 @@ from skyanchor.anchors.verdict import (
     judge,
     measure,
     recognised,
-    shared_by_surface,
+    sample_in_photos,
+    shared_by_photos,
 )
 from skyanchor.bridges.ground import Ground
-from skyanchor.bridges.views import Bridge
+from skyanchor.bridges.views import Bridge, Rig
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
 from skyanchor.sfm.adjustment import adjust
@@ -126,7 +127,7 @@ def localised(seed: int) -> tuple[bool, np.ndarray, np.ndarray]:
     done = adjusted(agreeing, solution)
     halves = compare_halves(agreeing, local, CAMERA, solution.world_from_local)
     figures = replace(FINE, halves_m=halves.metres, halves_scale=halves.scale)
-    stated = honest_covariances(done, halves.metres, shared_by_surface(GSD))
+    stated = honest_covariances(done, halves.metres, shared_by_photos(GSD))
     off = rigid.centres_in_world(done.cams_from_world) - rigid.centres_in_world(poses)
     sigma = np.sqrt([np.trace(one[3:, 3:]) for one in stated])
     return judge(figures, VerdictConfig()) is None, np.linalg.norm(off, axis=1), sigma
@@ -142,6 +143,28 @@ def test_accepted_means_within_what_is_stated() -> None:
     assert error.max() < 0.3
     assert (error < 2.0 * sigma).mean() > 0.9
     assert 0.6 < np.sqrt((error**2).mean() / (sigma**2).mean()) < 1.4  # 1.8 with the formal covariances
+
+
+def test_what_all_matches_share_follows_the_photos_that_show_them() -> None:
+    """Two photos look down from 40 and 60 m; three of four matches lie in the first, on roofs and in the street."""
+    down = np.diag([1.0, -1.0, -1.0])
+    rig = Rig(
+        photos=np.array([[500.0, 500.0, 320.0, 240.0], [500.0, 500.0, 320.0, 240.0]]),
+        sizes=np.array([[640, 480]] * 2),
+        fronts=np.ones((2, 4)),
+        front_sizes=np.array([[64, 48]] * 2),
+        rotations=np.stack([down, down]),
+        centres=np.array([[0.0, 0.0, 40.0], [5.0, 0.0, 60.0]]),
+    )
+    points, view = (
+        np.array([[3.0, 1.0, 0.0], [9.0, 2.0, 0.0], [1.0, 0.0, 10.0], [4.0, 4.0, 0.0]]),
+        np.array([0, 0, 0, 1]),
+    )
+    every, pose = np.arange(4), Pose(np.eye(3), np.zeros(3))
+    done = FixedAerial((pose,), np.zeros((1, 6, 6)), every, every, view, 1.0, 1.0, points, 1.0)
+    assert sample_in_photos(rig, done) == pytest.approx(40.0 / 500.0)
+    coarser = replace(rig, photos=0.5 * rig.photos)
+    assert shared_by_photos(sample_in_photos(coarser, done)) == pytest.approx(0.25 * 80.0 / 500.0)
 
 
 def test_matches_in_one_frame_give_no_scale() -> None:

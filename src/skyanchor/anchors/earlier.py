@@ -25,7 +25,14 @@ from skyanchor.anchors.priors import allowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import solve_group
-from skyanchor.anchors.verdict import compare_halves, honest_covariances, judge, measure, shared_by_surface
+from skyanchor.anchors.verdict import (
+    compare_halves,
+    honest_covariances,
+    judge,
+    measure,
+    sample_in_photos,
+    shared_by_photos,
+)
 from skyanchor.geometry import rigid
 from skyanchor.matching import Features
 from skyanchor.matching.retrieval import vlad
@@ -316,7 +323,11 @@ def _stated(search: Search, settled: Settled) -> Stated:
 
 def shared_of(search: Search, settled: Settled) -> float:
     """Error that all matches of a settled group share, metres."""
-    return shared_by_surface(search.prepared.surface.gsd) if settled.shared_m is None else settled.shared_m
+    if settled.shared_m is not None:
+        return settled.shared_m
+    if settled.done is None or not len(settled.done.points):
+        return shared_by_photos(search.prepared.surface.gsd)
+    return shared_by_photos(sample_in_photos(search.prepared.atlas.rig, settled.done))
 
 
 def _contradiction(overlap: Overlap) -> Refusal:
@@ -337,8 +348,8 @@ def _together(search: Search, earlier: EarlierWalks, street: OnWalks, found: Set
     if search.config.route == "paper":  # its matches lie on no surface
         return found
     assert found.at is not None and found.done is not None and street.settled.done is not None
-    surface_m = shared_by_surface(search.prepared.surface.gsd)
-    beyond_m = np.sqrt(max(shared_of(search, street.settled) ** 2 - surface_m**2, 0.0))
+    above_m, below_m = shared_of(search, found), shared_of(search, street.settled)
+    beyond_m = np.sqrt(max(below_m**2 - above_m**2, 0.0))
     less = (_less_sure(found, 0.0), _less_sure(street.settled, float(beyond_m)))
     flight = len(search.prepared.atlas.views)
     above, below = _agreeing(found), _agreeing(street.settled)

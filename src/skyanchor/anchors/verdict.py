@@ -16,6 +16,7 @@ from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
 from skyanchor.bounds import Coordinate, CountOrNone, Degrees, Positive, Range, Rising, Share
 from skyanchor.bridges.ground import Ground, height_above_ground
+from skyanchor.bridges.views import Rig
 from skyanchor.geometry import rigid, similarity
 from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.types import Bools, Camera, Floats, GroupFigures, Ints, Pose, Reason, Refusal, Similarity
@@ -184,20 +185,30 @@ def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, 
 
 
 SHARED_PIXEL = 0.25
-"""Error that all points of a stretch of surface share, in ground sample distances of its depth maps."""
+"""Error that all matches with a stretch of the aerial photos share, in pixels of those photos."""
 
 
-def shared_by_surface(gsd: float) -> float:
-    """Error that all matches with the aerial surface share, metres."""
-    return SHARED_PIXEL * gsd
+def shared_by_photos(sample_m: float) -> float:
+    """Error that all matches with aerial photos share, metres, where a pixel of them covers so many metres.
+
+    Where a match lies is settled in the photos: depth of half their resolution gives errors of the same size.
+    """
+    return SHARED_PIXEL * sample_m
+
+
+def sample_in_photos(rig: Rig, done: FixedAerial) -> float:
+    """Metres that a pixel covers of the photos that the group's matches lie in: z / f, the median of the matches."""
+    view = done.aerial_views
+    depth = ((done.points - rig.centres[view]) * rig.rotations[view, 2]).sum(axis=1)
+    return float(np.median(depth / rig.photos[view, 0]))
 
 
 def honest_covariances(done: FixedAerial, halves_m: float, shared_m: float) -> Floats:
     """Covariances no smaller than what two halves of the evidence disagree by, plus what both halves share.
 
     Errors of the surface are shared by neighbouring matches, so counting matches flatters; each half is off by about
-    1/√2 of the distance between them, the whole by half of it. The part of a surface error that all matches share
-    moves both halves alike and is added.
+    1/√2 of the distance between them, the whole by half of it. The part of an error that all matches share moves both
+    halves alike and is added.
     """
     formal = float(np.mean([centre_sigma_m(covariance) for covariance in done.covariances]))
     factor = max(1.0, (0.5 * halves_m / max(formal, 1e-9)) ** 2)

@@ -69,7 +69,7 @@ class Bridge:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rig:
+class Rig:
     """The cameras of an atlas, one row each."""
 
     photos: Floats
@@ -110,14 +110,14 @@ class AerialAtlas:
         self._fronts = np.zeros((room, *front_size), np.float32)
 
     @cached_property
-    def rig(self) -> _Rig:
+    def rig(self) -> Rig:
         """All cameras."""
         held = [[camera(k) for k in range(len(self.views))] for camera in (self.photo_camera, self.front_camera)]
         photos, fronts = (np.stack([intrinsics(camera) for camera in own]) for own in held)
         sizes, front_sizes = (np.array([[camera.width, camera.height] for camera in own]) for own in held)
         poses = [view.cam_from_world for view in self.views]
         rotations = np.stack([pose.rotation for pose in poses])
-        return _Rig(photos, sizes, fronts, front_sizes, rotations, rigid.centres_in_world(poses))
+        return Rig(photos, sizes, fronts, front_sizes, rotations, rigid.centres_in_world(poses))
 
     @cached_property
     def half_angles(self) -> Floats:
