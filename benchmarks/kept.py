@@ -32,6 +32,15 @@ class Made:
     """Year-month-day, UTC."""
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What came out once: on one town, of one program, at one beginning of a walk."""
+
+    of: str
+    figures: dict[str, float]
+    """By name with unit; nan where there is nothing to measure."""
+
+
 def made_here() -> Made:
     """This command, version, machine and day."""
     words = [Path(sys.argv[0]).name, *sys.argv[1:]]

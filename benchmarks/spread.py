@@ -1,7 +1,7 @@
 """The README's figures of the procedural town, over seeds: each as median and range, and whether stated sigmas hold.
 
     python benchmarks/spread.py [SEED ...] [--preset mini] [--focal 343] [--upto trajectory|update] [--out out/spread]
-                                [--at-once 1] [--workers 2] [--json FILE]
+                                [--mesh] [--at-once 1] [--workers 2] [--json FILE]
 
 Every seed is a town that no setting was chosen on, done as a user would do it: `skyanchor town`, `skyanchor update`,
 `skyanchor evaluate`. What is there already is not done again. Truth is read by `evaluate` and here, only to score. An
@@ -86,6 +86,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--preset", default="mini", help="of the town")
     parser.add_argument("--focal", default="343", help="of the street camera, pixels; 'unknown' gives none")
     parser.add_argument("--upto", choices=("trajectory", "update"), default="update")
+    parser.add_argument("--mesh", action="store_true", help="the street as a mesh too, against the true surface")
     parser.add_argument("--out", type=Path, default=Path("out/spread"))
     parser.add_argument("--at-once", type=int, default=1, help="towns done side by side")
     parser.add_argument("--workers", type=int, default=2, help="processes of each run")
@@ -104,7 +105,10 @@ def done(seed: int, options: argparse.Namespace) -> Town:
         options.upto, "--scaffold", scene / "aerial", "--ground", scene / "ground", "--out", run, *known,
         "--workers", options.workers, "--preset", "cpu",
     )  # fmt: skip
-    called("evaluate", run, "--truth", truth)
+    if options.mesh:
+        called("mesh", run, "--workers", options.workers)
+    surface = ["--truth-surface", truth / "depth"] if options.mesh else []
+    called("evaluate", run, "--truth", truth, *surface)
     print(f"town {seed} done", file=sys.stderr, flush=True)
     return read_town(seed, run, truth)
 
@@ -123,13 +127,24 @@ def read_town(seed: int, path: Path, truth: Path) -> Town:
     true = true_poses(run, truth)
     names = [name for name in run.poses if name in true]
     sigmas = [run.sigmas[name] for name in names]
-    metrics = run.metrics
+    errors = off([run.poses[name] for name in names], [true[name] for name in names])
+    groups = tuple(read_group(run, group, true) for group in run.anchors.groups if group.accepted)
+    surface = files.load_mapped(run.prepared.root / parts.SURFACE / parts.SURFACE_FILE, Surface)
+    stated, radius = np.round(np.array(sigmas), DIGITS), round(radius_95_m(sigmas), DIGITS)
+    return Town(seed, figures_of(run), errors, stated, radius, round(surface.gsd, DIGITS), groups)
+
+
+def figures_of(run: Run) -> dict[str, float]:
+    """What `evaluate` found of a run, with what it states and scored itself."""
+    metrics, sigmas = run.metrics, list(run.sigmas.values())
     figures = {
+        "anchor frames asked for": float(metrics.anchors.total),
         "anchor frames": float(metrics.anchors.registered),
         "anchor ATE, m": metrics.anchors.ate_m or np.nan,
+        "frames asked for": float(metrics.trajectory.total),
         "frames": float(metrics.trajectory.registered),
         "trajectory ATE, m": metrics.trajectory.ate_m or np.nan,
-        "stated sigma per axis, m": position_sigma_m(sigmas),
+        "stated sigma per axis, m": position_sigma_m(sigmas) if sigmas else np.nan,
     }
     if run.has(SCENE):
         scene = run.scene
@@ -140,11 +155,13 @@ def read_town(seed: int, path: Path, truth: Path) -> Town:
             "air after, dB": scene.after.aerial_psnr,
             "air gained, dB": scene.after.aerial_psnr - scene.before.aerial_psnr,
         }
-    errors = off([run.poses[name] for name in names], [true[name] for name in names])
-    groups = tuple(read_group(run, group, true) for group in run.anchors.groups if group.accepted)
-    surface = files.load_mapped(run.prepared.root / parts.SURFACE / parts.SURFACE_FILE, Surface)
-    stated, radius = np.round(np.array(sigmas), DIGITS), round(radius_95_m(sigmas), DIGITS)
-    return Town(seed, figures, errors, stated, radius, surface.gsd, groups)
+    if metrics.surface is not None:
+        figures |= {
+            "mesh within 5 cm": metrics.surface.accuracy or np.nan,
+            "surface found within 5 cm": metrics.surface.completeness or np.nan,
+            "mesh off by, median, m": metrics.surface.median_m or np.nan,
+        }
+    return {name: round(value, DIGITS) for name, value in figures.items()}
 
 
 def read_group(run: Run, group: LocalisedGroup, true: dict[str, Pose]) -> Group:

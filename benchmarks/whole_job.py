@@ -1,7 +1,7 @@
 """The whole job against COLMAP's joint mapping of the same photos, in one run: seconds, memory, errors.
 
     python benchmarks/whole_job.py SCENE [--ground ground] [--work DIR] [--camera f=457] [--upto trajectory|update]
-                                   [--preset cpu|gpu] [--before COMMIT_SRC] [--no-colmap] [--markdown]
+                                   [--preset cpu|gpu] [--before COMMIT_SRC] [--no-colmap] [--json FILE]
 
 SCENE holds aerial (images, sparse) and ground (images, and truth, which is read here only, to score). Each program runs
 in a process of its own, one after the other, on a quiet machine if the ratio is to mean something; `--before` is the
@@ -19,10 +19,11 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from kept import Outcome, made_here, write_lines
 from processes import timed
 
 from skyanchor import open_run
@@ -31,7 +32,9 @@ from skyanchor.evaluation.foreign import ForeignConfig, score_foreign
 from skyanchor.evaluation.peer_tables import Cost
 from skyanchor.evaluation.peers import PeerScene
 from skyanchor.evaluation.truth import read_truth
+from skyanchor.events import SCENE
 from skyanchor.geometry import rigid
+from skyanchor.run.results import Run
 from skyanchor.types import Floats, Pose
 
 PAPER_POSES_S, PAPER_PHOTOS = 78.0 * 60.0, 419 + 436
@@ -51,6 +54,18 @@ class Row:
     error_m: float | None
     """Root mean square of the positions, metres."""
     steps: dict[str, float] = field(default_factory=dict)
+    scene: dict[str, float] = field(default_factory=dict)
+    """What the update scored, dB."""
+
+    def kept(self, scene: str) -> Outcome:
+        """As it is kept, with the name of the scene."""
+        located, asked = self.found.split("/")
+        error = float("nan") if self.error_m is None else self.error_m
+        figures = {"seconds": self.seconds, "CPU s": self.cpu_s, "GB": self.peak_bytes / 1e9, "ATE, m": error}
+        counts = {"frames": float(located), "frames asked for": float(asked)}
+        return Outcome(
+            f"{scene}: {self.name}", {name: round(v, 5) for name, v in (figures | counts | self.scene).items()}
+        )
 
 
 def rms(errors: Floats) -> float | None:
@@ -82,7 +97,19 @@ def ours(args: argparse.Namespace, work: Path, name: str, source: Path | None = 
     true = read_truth(args.scene / args.ground / "truth", done.scaffold.georef.offset)
     poses = done.poses
     frames = f"{len(poses)}/{len(true)}"
-    return row_of(name, spent, frames, rms(position_errors(poses, true)), done.seconds)
+    row = row_of(name, spent, frames, rms(position_errors(poses, true)), done.seconds)
+    return replace(row, scene=scored(done)) if done.has(SCENE) else row
+
+
+def scored(done: Run) -> dict[str, float]:
+    """Likeness of the test views before and after the update."""
+    before, after = done.scene.before, done.scene.after
+    return {
+        "street before, dB": before.ground_psnr,
+        "street after, dB": after.ground_psnr,
+        "air before, dB": before.aerial_psnr,
+        "air after, dB": after.aerial_psnr,
+    }
 
 
 def row_of(name: str, spent: Cost, found: str, error_m: float | None, steps: dict[str, float]) -> Row:
@@ -146,6 +173,7 @@ def main() -> None:
     parser.add_argument("--preset", default="cpu")
     parser.add_argument("--before", type=Path)
     parser.add_argument("--no-colmap", action="store_true")
+    parser.add_argument("--json", type=Path, help="file for the figures, JSON lines")
     parser.add_argument("--colmap-into", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.colmap_into:
@@ -156,6 +184,8 @@ def main() -> None:
     rows = [ours(args, work, f"skyanchor {args.upto}")]
     rows += [] if args.no_colmap else [colmap(args, work)]
     rows += [ours(args, work, "skyanchor before", args.before)] if args.before else []
+    if args.json:
+        write_lines(args.json, made_here(), [row.kept(args.scene.name) for row in rows])
     unit = rows[-1] if args.no_colmap else rows[1]
     head = ["", "seconds", "CPU s", "ratio", "CPU ratio", "GB", "frames", "error m"]
     print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
