@@ -6,6 +6,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from patch_world import Patch, level, points_of, shoot
 
 from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import PhotoCache
@@ -93,6 +94,31 @@ def test_clouds_have_no_depth_and_the_wall_below_them_has(tmp_path: Path) -> Non
     sky, below = found.depth[8:50, 20:140], found.depth[70:112, 30:130]
     assert (sky > 0).mean() < 0.1, "at the end of the search range it would seem a wall"
     assert np.median(np.abs(below - 6.0)) < 0.1
+
+
+def test_a_walk_that_looks_along_its_way_measures_the_street_beside_it(tmp_path: Path) -> None:
+    """Nothing moves at the middle of the picture; points beside the camera, which it does not see, say nothing."""
+    x, y, z = np.eye(3)
+    left, right = (Patch(np.array([side, -20.0, 0.0]), y, z, (60.0, 6.0)) for side in (-4.0, 4.5))
+    street = (
+        level((-9.0, 9.0), (-20.0, 40.0), 0.0),
+        left,
+        right,
+        Patch(np.array([-9.0, 22.0, 0.0]), x, z, (18.0, 6.0)),
+    )
+    camera = cameras.pinhole(160, 90, 115.0)
+    held = []
+    for k, along in enumerate((0.0, -0.6, 0.6, -1.2, 1.2, -2.4)):
+        eye = np.array([0.3 + 0.05 * k, along, 1.7])
+        pose = rigid.look_at(eye, np.array([0.2, along + 8.0, 1.5]), UP)
+        held.append(shoot(tmp_path, f"{k}.png", camera, pose, street))
+    beside = np.stack([np.full(30, 4.5), np.linspace(0.4, 3.0, 30), np.full(30, 2.0)], axis=1)
+    points = np.concatenate([points_of(held[0])[5::9, 5::9].reshape(-1, 3), beside])
+    config = GroundPointConfig(stereo=StereoConfig(width=160))
+    found = ground_depth(held[0].view, [shot.view for shot in held[1:]], points, PhotoCache(), config)
+    true = held[0].depth
+    off = np.abs(found.depth - true)[(true > 0) & (true < 15.0)] / true[(true > 0) & (true < 15.0)]
+    assert 1e-4 < np.median(off) < 0.01 and np.mean(off < 0.05) > 0.8
 
 
 def test_far_specks_in_the_sky_have_no_depth_roofs_and_posts_have() -> None:

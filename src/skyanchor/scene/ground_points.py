@@ -14,10 +14,14 @@ from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.photos import PhotoCache
 from skyanchor.stereo.consistency import ConsistencyConfig, make_consistent
 from skyanchor.stereo.estimate import StereoConfig, estimate_depth
+from skyanchor.stereo.sources import depth_range, in_frame
 from skyanchor.types import Bools, Cloud, DepthMap, Floats, Floats32, Ints, View
 
 NO_PARALLAX = 50.0
 """So many times the farthest depth that is trusted a walk sees no parallax."""
+
+NEARER = 0.5
+"""So many times the depth of the nearest points that are known is searched: the ground before the feet has few."""
 
 SPECK_PX = 15
 """Side of the square that a speck is looked for in, pixels."""
@@ -90,9 +94,9 @@ def ground_depth(
     It goes on to where nothing has parallax: clouds and distant houses are found there, and have no depth; nor have far
     specks among them.
     """
-    in_cam = view.cam_from_world(points)
-    hints = points[(in_cam[:, 2] > 0.3) & (in_cam[:, 2] < config.farthest)]
-    found = estimate_depth(view, sources, hints, photos, config.stereo, reach_m=NO_PARALLAX * config.farthest)
+    hints = points[in_frame(view, points)]
+    span = NEARER * depth_range(view, hints)[0], NO_PARALLAX * config.farthest
+    found = estimate_depth(view, sources, hints, photos, config.stereo, span=span)
     beyond = found.depth >= config.farthest
     trusted = ~beyond & ~specks(found.depth, beyond, config)
     return replace(found, depth=found.depth * trusted, confidence=found.confidence * trusted)

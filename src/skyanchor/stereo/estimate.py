@@ -38,15 +38,15 @@ def estimate_depth(
     photos: PhotoCache,
     config: StereoConfig | None = None,
     ground: Plane | None = None,
-    reach_m: float = 0.0,
+    span: tuple[float, float] | None = None,
 ) -> DepthMap:
     """Measured depth, confidence and normals of one photo; a pure function of the photos and poses.
 
     `hints` are sparse points (N, 3) in view; they bound the search. With a ground plane below the photo the sweep
     runs over planes parallel to it: roofs and ground then cost nothing in the smoothness term, however oblique the
     photo. Without one the planes are fronto-parallel. What a mask blackens has no depth and measures none, nor has a
-    photo without sources. The search goes as far as `reach_m` at least: what lies beyond its end would be found at its
-    end.
+    photo without sources. With a `span` the search goes from its nearest to its farthest depth, metres, whatever the
+    hints say: what lies beyond an end would be found at that end.
     """
     config = config or StereoConfig()
     if not sources:
@@ -54,8 +54,8 @@ def estimate_depth(
     coarse = grey_stack(reference, sources, photos, config.width // config.sweep_scale)
     fine = grey_stack(reference, sources, photos, config.width)
     normal = sweep_normal(coarse.camera, reference.cam_from_world, ground)
-    w_range = inverse_range(reaching(depth_range(reference, hints, ground), reach_m))
-    distances = reaching(distance_range(reference.cam_from_world, normal, hints, ground), reach_m)
+    w_range = inverse_range(span or depth_range(reference, hints, ground))
+    distances = span or distance_range(reference.cam_from_world, normal, hints, ground)
     start = upsampled(swept(coarse, normal, distances, config), fine.camera, coarse.camera)
     tilt = tilt_of(fine.camera, normal)
     planes, cost = config.backend.load().refine(fine, start, tilt, w_range, config.photometry, config.refine)
@@ -147,11 +147,6 @@ def distance_range(cam_from_world: Pose, normal: Floats, hints: Floats, ground: 
         height = float(ground.normal @ rigid.centre_in_world(cam_from_world)) - ground.offset
         far = max(far, height) if normal[2] < 0.999 else far
     return max(near - margin, 0.2 * near), far + margin
-
-
-def reaching(span: tuple[float, float], reach_m: float) -> tuple[float, float]:
-    """The span, nearest and farthest, with its far end at `reach_m` or beyond."""
-    return span[0], max(span[1], reach_m)
 
 
 def inverse_range(depths: tuple[float, float]) -> tuple[float, float]:

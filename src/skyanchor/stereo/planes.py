@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyanchor.types import Camera, Floats32
+from skyanchor.types import Camera, Floats, Floats32
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,19 +58,45 @@ def sweep_planes(
 ) -> Floats32:
     """Inverse distances of the planes, equally spaced, so that the median source moves by `step_px` between two."""
     low, high = 1.0 / distances[1], 1.0 / distances[0]
-    p = np.array([stack.camera.width / 2.0, stack.camera.height / 2.0, 1.0])
-    ends = []
-    for u in (low, high):
-        q = stack.M @ p + u * float(tilt @ p) * stack.m
-        ends.append(q[:, :2] / q[:, 2:])
-    motion = float(np.median(np.linalg.norm(ends[1] - ends[0], axis=1)))
+    if looks_along(stack):
+        rate = np.linalg.norm(_rates(stack, _grid(stack)), axis=2) * (_grid(stack) @ tilt)[:, None]
+        motion = (high - low) * float(np.median(rate))
+    else:
+        p = np.array([stack.camera.width / 2.0, stack.camera.height / 2.0, 1.0])
+        ends = []
+        for u in (low, high):
+            q = stack.M @ p + u * float(tilt @ p) * stack.m
+            ends.append(q[:, :2] / q[:, 2:])
+        motion = float(np.median(np.linalg.norm(ends[1] - ends[0], axis=1)))
     count = int(np.clip(np.ceil(motion / step_px), 16, most))
     return np.linspace(low, high, count, dtype=np.float32)
 
 
 def pixel_step(stack: GreyStack) -> float:
-    """Inverse depth that moves the median source by one pixel, at the image centre and far away."""
-    p = np.array([stack.camera.width / 2.0, stack.camera.height / 2.0, 1.0])
-    q = stack.M @ p
-    rate = (stack.m[:, :2] - q[:, :2] / q[:, 2:] * stack.m[:, 2:]) / q[:, 2:]
-    return 1.0 / float(np.median(np.linalg.norm(rate, axis=1)))
+    """Inverse depth that moves the median source by one pixel, far away: at the image centre, or see `looks_along`."""
+    p = np.array([[stack.camera.width / 2.0, stack.camera.height / 2.0, 1.0]])
+    rate = _rates(stack, _grid(stack) if looks_along(stack) else p)
+    return 1.0 / float(np.median(np.linalg.norm(rate, axis=2)))
+
+
+def looks_along(stack: GreyStack) -> bool:
+    """Whether most sources lie ahead of the picture or behind it, as on a walk.
+
+    Their epipoles M⁻¹ m are then in it: nothing moves there, so motion is measured all over the picture.
+    """
+    e = np.linalg.solve(stack.M.astype(np.float64), stack.m.astype(np.float64)[..., None])[..., 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = e[:, :2] / e[:, 2:] / [stack.camera.width, stack.camera.height]
+    return bool(np.all((share > 0.0) & (share < 1.0), axis=1).mean() > 0.5)
+
+
+def _grid(stack: GreyStack) -> Floats:
+    """(P, 3), pixels spread over the picture."""
+    x, y = np.meshgrid((np.arange(8) + 0.5) / 8 * stack.camera.width, (np.arange(6) + 0.5) / 6 * stack.camera.height)
+    return np.stack([x.ravel(), y.ravel(), np.ones(x.size)], axis=1)
+
+
+def _rates(stack: GreyStack, p: Floats) -> Floats:
+    """(P, S, 2), motion of pixels p (P, 3) in the sources per inverse depth, far away, pixels times metres."""
+    q = np.einsum("sij,pj->psi", stack.M, p)
+    return np.asarray((stack.m[:, :2] - q[..., :2] / q[..., 2:] * stack.m[:, 2:]) / q[..., 2:])
