@@ -13,7 +13,6 @@ from PIL import Image
 from skyanchor.anchors.config import AnchorConfig, OdometryConfig
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
-from skyanchor.anchors.priors import Near
 from skyanchor.anchors.walk import borne_out, disagreeing, neighbour_prior
 from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import rigid
@@ -71,6 +70,11 @@ def test_a_group_elsewhere_is_named() -> None:
     assert disagreeing(loud, walk, OdometryConfig()) == [2]
     pair = [right[0], localised(poses, 70, 2, shift=60.0, support=100)]
     assert disagreeing(pair, walk, OdometryConfig()) == [1]
+    told = [
+        replace(group, figures=replace(group.figures, log_odds=odds))
+        for group, odds in zip(pair, (1.2, 4.0), strict=True)
+    ]
+    assert disagreeing(told, walk, OdometryConfig()) == [0], "odds before support"
 
 
 def test_doubtful_groups_need_a_sure_one_or_each_other() -> None:
@@ -95,8 +99,9 @@ def test_doubtful_groups_need_a_sure_one_or_each_other() -> None:
     apart = replace(asked, cuts=(40,))  # what lies beyond a cut bears nothing out
     assert [g.accepted for g in borne_out([sure, other], apart, config, 0)] == [True, True]
     assert [g.accepted for g in borne_out([sure, other], apart, config, 1)] == [True, False]
-    told = replace(config, prior=replace(config.prior, near=(Near(0.0, 0.0, 30.0),)))
-    assert borne_out([doubtful, refused], asked, told, 0)[0].accepted
+    assert borne_out([doubtful, refused], asked, config, 0, prior=0.5)[0].accepted
+    assert not borne_out([doubtful, refused], asked, config, 0, prior=0.4)[0].accepted
+    assert all(group.accepted for group in borne_out([doubtful, less], asked, config, 0, prior=0.2)), "0.85 and 0.2"
 
 
 def test_a_cut_leads_anywhere() -> None:

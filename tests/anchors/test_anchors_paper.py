@@ -17,13 +17,16 @@ from skyanchor.anchors.config import AnchorConfig, Route
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.group import attempt
 from skyanchor.anchors.paper import apart_m, settle_on_cameras
-from skyanchor.anchors.place import Settled
+from skyanchor.anchors.place import Settled, seen_from
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.search import Search
+from skyanchor.anchors.shape.choice import group_shape
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.anchors.verdict import VerdictConfig, with_odds
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import inside, under
 from skyanchor.matching import Features, Sift, VerifyConfig
-from skyanchor.types import Camera, Floats, Matches, Photo, Pose, Reason, Sequence
+from skyanchor.types import Camera, Floats, GroupFigures, Matches, Photo, Pose, Reason, Sequence
 
 NOISE_PX = 0.7
 
@@ -114,7 +117,23 @@ def test_a_group_is_placed_the_papers_way(prepared: PreparedScaffold, walk: Sequ
     assert 0.0 < apart_m(found.done.cams_from_world, street_poses()[:6]) < 0.08
     figures = found.figures
     assert figures.aerial_views >= 4 and 0.4 < figures.aerial_reprojection < 1.6 and 0.0 < figures.halves_m < 0.3
-    assert figures.ratio > 0.7 and np.isnan(figures.routes_m)
+    assert figures.ratio > 0.7 and 0.0 < figures.routes_m < 0.15
+    assert figures.log_odds > 1.0 and figures.confirmed > 0.5
+
+
+def test_views_tell_the_odds_where_the_papers_way_has_put_a_group(prepared: PreparedScaffold, walk: Sequence) -> None:
+    settings = config("paper")
+    few = replace(settings, refine=replace(settings.refine, frames=(1, 2)))
+    search = Search(prepared, GroundFrames(walk), few)
+    local = group_shape(search.frames, walk.groups[0].frames[:3], search.camera, search.config)
+    assert isinstance(local, LocalGroup)
+    true = tuple(street_poses()[k] for k in local.frames)
+    elsewhere = tuple(Pose(pose.rotation, pose.translation + pose.rotation @ [0.0, 4.0, 0.0]) for pose in true)
+    at, back = (seen_from(search, local, poses) for poses in (true, elsewhere))
+    assert with_odds(GroupFigures(), at).log_odds > 1.0 and apart_m(at.solution.cams_from_world, true) < 0.15
+    assert apart_m(back.solution.cams_from_world, elsewhere) > VerdictConfig().most_routes, "they lead back"
+    away = tuple(Pose(np.diag([-1.0, 1.0, -1.0]), np.zeros(3)) @ pose for pose in true)
+    assert with_odds(GroupFigures(), seen_from(search, local, away)).log_odds < 0.0
 
 
 def test_a_matcher_that_is_wrong_places_nothing(prepared: PreparedScaffold, walk: Sequence) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings
 from skyanchor.anchors.place import Settled, adjusted
 from skyanchor.anchors.prepare import PreparedScaffold
-from skyanchor.anchors.priors import Prior, allowed
+from skyanchor.anchors.priors import GRID_M, Prior, allowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import solve_group
@@ -29,9 +29,6 @@ from skyanchor.matching import AnyMatcher, Features, Matcher, TwoView, VerifyCon
 from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor, described
 from skyanchor.matching.retrieval import ranked
 from skyanchor.types import Camera, Floats, Floats32, Ints, Photo, Reason, Refusal, View, VisibilityGraph
-
-GRID_M = 4.0
-"""Between the places on the ground that a view must look at one of, metres."""
 
 
 def settle_on_photos(search: Search, local: LocalGroup) -> Settled:

@@ -2,7 +2,8 @@
 
 Retrieval, a verified seed for each frame and its graph neighbours make the support; the group's own shape comes first,
 the aerial photos are registered into it, and one similarity from their centres puts all of it into the world. No
-surface is asked: points are triangulated, at the reference poses in the end.
+surface is asked for the place: points are triangulated, at the reference poses in the end. Views rendered where the
+group was put then tell the odds that it is no look-alike, and whether they would have it elsewhere.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from skyanchor.anchors import mixed
 from skyanchor.anchors.direct import Supported, support_of
 from skyanchor.anchors.group import settle_on_bridges
 from skyanchor.anchors.mixed import PixelPairs
-from skyanchor.anchors.place import Settled
+from skyanchor.anchors.place import Settled, seen_from
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_matches
-from skyanchor.anchors.verdict import judge, measure
+from skyanchor.anchors.verdict import judge, measure, with_odds
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, verify
 from skyanchor.types import Camera, Pose, Reason, Refusal
@@ -112,6 +113,10 @@ def _placed(search: Search, local: LocalGroup, support: Supported, paired: Pixel
         return Settled(local, None, Refusal(Reason.NOTHING_LEFT, "At the reference poses too few matches are left."))
     at, fixed = mixed.evidence(local, search.camera, before, *done, start)
     figures = measure(at, fixed, mixed.halves_of(before, config), search.prepared.ground, search.config.verdict)
+    if search.config.ablation.bridges and judge(figures, search.config.verdict) is None:
+        seen = seen_from(search, local, fixed.cams_from_world)
+        away = apart_m(seen.solution.cams_from_world, fixed.cams_from_world)
+        figures = replace(with_odds(figures, seen), routes_m=away)
     shown = shown_matches(at, at.matches.points, at.solution.inliers, views)
     refusal = judge(figures, search.config.verdict)
     return Settled(local, fixed, refusal, figures, figures.support, at, cross_view=shown)

@@ -20,10 +20,10 @@ from skyanchor.anchors.places import distinct_support, spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
-from skyanchor.anchors.solve import GroupSolution, solve_group
+from skyanchor.anchors.solve import GroupSolution, refined, solve_group
 from skyanchor.anchors.verdict import compare_halves, judge, measure, recognised
 from skyanchor.bridges.views import render_bridge
-from skyanchor.geometry import cameras
+from skyanchor.geometry import cameras, similarity
 from skyanchor.types import Bools, CrossView, GroupFigures, Overlap, Pose, Reason, Refusal
 
 PAYS = 2.0
@@ -189,6 +189,19 @@ def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[Cr
         return match_bridge(search.matcher, slot, ground, slot, bridge, seen), shown_in(
             bridge, slot, search.prepared.ground.up
         )
+
+
+def seen_from(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> GroupAt:
+    """The group where another way than views has put it, and what its frames have in common with views from there."""
+    chosen = [int(k) for k in spread_voters(len(local.frames), search.config.refine.frames[1])]
+    looked = [_matched_view(search, local.frames[k], k, poses[k]) for k in chosen]
+    parts = [part for part in looked if part is not None]
+    matches = joined([part[0] for part in parts])
+    with search.frames.clock.step("group pose"):
+        near = similarity.align_cameras(local.cams_from_local, poses)
+        seen = sightings(matches, search.camera)
+        solution = refined(seen, local.cams_from_local, near, search.config.refine.solve)
+    return GroupAt(local, search.camera, solution, matches, tuple(part[1] for part in parts))
 
 
 def adjusted(search: Search, at: GroupAt) -> Settled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import log10
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +19,8 @@ from skyanchor.geometry import crs, polygons, rigid
 from skyanchor.scaffold.georeference import local_from_gps, moved_by
 from skyanchor.types import Bools, Floats, Georeference, Scaffold, Sequence
 
+GRID_M = 4.0
+"""Between the places by which free ground is measured, metres."""
 LON_LAT = "EPSG:4326"
 """Longitude and latitude, WGS84."""
 
@@ -61,6 +64,17 @@ def _holds(prior: Prior, flat: Floats) -> Bools:
         return np.asarray(np.linalg.norm(flat - np.array([prior.x, prior.y]), axis=1) <= prior.radius)
     rings = [np.array(ring) for ring in prior.rings]
     return polygons.inside(rings, flat) | (polygons.edge_distance(rings, flat) <= prior.margin)
+
+
+def narrowed(priors: tuple[Prior, ...], ground: Ground) -> float:
+    """log10 of A / a: all free ground over the part of it that the priors allow; 0 without any.
+
+    Look-alikes lie about evenly over the ground: of n in the whole model n a / A are left where the walk may be. The
+    odds of the right place against them are better by A / a.
+    """
+    free = free_places(ground, GRID_M, 0.0) @ ground.across.T
+    held = int(allowed(priors, free).sum())
+    return log10(len(free) / held) if held else 0.0
 
 
 # --- from the user's coordinates to the scaffold's -----------------------------------------------------------------
@@ -157,7 +171,7 @@ def gps_priors(
         crs = scaffold.georef.crs
         why = f"they do not lie in its {crs}" if crs else "it does not say where on Earth it lies"
         listen(Note(ANCHORS, f"EXIF positions cannot be laid on the aerial model, {why}: they are not used"))
-    free = free_places(ground, 4.0, 0.0) @ ground.across.T
+    free = free_places(ground, GRID_M, 0.0) @ ground.across.T
     if not on_map or not len(free):
         return {}
     off = cKDTree(free).query(np.array(list(on_map.values())))[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isnan
 from typing import Annotated, TypeAlias
 
@@ -38,7 +38,8 @@ class VerdictConfig:
     sure_odds: LogOdds = 1.0
     """Below these a group is accepted only if the walk from one that is sure leads there."""
     sure_ratio: Share = 0.7
-    """The same for the ratio where no views were rendered, so that there are no odds."""
+    """The same for the ratio where no views were rendered, so that there are no odds: groups that stand on keyframes of
+    earlier walks where the flight does not place them, and without bridges."""
     least_frame_share: Share = 0.6
     """Share of the matched frames that see enough of the scaffold on their own."""
     least_frame_support: CountOrNone = 8
@@ -71,21 +72,29 @@ class VerdictConfig:
     """Distance to where the paper's way leads, metres, where both ways were gone and both succeeded."""
 
 
-def is_sure(figures: GroupFigures, config: VerdictConfig) -> bool:
-    """Whether an accepted group needs no other to bear it out: a look-alike front can fill half of its pictures."""
+def is_sure(figures: GroupFigures, config: VerdictConfig, narrowed: float = 0.0) -> bool:
+    """Whether an accepted group needs no other to bear it out: a look-alike front can fill half of its pictures.
+
+    `narrowed` is what a prior adds to the odds, see `priors.narrowed`.
+    """
     if isnan(figures.log_odds):
         return not figures.ratio < config.sure_ratio  # nan where no matches were counted
-    return figures.log_odds >= config.sure_odds
+    return figures.log_odds + narrowed >= config.sure_odds
 
 
-def sure_together(figures: list[GroupFigures], config: VerdictConfig) -> bool:
+def sure_together(figures: list[GroupFigures], config: VerdictConfig, narrowed: float = 0.0) -> bool:
     """Whether the two best of groups that agree with the walk between them are sure, though neither is by itself.
 
     Odds of independent looks multiply. Two looks along one walk are not quite: a walk past one look-alike house is put
-    beside it twice. So the second counts half.
+    beside it twice. So the second counts half, and what a prior adds counts once.
     """
     odds = sorted((one.log_odds for one in figures if not isnan(one.log_odds)), reverse=True)
-    return len(odds) > 1 and odds[0] + 0.5 * odds[1] >= config.sure_odds
+    return len(odds) > 1 and odds[0] + 0.5 * odds[1] + narrowed >= config.sure_odds
+
+
+def strength(figures: GroupFigures) -> tuple[float, int]:
+    """By what one of two groups that contradict each other is kept: odds, even where there are none, then support."""
+    return (0.0 if isnan(figures.log_odds) else figures.log_odds, figures.support)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +176,15 @@ def found_at(at: GroupAt) -> Found | None:
     above, below = int(fronts.sum()), int(ground.sum())
     shares = float((fronts & held).sum() / max(above, 1)), float((ground & held).sum() / max(below, 1))
     return Found(above / len(slots), shares[0], below / len(slots), shares[1])
+
+
+def with_odds(figures: GroupFigures, at: GroupAt) -> GroupFigures:
+    """Figures of a group that was placed without views, with the odds by those rendered where it was put."""
+    found = found_at(at)
+    if found is None:
+        return figures
+    odds = log_odds(found, float(at.solution.inliers.mean()) if len(at.matches) else 0.0)
+    return replace(figures, **asdict(found), log_odds=odds)
 
 
 def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, float]:

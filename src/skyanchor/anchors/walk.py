@@ -19,9 +19,9 @@ from skyanchor.anchors.odometry import Steps, Walk, reckoned, walked
 from skyanchor.anchors.paper import settle_both_ways, settle_on_cameras
 from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
-from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors
+from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.verdict import is_sure, sure_together
+from skyanchor.anchors.verdict import is_sure, strength, sure_together
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
 from skyanchor.events import ANCHORS, Listener, Note, silent
@@ -128,7 +128,7 @@ def localise_walk(
     if len(groups) > 1 and any(group.accepted for group in groups):
         groups = _along_the_walk(outing, groups, focal)
     for stretch in range(len(sequence.cuts) + 1):
-        groups = borne_out(groups, sequence, config, stretch)
+        groups = borne_out(groups, sequence, config, stretch, narrowed(config.prior.near, prepared.ground))
     _tell_shapes(outing, groups)
     camera = sequence.camera if focal == 1.0 else seen_through(sequence, Lens(focal))
     return Anchors(tuple(groups), camera)
@@ -156,7 +156,7 @@ def off_course(walk: Walk, a: LocalisedGroup, b: LocalisedGroup, config: Odometr
 def disagreeing(groups: list[LocalisedGroup], walk: Walk, config: OdometryConfig) -> list[int]:
     """Accepted groups that lie where the walk between them does not lead, fewest to drop, weakest first.
 
-    Of every two that contradict each other the one in more contradictions goes, of two alike the less supported.
+    Of every two that contradict each other the one in more contradictions goes, of two alike the one of lower odds.
     """
     accepted = [i for i, g in enumerate(groups) if g.accepted]
     clash = {i: set[int]() for i in accepted}
@@ -166,7 +166,7 @@ def disagreeing(groups: list[LocalisedGroup], walk: Walk, config: OdometryConfig
             clash[j].add(i)
     dropped: list[int] = []
     while any(clash.values()):
-        worst = max(clash, key=lambda i: (len(clash[i]), -groups[i].figures.support))
+        worst = max(clash, key=lambda i: (len(clash[i]), tuple(-part for part in strength(groups[i].figures))))
         dropped.append(worst)
         for others in clash.values():
             others.discard(worst)
@@ -294,18 +294,18 @@ def _along_the_walk(outing: _Outing, groups: list[LocalisedGroup], focal: float)
 
 
 def borne_out(
-    groups: list[LocalisedGroup], sequence: Sequence, config: AnchorConfig, stretch: int
+    groups: list[LocalisedGroup], sequence: Sequence, config: AnchorConfig, stretch: int, prior: float = 0.0
 ) -> list[LocalisedGroup]:
-    """The groups; in a stretch where nothing is sure all are refused, unless a prior says where they are.
+    """The groups; in a stretch where nothing is sure all are refused.
 
     Those accepted in one stretch agree with the walk between them, so one that is sure bears the others out, and so do
-    two that are sure together.
+    two that are sure together. `prior` is what the user's word on where they are adds to the odds, powers of ten.
     """
     mine = [sequence.stretch_of(group.frames[0]) == stretch for group in sequence.groups]
     accepted = [i for i, group in enumerate(groups) if group.accepted and mine[i]]
     figures = [groups[i].figures for i in accepted]
-    sure = any(is_sure(one, config.verdict) for one in figures) or sure_together(figures, config.verdict)
-    if config.prior.near or sure:
+    sure = any(is_sure(one, config.verdict, prior) for one in figures)
+    if sure or sure_together(figures, config.verdict, prior):
         return groups
     return [_alone(group, sequence.groups[i]) if i in accepted else group for i, group in enumerate(groups)]
 
