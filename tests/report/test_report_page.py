@@ -24,6 +24,8 @@ from skyanchor.report import drawings
 from skyanchor.report import page as page_module
 from skyanchor.report.charts import axis
 from skyanchor.report.content import (
+    AIR_TABLE,
+    STREET_TABLE,
     Comparison,
     Curve,
     Download,
@@ -108,7 +110,11 @@ def example_report() -> Report:
         ),  # type: ignore[arg-type]
         groups=groups,
         submaps=(SubmapRow(0, 0, 17, {"closure_m": 0.2, "over_m": 18.0}),),
-        figures={"trajectory": {"ate_m": 0.08}},
+        figures={
+            "trajectory": {"ate_m": 0.08},
+            STREET_TABLE: {"psnr before": 10.2, "psnr after": 24.8},
+            AIR_TABLE: {"psnr before": 26.3, "psnr after": 26.4},
+        },
         reached="scene",
         frames=19,
         comparisons=comparisons,
@@ -484,6 +490,42 @@ def test_nothing_is_wider_than_a_phone(browser: Any) -> None:
     browser.set_window_size(900, 700)
 
 
+SIZES = tuple((width, scheme) for width in (1400, 820, 390) for scheme in ("light", "dark"))
+SHOWN = (".verdict", ".tiles", "#map-picture", "#ground img", "#matches svg")
+
+
+def resized(browser: Any, width: int, scheme: str) -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    colours = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": colours})
+
+
+def assert_whole(browser: Any, width: int, scheme: str) -> None:
+    """Nothing is wider than the window, and all that counts is seen, in light or dark."""
+    resized(browser, width, scheme)
+    assert browser.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]["width"] <= width
+    for part in SHOWN:
+        box = browser.find_element("css selector", part).rect
+        assert box["height"] > 10 and box["x"] >= 0 and box["x"] + box["width"] <= width, (part, box)
+    ink = re.findall(r"\d+", browser.find_element("css selector", "body").value_of_css_property("color"))
+    assert (sum(map(int, ink[:3])) > 384) == (scheme == "dark")
+
+
+@pytest.mark.browser
+def test_every_size_and_colour_has_the_whole_page(browser: Any) -> None:
+    cut = "return [...document.querySelectorAll('.tiles dd')].filter((n) => n.scrollWidth > n.clientWidth).length"
+    try:
+        for size in SIZES:
+            assert_whole(browser, *size)
+        for width in (820, 500, 390, 360):
+            resized(browser, width, "light")
+            assert browser.execute_script(cut) == 0, width
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 @pytest.mark.browser
 def test_the_page_is_drawn_with_scripts_off(browser: Any) -> None:
     address = browser.current_url
@@ -497,7 +539,11 @@ def test_the_page_is_drawn_with_scripts_off(browser: Any) -> None:
             top, left = round(box["y"]), round(box["x"])
             drawn = whole[top : top + round(box["height"]), left : left + round(box["width"])]
             assert drawn.size > 10_000 and drawn.std() > 8, part
+        for size in SIZES:
+            assert_whole(browser, *size)
     finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
         browser.get(address)
 

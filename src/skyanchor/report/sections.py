@@ -88,7 +88,7 @@ def headline(report: Report) -> Markup:
     for table, name in ((STREET_TABLE, "street photos"), (AIR_TABLE, "aerial photos")):
         if table in report.figures:
             before, after = (report.figures[table][f"psnr {when}"] for when in ("before", "after"))
-            rows.append((f"likeness to {name} held out", f"{before:.1f} → {after:.1f} dB"))
+            rows.append((f"likeness to {name} held out", f"{before:.1f} → {after:.1f}\u00a0dB"))
     if report.seconds:
         rows.append(("time in all", duration(sum(report.seconds.values()))))
     return tiles(rows)
