@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-import poselib
-from numba import njit
 
+from skyanchor.anchors import solve_kernels
 from skyanchor.bounds import Count, Degrees, NotNegative, Positive, Range, Rising, Seed, Share
 from skyanchor.geometry import rigid, robust, similarity
 from skyanchor.types import Bools, Floats, Ints, Pose, Similarity
@@ -60,45 +59,6 @@ class GroupSolution:
     """Of the inliers, in sigmas."""
 
 
-@njit(cache=True, fastmath=True)
-def _truncated_costs(
-    rotations: Floats,
-    translations: Floats,
-    A: Floats,
-    b: Floats,
-    s: Floats,
-    frame: Ints,
-    xy: Floats,
-    points: Floats,
-    sigma: Floats,
-    threshold: float,
-) -> Floats:
-    """(H,), Σ min(r², threshold²) over sightings for each hypothesis x_cam = R_k (A X + b) + s t_k."""
-    limit = threshold * threshold
-    out = np.empty(len(s))
-    best = 1e300
-    for h in range(len(s)):
-        total = 0.0
-        for n in range(len(frame)):
-            p, k = points[n], frame[n]
-            y0 = A[h, 0, 0] * p[0] + A[h, 0, 1] * p[1] + A[h, 0, 2] * p[2] + b[h, 0]
-            y1 = A[h, 1, 0] * p[0] + A[h, 1, 1] * p[1] + A[h, 1, 2] * p[2] + b[h, 1]
-            y2 = A[h, 2, 0] * p[0] + A[h, 2, 1] * p[1] + A[h, 2, 2] * p[2] + b[h, 2]
-            r, t = rotations[k], translations[k]
-            z = r[2, 0] * y0 + r[2, 1] * y1 + r[2, 2] * y2 + s[h] * t[2]
-            if z < 0.05:
-                total += limit
-            else:
-                u = (r[0, 0] * y0 + r[0, 1] * y1 + r[0, 2] * y2 + s[h] * t[0]) / z - xy[n, 0]
-                v = (r[1, 0] * y0 + r[1, 1] * y1 + r[1, 2] * y2 + s[h] * t[1]) / z - xy[n, 1]
-                total += min((u * u + v * v) / (sigma[n] * sigma[n]), limit)
-            if total > best:
-                break
-        out[h] = total
-        best = min(best, total)
-    return out
-
-
 def _stacked(cams_from_local: tuple[Pose, ...]) -> tuple[Floats, Floats]:
     rotations = np.ascontiguousarray(np.stack([pose.rotation for pose in cams_from_local]))
     return rotations, np.stack([pose.translation for pose in cams_from_local])
@@ -137,52 +97,16 @@ def _sample_frames(rng: np.random.Generator, frame: Ints, count: int, size: int)
     return np.asarray(order[draws])
 
 
-def _poses_of_samples(seen: Sightings, samples: Ints) -> tuple[Floats, Floats, Ints]:
-    """Rotations, translations and sample number of all P3P solutions."""
-    rays = np.concatenate([seen.xy, np.ones((len(seen.xy), 1))], axis=1)
-    rays /= np.linalg.norm(rays, axis=1, keepdims=True)
-    rotations: list[Floats] = []
-    translations: list[Floats] = []
-    owners: list[int] = []
-    for i, q in enumerate(samples):
-        if len({int(q[0]), int(q[1]), int(q[2])}) < 3:
-            continue
-        for pose in poselib.p3p(rays[q], seen.points[q]):
-            rotations.append(pose.R)
-            translations.append(pose.t)
-            owners.append(i)
-    if not owners:
-        return np.empty((0, 3, 3)), np.empty((0, 3)), np.empty(0, np.int64)
-    return np.array(rotations), np.array(translations), np.array(owners)
-
-
 def _hypotheses(
     seen: Sightings, cams_from_local: tuple[Pose, ...], samples: Ints, up: Floats, config: SolveConfig, seed: int
 ) -> _Hypotheses:
-    """P3P in one frame, the scale from a sighting in another: d × (u + s v) = 0, s = -(d×u)·(d×v) / |d×v|²."""
-    local_r, local_t = _stacked(cams_from_local)
-    rotation, translation, owner = _poses_of_samples(seen, samples)
-    first = seen.frame[samples[owner, 0]]
-    upright = -(rotation @ up)[:, 1] > np.cos(np.radians(config.most_tilt_deg))
-    rotation, translation, first = rotation[upright], translation[upright], first[upright]
-    A = np.einsum("hji,hjk->hik", local_r[first], rotation)
-    b0 = np.einsum("hji,hj->hi", local_r[first], translation)
-    if len(cams_from_local) == 1:
-        s = np.ones(len(A))
-    else:
-        other = np.random.default_rng(seed).integers(len(seen.frame), size=len(A))
-        k = seen.frame[other]
-        rays = np.concatenate([seen.xy[other], np.ones((len(other), 1))], axis=1)
-        in_local = np.einsum("hij,hj->hi", A, seen.points[other]) + b0
-        u = np.einsum("hij,hj->hi", local_r[k], in_local)
-        moved = np.einsum("hij,hkj,hk->hi", local_r[k], local_r[first], local_t[first])
-        v = local_t[k] - moved
-        a, c = np.cross(rays, u), np.cross(rays, v)
-        s = -(a * c).sum(axis=1) / np.maximum((c * c).sum(axis=1), 1e-12)
-        good = (k != first) & (s > config.step[0]) & (s < config.step[1])
-        A, b0, s, first = A[good], b0[good], s[good], first[good]
-    b = b0 - s[:, None] * np.einsum("hji,hj->hi", local_r[first], local_t[first])
-    return _Hypotheses(np.ascontiguousarray(A), b, s)
+    """P3P in one frame, the scale from a sighting in another."""
+    rays = np.concatenate([seen.xy, np.ones((len(seen.xy), 1))], axis=1)
+    rays /= np.linalg.norm(rays, axis=1, keepdims=True)
+    others = np.random.default_rng(seed).integers(len(seen.frame), size=4 * len(samples))
+    least_up = float(np.cos(np.radians(config.most_tilt_deg)))
+    given = (samples, others, seen.frame, rays, seen.points, up, least_up, config.step)
+    return _Hypotheses(*solve_kernels.hypotheses(*_stacked(cams_from_local), *given))
 
 
 def _subset(seen: Sightings, keep: Ints | Bools) -> Sightings:
@@ -203,7 +127,7 @@ def _ransac(
         done += config.trials[0]
         if not len(tried.s):
             continue
-        costs = _truncated_costs(
+        costs = solve_kernels.truncated_costs(
             local_r, local_t, tried.A, tried.b, tried.s, seen.frame, seen.xy, seen.points, seen.sigma, config.threshold
         )
         h = int(np.argmin(costs))
@@ -225,26 +149,14 @@ def refine_similarity(
 
     x_cam = R_k (A X + b) + s t_k; A moves by exp([w]ₓ), b by v, s by a factor exp(e).
     """
-    local_r, local_t = _stacked(cams_from_local)
-    R, t = local_r[seen.frame], local_t[seen.frame]
     A = world_from_local.rotation.T
     s = world_from_local.scale
     b = -A @ world_from_local.translation
     free = 7 if len(cams_from_local) > 1 else 6
+    local, given = _stacked(cams_from_local), (seen.frame, seen.xy, seen.points, seen.sigma, loss_scale)
     for _ in range(iterations):
-        turned = seen.points @ A.T
-        in_cam = np.einsum("nij,nj->ni", R, turned + b) + s * t
-        z = np.maximum(in_cam[:, 2], 0.05)
-        residual = (in_cam[:, :2] / z[:, None] - seen.xy) / seen.sigma[:, None]
-        weight = (in_cam[:, 2] > 0.05) / (1.0 + (residual**2).sum(axis=1) / loss_scale**2)
-        by_cam = np.zeros((len(z), 2, 3))
-        by_cam[:, 0, 0] = by_cam[:, 1, 1] = 1.0 / z / seen.sigma
-        by_cam[:, :, 2] = -in_cam[:, :2] / (z**2 * seen.sigma)[:, None]
-        by_group = by_cam @ R
-        columns = [-by_group @ rigid.skew(turned), by_group, (by_cam @ (s * t)[:, :, None])]
-        jac = np.concatenate(columns, axis=2)[:, :, :free]
-        normal = np.einsum("n,nri,nrj->ij", weight, jac, jac) + 1e-9 * np.eye(free)
-        step = -np.linalg.solve(normal, np.einsum("n,nri,nr->i", weight, jac, residual))
+        matrix, gradient = solve_kernels.normal_equations(*local, np.ascontiguousarray(A), b, s, *given)
+        step = -np.linalg.solve(matrix[:free, :free] + 1e-9 * np.eye(free), gradient[:free])
         A = rigid.rotation_exp(step[:3]) @ A
         b = b + step[3:6]
         if free == 7:
