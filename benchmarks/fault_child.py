@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
 
 from skyanchor import pipeline
 from skyanchor.cli.main import main
@@ -24,6 +29,27 @@ def small() -> PipelineConfig:
     places = replace(CPU.anchors.places, nodes=replace(CPU.anchors.places.nodes, spacing=12.0))
     scene = replace(CPU.scene, aerial=aerial, update=update, points=points)
     return replace(CPU, scene=scene, geometry=geometry, anchors=replace(CPU.anchors, places=places))
+
+
+def answer(words: Sequence[str], folder: Path, out: Path, err: Path) -> NoReturn:
+    """Be the command, in a process that was copied for it, in a folder, its output in files."""
+    os.setsid()
+    os.chdir(folder)
+    for number, path in ((1, out), (2, err)):
+        os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    pipeline.PRESETS["cpu"] = small()
+    code = 1
+    try:
+        code = main(words)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ FRAMES = 14
 CAMERA = "PINHOLE,230,230,160,90"
 HANGS_S = 900.0
 """A command that takes longer hangs, seconds."""
+REFUSED_S = 300.0
+"""The same for one that has only to refuse."""
 OURS = "This is a mistake of ours"
 
 
@@ -104,6 +106,20 @@ class Bench:
         start = time.monotonic()
         return ended(self.start(*words, given=given), start)
 
+    def ask(self, *words: str) -> Ended:
+        """The same for a command that should soon refuse, in a copy of this process, which has it imported."""
+        import fault_child  # what the copies share
+
+        start, said = time.monotonic(), [self.folder / f".{name}" for name in ("out", "err")]
+        copy = os.fork()
+        if copy == 0:
+            fault_child.answer(words, self.folder, *said)
+        code = _waited(copy)
+        texts = [path.read_text(errors="replace") for path in said]
+        for path in said:
+            path.unlink()
+        return Ended(code, *texts, time.monotonic() - start)
+
 
 @dataclass(frozen=True)
 class Start:
@@ -122,6 +138,18 @@ class Case:
     name: str
     work: Callable[[Bench], str]
     """What is not as promised; empty when all is."""
+
+
+def _waited(copy: int) -> int:
+    """The exit code of a child; one that hangs is killed with all that it started."""
+    end = time.monotonic() + REFUSED_S
+    while time.monotonic() < end:
+        done, status = os.waitpid(copy, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(copy, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
 
 
 def ended(process: subprocess.Popen[str], start: float) -> Ended:

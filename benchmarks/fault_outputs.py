@@ -16,7 +16,7 @@ def refused(prepare: Callable[[Path], None], *needed: str, redo: bool = False) -
     def work(bench: Bench) -> str:
         prepare(bench.folder)
         before = contents(bench.folder)
-        answer = bench.call(*bench.update_words(bench.folder / OUT, *(["--redo"] if redo else [])))
+        answer = bench.ask(*bench.update_words(bench.folder / OUT, *(["--redo"] if redo else [])))
         changed = [name for name, data in before.items() if contents(bench.folder).get(name) != data]
         return told(answer, *needed) or (f"{changed[0]} was changed" if changed else "")
 
@@ -58,7 +58,7 @@ def _kept(bench: Bench) -> str:
         path = bench.folder / OUT / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("mine")
-    answer = bench.call("anchors", "--out", str(bench.folder / OUT), "--preset", "cpu", "--workers", "1")
+    answer = bench.ask("anchors", "--out", str(bench.folder / OUT), "--preset", "cpu", "--workers", "1")
     gone = [name for name in names if not (bench.folder / OUT / name).is_file()]
     return told(answer) or (f"{gone[0]} is gone" if gone else "")
 

@@ -1,6 +1,6 @@
 """Things that go wrong, tried through the command line: one line per case, and whether it ended as promised.
 
-    python benchmarks/faults.py [FAMILY ...] [--only TEXT] [--shared DIR] [--keep]
+    python benchmarks/faults.py [FAMILY ...] [--only TEXT] [--shared DIR] [--keep] [--jobs 1]
 
 Families are tuples of cases in the files `fault_*.py`; without any, all of them run, which takes hours. Cases stand
 on a street of paper and a run of it, which are made below `--shared` and found again there. `fault_frame.py` says what
@@ -14,16 +14,20 @@ import shutil
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 
 import fault_disks
 import fault_ends
+import fault_inputs
 import fault_outputs
 import fault_patches
 import fault_races
 from fault_frame import Bench, Case, NotTriedError
 
 FAMILIES: dict[str, tuple[Case, ...]] = {
+    "inputs": fault_inputs.CASES,
     "outputs": fault_outputs.CASES,
     "patches": fault_patches.CASES,
     "kills": fault_ends.KILLS,
@@ -33,8 +37,9 @@ FAMILIES: dict[str, tuple[Case, ...]] = {
 }
 
 
-def tried(family: str, case: Case, shared: Path, keep: bool) -> str:
-    """What is not as promised, empty when all is; the line is printed."""
+def tried(family: str, number: int, shared: Path, keep: bool) -> tuple[str, str]:
+    """(what is not as promised, empty when all is; the line that says so) of one case of a family."""
+    case = FAMILIES[family][number]
     folder = Path(tempfile.mkdtemp(prefix="fault-"))
     start = time.monotonic()
     try:
@@ -42,10 +47,9 @@ def tried(family: str, case: Case, shared: Path, keep: bool) -> str:
         word = problem or "as promised"
     except NotTriedError as why:
         problem, word = "", f"not tried: {why}"
-    print(f"{family:<8} {case.name:<58} {time.monotonic() - start:6.1f} s  {word}", flush=True)
     if not keep:
         shutil.rmtree(folder, ignore_errors=True)
-    return problem
+    return problem, f"{family:<8} {case.name:<58} {time.monotonic() - start:6.1f} s  {word}"
 
 
 def main() -> int:
@@ -54,13 +58,25 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--shared", type=Path, help="where scene and run are made and found again")
     parser.add_argument("--keep", action="store_true", help="leave the folders of the cases")
+    parser.add_argument("--jobs", type=int, default=1, help="cases at a time")
     options = parser.parse_args()
     shared = (options.shared or Path(tempfile.mkdtemp(prefix="faults-"))).resolve()
     shared.mkdir(parents=True, exist_ok=True)
-    chosen = [(family, case) for family in options.families or FAMILIES for case in FAMILIES[family]]
-    chosen = [(family, case) for family, case in chosen if options.only in case.name]
-    failed = [case.name for family, case in chosen if tried(family, case, shared, options.keep)]
-    print(f"{len(chosen)} cases, {len(failed)} not as promised{': ' if failed else ''}{', '.join(failed)}")
+    chosen = [
+        (family, number)
+        for family in options.families or FAMILIES
+        for number, case in enumerate(FAMILIES[family])
+        if options.only in case.name
+    ]
+    if options.jobs > 1:  # made by one of them, found by the others
+        Bench(shared, shared).whole_run()
+    failed = 0
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(tried, *case, shared, options.keep) for case in chosen]):
+            problem, line = done.result()
+            failed += bool(problem)
+            print(line, flush=True)
+    print(f"{len(chosen)} cases, {failed} not as promised")
     return 1 if failed else 0
 
 
