@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.frames import Remembered
 from skyanchor.anchors.shape import choice
 from skyanchor.anchors.shape.depth import depth_of_frames, shape_from_depth
 from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup, reconstruct_local
@@ -97,7 +98,11 @@ def test_depth_holds_a_group_that_moves_only_when_asked_to(monkeypatch: pytest.M
     """Two degrees of parallax and rough matches: depth good to 3 % knows the shape better."""
     poses = walk(0.12)
     features = seen(poses, 0.5)
-    frames: Any = SimpleNamespace(features=lambda i, choice: features[i], free=lambda indices, choice: None)
+    frames: Any = SimpleNamespace(
+        features=lambda i, choice: features[i],
+        free=lambda indices, choice: None,
+        remembered=lambda choice: Remembered(choice.load()),
+    )
     monkeypatch.setattr(choice, "_depth", lambda *_: depth_at(poses, features, 0.03))
     own: Any = SimpleNamespace(load=SameNumbers)
     config = AnchorConfig(ground_matcher=own)

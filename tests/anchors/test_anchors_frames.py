@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from anchors_street import GROUND
 
-from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
+from skyanchor.anchors.frames import GroundFrames, Lens, Remembered, seen_through
+from skyanchor.anchors.places import PlaceSeed
+from skyanchor.anchors.search import SEEDS_KEPT, Glances
 from skyanchor.geometry import cameras
 from skyanchor.matching import Features, Sift, strongest
 from skyanchor.trajectory import PhotoFeatures
-from skyanchor.types import Photo, Sequence
+from skyanchor.types import Ints, Photo, Sequence
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,42 @@ def test_matchers_are_loaded_when_used_and_once(walk: Sequence) -> None:
     frames.features(0, b)  # type: ignore[arg-type]
     assert frames.matcher(Counted("a")) is a  # type: ignore[arg-type]
     assert Counted.loads == ["a", "b"]
+
+
+def blank(width: int) -> Features:
+    """Features without a keypoint."""
+    nothing = np.empty(0, np.float32)
+    return Features(np.empty((0, 2)), np.empty((0, 4), np.float32), nothing, nothing, width, 224, 1.0)
+
+
+def test_a_pair_is_matched_once_while_it_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Widths:
+        def pairs(self, a: Features, b: Features) -> Ints:
+            asked.append((a.width, b.width))
+            return np.array([[a.width, b.width]])
+
+    monkeypatch.setattr("skyanchor.anchors.frames.PAIRS_KEPT", 2)
+    held, photos = Remembered(Widths()), [blank(width) for width in range(4)]  # type: ignore[arg-type]
+    for a, b in ((0, 1), (0, 2), (0, 1), (0, 3), (0, 2)):
+        assert held.pairs(photos[a], photos[b]).tolist() == [[a, b]]
+    assert asked == [(0, 1), (0, 2), (0, 3), (0, 2)]
+    passing = [held.pairs(blank(width), blank(9)).tolist() for width in range(20)]  # ids come back, matches do not
+    assert passing == [[[width, 9]] for width in range(20)]
+
+
+def test_a_look_at_all_places_is_taken_once() -> None:
+    looks: list[int] = []
+
+    def look(k: int) -> tuple[PlaceSeed, ...]:
+        looks.append(k)
+        return ()
+
+    glances = Glances()
+    for k in (0, 1, 0, *range(2, SEEDS_KEPT + 1), 0):
+        glances.seeds(("frames", k), lambda k=k: look(k))  # type: ignore[misc]
+    assert looks == [0, 1, *range(2, SEEDS_KEPT + 1), 0]
 
 
 def test_keypoints_in_a_folder_are_there_for_other_stages(walk: Sequence, tmp_path: Path) -> None:

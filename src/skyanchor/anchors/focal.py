@@ -12,7 +12,7 @@ from skyanchor.anchors.frames import Lens, with_focal
 from skyanchor.anchors.place import Settled, settle
 from skyanchor.anchors.places import PlaceSeed, find_places
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.shape.choice import Remembered, group_shape, moving_shape
+from skyanchor.anchors.shape.choice import group_shape, moving_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, refined
 from skyanchor.geometry import similarity
@@ -33,7 +33,7 @@ def vote_focal(
     """The support of the group's best place among `seeds` at each focal length that is tried."""
     frames, config = search.frames, search.config
     ground = tuple(frames.features(i, config.ground_matcher) for i in group.frames)
-    matcher = Remembered(config.ground_matcher.load())
+    matcher = frames.remembered(config.ground_matcher)
     support: list[float] = []
     for factor in factors:
         camera = with_focal(search.camera, factor)

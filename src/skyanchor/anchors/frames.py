@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
 from skyanchor.feedforward import AnyLocal, FreeFrames, Incremental, LocalReconstruction
 from skyanchor.geometry import cameras
-from skyanchor.matching import AnyMatcher, AnySparse, FeatureCache, Features, Matcher
+from skyanchor.matching import AnyMatcher, AnySparse, FeatureCache, Features, Matcher, SparseMatcher
 from skyanchor.photos import PhotoCache, read_frame
 from skyanchor.step_clock import StepClock
-from skyanchor.types import Camera, Photo, Sequence
+from skyanchor.types import Camera, Ints, Photo, Sequence
 
 FREE_KEPT = 4
 """Groups whose feed-forward poses and depth are kept: all rungs and focal lengths of one group share them."""
 FEATURE_BYTES = 160 << 20
 """Of features that are kept for one matcher."""
+PAIRS_KEPT = 64
+"""Pairs of photos whose matches are kept for one matcher: those of a few groups."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,24 @@ def with_focal(camera: Camera, factor: float) -> Camera:
 
 
 @dataclass(eq=False)
+class Remembered:
+    """A sparse matcher that matches a pair once: neither focal lengths nor poses change anything about it."""
+
+    matcher: SparseMatcher
+    _held: OrderedDict[tuple[int, int], tuple[Features, Features, Ints]] = field(default_factory=OrderedDict)
+
+    def pairs(self, a: Features, b: Features) -> Ints:
+        """(M, 2), indices of matched keypoints."""
+        key = (id(a), id(b))
+        if key not in self._held:
+            self._held[key] = (a, b, self.matcher.pairs(a, b))  # the features stay, so that nothing else has their ids
+        self._held.move_to_end(key)
+        while len(self._held) > PAIRS_KEPT:
+            self._held.popitem(last=False)
+        return self._held[key][2]
+
+
+@dataclass(eq=False)
 class GroundFrames:
     """The frames of one sequence; photos, features and matchers are kept while memory lasts."""
 
@@ -51,6 +72,7 @@ class GroundFrames:
     """Where the time goes."""
     _photos: PhotoCache = field(default_factory=lambda: PhotoCache(limit_bytes=256 << 20))
     _features: dict[AnyMatcher, FeatureCache] = field(default_factory=dict)
+    _remembered: dict[AnySparse, Remembered] = field(default_factory=dict)
     _systems: dict[AnyLocal, LocalReconstruction] = field(default_factory=dict)
     _free: dict[tuple[AnyLocal, tuple[int, ...]], FreeFrames] = field(default_factory=dict)
 
@@ -67,6 +89,12 @@ class GroundFrames:
     def matcher(self, choice: AnyMatcher) -> Matcher:
         """The matcher, loaded when it is first asked for."""
         return self._cache(choice).matcher
+
+    def remembered(self, choice: AnySparse) -> Remembered:
+        """The matcher with the matches of the frames that it was last asked for."""
+        if choice not in self._remembered:
+            self._remembered[choice] = Remembered(choice.load())
+        return self._remembered[choice]
 
     def free(self, indices: tuple[int, ...], choice: AnyLocal) -> FreeFrames | None:
         """The frames as a feed-forward choice sees them in one pass; None without such a choice."""

@@ -124,6 +124,11 @@ def places_of(search: Search, local: LocalGroup) -> tuple[PlaceHypothesis, ...]:
 
 def seeds_of(search: Search, frames: tuple[int, ...]) -> tuple[PlaceSeed, ...]:
     """Where the frames may stand by their looks."""
+    key = (frames, search.near, search.hints, search.config.places)
+    return search.glances.seeds(key, lambda: _seeds(search, frames))
+
+
+def _seeds(search: Search, frames: tuple[int, ...]) -> tuple[PlaceSeed, ...]:
     prepared, config = search.prepared, search.config.places
     features = tuple(search.frames.features(i, config.features) for i in frames)
     with search.frames.clock.step("places"):

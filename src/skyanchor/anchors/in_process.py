@@ -12,10 +12,8 @@ from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.group import seeds_of
 from skyanchor.anchors.keyframes import EarlierWalks
 from skyanchor.anchors.odometry import Steps, measure_steps
-from skyanchor.anchors.places import PlaceSeed
 from skyanchor.anchors.prepare import Describer, PreparedScaffold, described_places, prepared_for
-from skyanchor.anchors.priors import Near, Prior
-from skyanchor.anchors.search import Search
+from skyanchor.anchors.search import Glances, Search
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, verdict_on
 from skyanchor.anchors.walk_votes import Looks
 from skyanchor.bridges.fusion import DepthMaps, SurfaceConfig, fuse_surface
@@ -36,7 +34,7 @@ class LocalRunner:
     listen: Listener = silent
     earlier: EarlierWalks | None = None
     """Walks that were located before; None without any."""
-    _seeds: dict[tuple[int, tuple[Prior, ...], tuple[Near, ...]], tuple[PlaceSeed, ...]] = field(default_factory=dict)
+    glances: Glances = field(default_factory=Glances)
 
     def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         """The verdict on each group."""
@@ -48,14 +46,8 @@ class LocalRunner:
 
     def votes(self, tasks: tuple[GroupTask, ...], factors: tuple[float, ...]) -> tuple[FocalVotes, ...]:
         """What each group says of the focal lengths that are tried."""
-        return tuple(vote_focal(self.search(task), task.group, self._seeds_of(task), factors) for task in tasks)
-
-    def _seeds_of(self, task: GroupTask) -> tuple[PlaceSeed, ...]:
-        """Where the group may stand by its looks, which no focal length changes."""
-        key = (task.group.index, task.near, task.hints)
-        if key not in self._seeds:
-            self._seeds[key] = seeds_of(self.search(task), task.group.frames)
-        return self._seeds[key]
+        looks = [(self.search(task), task.group) for task in tasks]
+        return tuple(vote_focal(search, group, seeds_of(search, group.frames), factors) for search, group in looks)
 
     def steps(self, lens: Lens) -> tuple[Steps, ...]:
         """The motion between all consecutive frames, in one stretch."""
@@ -76,7 +68,7 @@ class LocalRunner:
     def search(self, task: GroupTask) -> Search:
         """The look for the group of a task."""
         looked = (task.lens, task.near, task.hints)
-        return Search(self.prepared, self.frames, self.config, *looked, earlier=self.earlier)
+        return Search(self.prepared, self.frames, self.config, *looked, earlier=self.earlier, glances=self.glances)
 
 
 def prepared_here(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
 from skyanchor.anchors.keyframes import EarlierWalks
+from skyanchor.anchors.places import PlaceSeed
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.matching import Matcher
@@ -23,6 +24,25 @@ Watch: TypeAlias = "Callable[[Settled], None]"
 
 def unwatched(_: Settled) -> None:
     """Nobody looks on."""
+
+
+SEEDS_KEPT = 8
+"""Looks at all places that are kept: all focal lengths of a group share one."""
+
+
+@dataclass(eq=False)
+class Glances:
+    """Where groups may stand by their looks, which no focal length changes."""
+
+    _held: dict[object, tuple[PlaceSeed, ...]] = field(default_factory=dict)
+
+    def seeds(self, key: object, look: Callable[[], tuple[PlaceSeed, ...]]) -> tuple[PlaceSeed, ...]:
+        """What a look gave, taken once for a key."""
+        if key not in self._held:
+            while len(self._held) >= SEEDS_KEPT:
+                self._held.pop(next(iter(self._held)))
+            self._held[key] = look()
+        return self._held[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +60,7 @@ class Search:
     watch: Watch = unwatched
     earlier: EarlierWalks | None = None
     """Walks that were located before; None without any."""
+    glances: Glances = field(default_factory=Glances)
 
     @property
     def camera(self) -> Camera:

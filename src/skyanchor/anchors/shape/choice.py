@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
@@ -11,22 +11,7 @@ from skyanchor.anchors.shape.free import depth_of_free, shape_from_free
 from skyanchor.anchors.shape.incremental import LocalGroup, PairMatcher, reconstruct_local, single_frame
 from skyanchor.feedforward import Incremental
 from skyanchor.matching import Features
-from skyanchor.types import Camera, Ints, Reason, Refusal, Sequence
-
-
-@dataclass
-class Remembered:
-    """A sparse matcher that matches a pair once: neither focal lengths nor poses change anything about it."""
-
-    matcher: PairMatcher
-    _held: dict[tuple[int, int], Ints] = field(default_factory=dict)
-
-    def pairs(self, a: Features, b: Features) -> Ints:
-        """(M, 2), indices of matched keypoints; the features must outlive this."""
-        key = (id(a), id(b))
-        if key not in self._held:
-            self._held[key] = self.matcher.pairs(a, b)
-        return self._held[key]
+from skyanchor.types import Camera, Reason, Refusal, Sequence
 
 
 def group_shape(
@@ -39,7 +24,7 @@ def group_shape(
     if len(indices) == 1:
         return single_frame(indices[0], camera)
     features = tuple(frames.features(i, config.ground_matcher) for i in indices)
-    matcher = Remembered(config.ground_matcher.load())
+    matcher = frames.remembered(config.ground_matcher)
     local = moving_shape(frames, indices, features, camera, matcher, config)
     still = isinstance(local, Refusal) or local.parallax_deg < config.local.low_parallax_deg
     if still or config.local.depth_always:
@@ -49,7 +34,7 @@ def group_shape(
     if isinstance(local, LocalGroup) and local.parallax_deg < config.local.low_parallax_deg:
         wide = _widened(frames.sequence, indices, 6)
         seen = tuple(frames.features(i, config.ground_matcher) for i in wide)
-        wider = moving_shape(frames, wide, seen, camera, config.ground_matcher.load(), config)
+        wider = moving_shape(frames, wide, seen, camera, matcher, config)
         local = wider if isinstance(wider, LocalGroup) else local
     return local
 
