@@ -20,6 +20,7 @@ from skyanchor.run.prepared import Prepared
 from skyanchor.stages import merge as merge_stage
 from skyanchor.stages.merge import Merged
 from skyanchor.storage import files
+from skyanchor.trajectory.network import NetworkConfig
 from skyanchor.types import Camera
 
 
@@ -113,10 +114,13 @@ def _run(
     return open_run(out)
 
 
-def merge(runs: Sequence[Run | Path | str], out: Path | str) -> Merged:
-    """One COLMAP model of the flight and all walks, and a trajectory of each, in the empty folder `out`."""
+def merge(runs: Sequence[Run | Path | str], out: Path | str, adjust: NetworkConfig | None = None) -> Merged:
+    """One COLMAP model of the flight and all walks, and a trajectory of each, in the empty folder `out`.
+
+    With `adjust` the walks are adjusted together before, the flight constant.
+    """
     roots = tuple(run.root if isinstance(run, Run) else Path(run) for run in runs)
-    return merge_stage.merge(roots, Path(out))
+    return merge_stage.merge(roots, Path(out), adjust)
 
 
 def evaluate(run: Run | Path | str, truth: Path | str, align: bool = False) -> Metrics:

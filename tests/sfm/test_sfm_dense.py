@@ -10,6 +10,7 @@ from skyanchor.geometry import cameras, rigid
 from skyanchor.sfm import bundle as ba
 from skyanchor.sfm.adjustment import Adjusted, adjust
 from skyanchor.sfm.dense import Dense
+from skyanchor.types import Pose
 
 
 def errors(done: Adjusted, truth: ba.Bundle) -> np.ndarray:
@@ -76,3 +77,17 @@ def test_a_prior_holds_a_point_that_one_camera_sees() -> None:
     prior = seen.points.copy()
     done = adjust(replace(part, prior=prior, prior_information=information), Dense())
     assert np.linalg.norm(done.bundle.points[0] - prior[0]) < 0.25
+
+
+def test_a_camera_whose_points_are_free_goes_where_it_is_held_and_is_known_as_well() -> None:
+    truth, seen = scene(21)
+    one, _ = ba.selected(seen, seen.camera == 0)
+    start = Pose(rigid.rotation_exp(np.array([0.01, -0.02, 0.005])), np.array([0.05, -0.1, 0.03]))
+    spread = np.diag([1e-3, 2e-3, 1e-3, 0.02, 0.05, 0.03]) ** 2
+    spread[3, 4] = spread[4, 3] = 4e-4
+    held = ba.HeldPoses(np.array([0]), (truth.cams_from_world[0],), np.linalg.inv(spread))
+    given = replace(one, cams_from_world=(start @ truth.cams_from_world[0], *one.cams_from_world[1:]), held=(held,))
+    done = adjust(given, Dense(iterations=40, tolerance=0.0))
+    assert np.linalg.norm(ba.from_held(given, held)) > 0.1 and np.linalg.norm(ba.from_held(done.bundle, held)) < 1e-4
+    assert done.covariances is not None
+    np.testing.assert_allclose(np.diag(done.covariances[0]), np.diag(spread), rtol=0.08)

@@ -15,7 +15,9 @@ import skyanchor
 from skyanchor.errors import InputError
 from skyanchor.geometry import rigid
 from skyanchor.scaffold import colmap_files
-from skyanchor.stages.merge import merge
+from skyanchor.stages.merge import NETWORK, NetworkRecord, merge
+from skyanchor.storage import files
+from skyanchor.trajectory.network import NetworkConfig
 
 __all__ = ["scene"]
 
@@ -65,3 +67,14 @@ def test_what_cannot_be_merged_is_refused(scene: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stands on another aerial model"):
         merge((run, located(other, tmp_path / "foreign")), tmp_path / "all")
     assert not (tmp_path / "all").exists() and (full / "mine.txt").read_text() == "keep"
+
+
+def test_walks_are_adjusted_together_on_request_and_the_runs_stay(scene: Path, tmp_path: Path) -> None:
+    runs = tuple(located(scene, tmp_path / name) for name in ("june", "july"))
+    before = [(run / "3-trajectory/trajectory.json").read_bytes() for run in runs]
+    merged = skyanchor.merge(runs, tmp_path / "all", NetworkConfig())
+    assert [one.name for one in merged.network] == ["june", "july"]
+    held = files.load(tmp_path / f"all/{NETWORK}", NetworkRecord)
+    assert held.walks == merged.network
+    assert before == [(run / "3-trajectory/trajectory.json").read_bytes() for run in runs]
+    assert not skyanchor.merge(runs, tmp_path / "apart").network and not (tmp_path / f"apart/{NETWORK}").exists()

@@ -7,10 +7,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skyanchor.geometry import cameras
+from skyanchor.geometry import cameras, rigid
 from skyanchor.sfm import dense_kernels as kernels
 from skyanchor.sfm.tracks import TrackTable
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose
+
+
+@dataclass(frozen=True, eq=False)
+class HeldPoses:
+    """Poses that some cameras were given together by something else, as sure as it says."""
+
+    camera: Ints
+    """(A,), cameras of the bundle, none twice."""
+    cams_from_world: tuple[Pose, ...]
+    information: Floats
+    """(6 A, 6 A), inverse covariance of (rotation rad, translation m) of one after the other, left perturbations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +50,8 @@ class Bundle:
     names: tuple[int, ...] | None = None
     """What each camera is called, e.g. its frame in the sequence; its index where there are none. Ceres adds up in an
     order that depends on them, so the last bits of its result do."""
+    held: tuple[HeldPoses, ...] = ()
+    """Where movable cameras were measured independently."""
 
     @property
     def pinhole(self) -> bool:
@@ -107,6 +120,15 @@ def residuals(bundle: Bundle) -> Floats:
         rows = np.array([one == lens for one in bundle.lenses])[bundle.camera]
         pixels[rows] = cameras.project(lens, seen[rows])
     return np.nan_to_num((pixels - bundle.xy) / bundle.sigma[:, None], nan=kernels.BEHIND)
+
+
+def from_held(bundle: Bundle, held: HeldPoses) -> Floats:
+    """(6 A,), (rotation rad, translation m) that takes each held pose to that of its camera, from the left."""
+    steps = [
+        bundle.cams_from_world[k] @ pose.inverse
+        for k, pose in zip(held.camera.tolist(), held.cams_from_world, strict=True)
+    ]
+    return np.array([np.append(rigid.rotation_log(one.rotation), one.translation) for one in steps]).ravel()
 
 
 def residual_lengths(bundle: Bundle) -> Floats:

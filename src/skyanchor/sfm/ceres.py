@@ -32,8 +32,8 @@ class Ceres:
 
 def solve(bundle: Bundle, solver: Ceres, clock: StepClock) -> Bundle:
     """The bundle at the optimum."""
-    if bundle.prior is not None or len(np.unique(bundle.sigma)) > 1:
-        raise ValueError("Ceres is used without priors and with one sigma for all observations")
+    if bundle.prior is not None or bundle.held or len(np.unique(bundle.sigma)) > 1:
+        raise ValueError("Ceres is used without priors, held poses, and with one sigma for all observations")
     lenses = list(dict.fromkeys(bundle.lenses))
     ids = [name + 1 for name in bundle.names or range(len(bundle.cams_from_world))]
     with clock.step("problem"):

@@ -12,7 +12,7 @@ import numpy as np
 
 from skyanchor.geometry import rigid
 from skyanchor.sfm import dense_kernels as kernels
-from skyanchor.sfm.bundle import Bundle, residuals
+from skyanchor.sfm.bundle import Bundle, from_held, residuals
 from skyanchor.types import Camera, Floats, Ints, Pose
 
 
@@ -51,8 +51,22 @@ def _prior_cost(bundle: Bundle) -> float:
 
 
 def _cost(bundle: Bundle, loss_scale: float) -> float:
-    """Cauchy: s² log(1 + r²/s²), summed, plus the priors."""
-    return float(kernels.cauchy(residuals(bundle), loss_scale)) + _prior_cost(bundle)
+    """Cauchy: s² log(1 + r²/s²), summed, plus the priors and what holds poses."""
+    return float(kernels.cauchy(residuals(bundle), loss_scale)) + _prior_cost(bundle) + _held_cost(bundle)
+
+
+def _held_cost(bundle: Bundle) -> float:
+    off = [(from_held(bundle, held), held.information) for held in bundle.held]
+    return float(sum(one @ information @ one for one, information in off))
+
+
+def _add_held(bundle: Bundle, slots: Ints, matrix: Floats, gradient: Floats) -> None:
+    """Add what holds poses: I and I e, e from the held pose to the camera's, whose derivative by it is near one."""
+    for held in bundle.held:
+        moving = np.repeat(slots[held.camera] >= 0, 6)
+        rows = (6 * slots[held.camera][:, None] + np.arange(6)).ravel()[moving]
+        matrix[np.ix_(rows, rows)] += held.information[np.ix_(moving, moving)]
+        gradient[rows] += (held.information @ from_held(bundle, held))[moving]
 
 
 def _flat(bundle: Bundle) -> _Flat:
@@ -91,6 +105,7 @@ def _reduced(bundle: Bundle, flat: _Flat, solver: Dense, damping: float) -> tupl
         solver.refine_focal,
         damping,
     )
+    _add_held(bundle, flat.slots, matrix, gradient)
     size = len(gradient)
     matrix[np.arange(size), np.arange(size)] += damping * (np.diag(matrix) + taken) + 1e-12
     return matrix, gradient, held

@@ -1,4 +1,4 @@
-"""One model of the flight and all walks, and a trajectory of each, for other programs."""
+"""One model of the flight and all walks, and a trajectory of each, for other programs; adjusted together on request."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyanchor.errors import InputError
+from skyanchor.events import TRAJECTORY
 from skyanchor.run import prepared as parts
 from skyanchor.run.earlier import EarlierRun, named_runs, refuse_other_flight
 from skyanchor.run.results import open_run
-from skyanchor.storage import files
-from skyanchor.trajectory import export
+from skyanchor.storage import codec, files
+from skyanchor.trajectory import PhotoFeatures, TrajectoryConfig, export
+from skyanchor.trajectory.network import NetworkConfig, NetworkWalk, WalkFigures, adjust_network
 
-MODEL, TRACKS, PHOTOS = "sparse", "trajectories", "photos.txt"
+MODEL, TRACKS, PHOTOS, NETWORK = "sparse", "trajectories", "photos.txt", "network.json"
+
+
+@dataclass(frozen=True)
+class NetworkRecord:
+    """network.json: what the walks did to each other."""
+
+    walks: tuple[WalkFigures, ...]
 
 
 @dataclass(frozen=True)
@@ -24,12 +33,15 @@ class Merged:
     """Street photos with a pose."""
     points: int
     """Points of the street."""
+    network: tuple[WalkFigures, ...] = ()
+    """What the adjustment did to each walk; empty where there was none."""
 
 
-def merge(paths: tuple[Path, ...], out: Path) -> Merged:
+def merge(paths: tuple[Path, ...], out: Path, adjust: NetworkConfig | None = None) -> Merged:
     """Write sparse/, trajectories/NAME.{tum,geojson} and photos.txt of the runs into an empty folder, whole or not.
 
-    All of it is in the coordinates of the aerial files. InputError where runs stand on different flights.
+    All of it is in the coordinates of the aerial files. InputError where runs stand on different flights. With `adjust`
+    the walks are adjusted together before, and network.json says what that did; the runs stay as they are.
     """
     if out.is_symlink() or out.is_file() or (out.is_dir() and any(out.iterdir())):
         raise InputError(out, "is not an empty folder", "Give a new or empty folder.")
@@ -40,13 +52,17 @@ def merge(paths: tuple[Path, ...], out: Path) -> Merged:
     for run in runs:
         refuse_other_flight(run, flight, runs[0].trajectory_record.georef)
     found: list[Merged] = []
-    files.write_through(out, lambda draft: found.append(_write(draft, named_runs(runs))))
+    files.write_through(out, lambda draft: found.append(_write(draft, named_runs(runs), adjust)))
     return found[0]
 
 
-def _write(folder: Path, runs: tuple[EarlierRun, ...]) -> Merged:
+def _write(folder: Path, runs: tuple[EarlierRun, ...], adjust: NetworkConfig | None) -> Merged:
     scaffold = runs[0].run.scaffold
-    walks = [export.Walk(one.name, one.run.sequence, one.run.trajectory) for one in runs]
+    network = None if adjust is None else adjust_network([_in_network(one) for one in runs], adjust)
+    trajectories = [one.run.trajectory for one in runs] if network is None else network.trajectories
+    walks = [
+        export.Walk(one.name, one.run.sequence, trajectory) for one, trajectory in zip(runs, trajectories, strict=True)
+    ]
     photos = export.write_model_of_walks(folder / MODEL, scaffold, walks)
     for walk in walks:
         tum = export.tum_text(walk.trajectory, scaffold.georef)
@@ -56,4 +72,14 @@ def _write(folder: Path, runs: tuple[EarlierRun, ...]) -> Merged:
             files.write_text(folder / TRACKS / f"{walk.name}.geojson", track)
     files.write_text(folder / PHOTOS, "".join(f"{name}\t{path}\n" for name, path in photos.items()))
     points = sum(len(walk.trajectory.points) for walk in walks)
-    return Merged(tuple(walk.name for walk in walks), len(photos), points)
+    figures = () if network is None else network.figures
+    if network is not None:
+        files.save(folder / NETWORK, NetworkRecord(figures))
+    return Merged(tuple(walk.name for walk in walks), len(photos), points, figures)
+
+
+def _in_network(one: EarlierRun) -> NetworkWalk:
+    """The walk of a run, with the keypoints that its own tracks are made of."""
+    matcher = codec.from_json(TrajectoryConfig, one.run.stage(TRAJECTORY).recipe.settings).matcher
+    source = PhotoFeatures(one.run.sequence, matcher)
+    return NetworkWalk(one.name, one.run.trajectory, one.run.anchors.groups, source)
