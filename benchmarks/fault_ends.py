@@ -124,6 +124,28 @@ def stopped(number: signal.Signals, workers: int) -> Callable[[Bench], str]:
     return work
 
 
+WORK = ("1-scaffold/depth", "2-anchors", "3-trajectory", "1-scaffold/splats", "4-scene")
+"""Folders of a run whose work is stopped, in the order in which they are begun."""
+
+
+def stopped_in_each_stage(bench: Bench) -> str:
+    """Ctrl-C in every stage names it, and the same command ends with the bytes of a run that was left alone."""
+    out, words = bench.folder / "run", bench.update_words(bench.folder / "run")
+    for folder in WORK:
+        process = bench.start(*words)
+        while _waited(process, 0.05) and not (out / folder / "progress").is_dir():
+            pass
+        if not _waited(process, 0.1):
+            process.communicate()
+            return f"{folder} was done before it could be stopped"
+        process.send_signal(signal.SIGINT)
+        answer = ended(process, time.monotonic())
+        said = f"Stopped in stage {folder[0]}" in answer.err and "the same command goes on." in answer.err
+        if answer.code != 128 + signal.SIGINT or not said:
+            return f"{folder}: exit code {answer.code}, {answer.last}"
+    return _ends_the_same(bench, out, words)
+
+
 def _said_badly(answer: Ended, number: signal.Signals) -> str:
     """Empty when the last lines are those of a stopped run; one that had not begun may say nothing."""
     if answer.code not in (128 + number, -number, 0, 2):
@@ -165,6 +187,7 @@ KILLS = (
 STOPS = (
     Case(f"SIGTERM to all processes, {TIMES} random moments", stopped(signal.SIGTERM, 2)),
     Case(f"Ctrl-C, {TIMES} random moments", stopped(signal.SIGINT, 1)),
+    Case("Ctrl-C in every stage", stopped_in_each_stage),
     Case("Ctrl-C twice", second_signal),
     Case("SIGTERM while a town is built", stopped_elsewhere),
 )

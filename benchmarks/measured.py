@@ -74,7 +74,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=("table", "run", "keep"))
-    parser.add_argument("name", nargs="?", choices=(*COMMANDS, WRONG), help="of the result")
+    parser.add_argument("name", nargs="?", help="of the result")
     parser.add_argument("files", nargs="*", type=Path, help="results to keep")
     parser.add_argument("--check", action="store_true", help="end with 1 where README says something else")
     parser.add_argument("--scenes", type=Path, default=Path("scenes"), help="folder with mini and yard")
@@ -83,8 +83,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--workers", default="2", help="processes of each")
     parser.add_argument("--commit", default="", help="of results whose machine had no repository")
     options = parser.parse_args()
-    if (options.verb == "table") != (options.name is None):
-        parser.error("run and keep take the name of a result, table takes none")
+    if options.verb != "table" and options.name not in (*COMMANDS, WRONG):
+        parser.error(f"{options.verb} what? Name one of {', '.join((*COMMANDS, WRONG))}.")
     return options
 
 

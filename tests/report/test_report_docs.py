@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
+import importlib
 import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -161,3 +163,37 @@ def test_every_hop_of_the_architecture_page_is_one_file_that_exists() -> None:
     assert len(hops) > 20 and all(len(hop) == 1 for hop in hops)
     for (name,) in hops:
         assert (ROOT / "src/skyanchor" / name).is_file(), name
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("measured")
+
+
+def test_the_readme_says_what_the_results_say(measured: ModuleType) -> None:
+    assert measured.written(check=True)
+
+
+def test_a_readme_that_says_something_else_is_noticed(
+    measured: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = importlib.import_module("kept")
+    made = kept.Made("python benchmarks/whole_job.py", "abc1234", "2 cores", "2026-11-16")
+    air = {"air before, dB": 31.0, "air after, dB": 31.5}
+    draws = [
+        kept.Outcome("yard", {"seconds": 60.0 * k, "ATE, m": 0.01 * k, "street after, dB": 30.0 + k} | air)
+        for k in (1, 2, 4)
+    ]
+    kept.write_lines(tmp_path / "gpu.jsonl", made, draws)
+    monkeypatch.setattr(measured, "RESULTS", tmp_path)
+    monkeypatch.setattr(measured, "ROOT", tmp_path)
+    (tmp_path / "README.md").write_text(f"before\n{measured.BEGIN}\n| 2.1 min |\n{measured.END}\nafter\n")
+    with pytest.raises(SystemExit, match="something else"):
+        measured.written(check=True)
+    measured.written(check=False)
+    assert measured.written(check=True)
+    text = (tmp_path / "README.md").read_text()
+    assert text.startswith("before\n") and text.endswith("\nafter\n")
+    assert "2.0 min (1.0 to 4.0); ATE 0.020 m (0.010 to 0.040); street 32.0 dB (31.0 to 34.0), air 0.50 dB" in text
+    assert "2026-11-16, 2 cores, abc1234" in text
