@@ -91,7 +91,7 @@ def ours(splats: Splats, frozen: int, camera: Camera, photo: np.ndarray, engine:
     base = TrainConfig(sh_every=0)
     config = TrainConfig(sh_every=0, rates=(*base.rates, None) if frozen else base.rates)
     state = start(sets, TrainingScene(((),), 10.0), config, engine.device)
-    return Ours(state, Target(camera, rigid.identity(), photo, None, None, None), config, engine)
+    return Ours(state, Target(camera, rigid.identity(), photo, None, None), config, engine)
 
 
 def z_ordered(splats: Splats) -> Splats:
