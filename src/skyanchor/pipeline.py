@@ -65,12 +65,12 @@ GPU_STEREO = StereoConfig(width=1600, refine=RefineConfig(tried_sources=5), back
 
 
 def on_gpu(config: PipelineConfig) -> PipelineConfig:
-    """The same settings with depth, descriptors and street depth on CUDA."""
+    """The same settings with depth, descriptors, street depth and Gaussians on CUDA."""
     return replace(
         config,
         geometry=GeometryConfig(sample_m=0.1, stereo=GPU_STEREO),
         trajectory=replace(config.trajectory, device="cuda"),
-        scene=replace(config.scene, points=GroundPointConfig(stereo=replace(GPU_STEREO, width=640))),
+        scene=replace(config.scene, device="cuda", points=GroundPointConfig(stereo=replace(GPU_STEREO, width=640))),
     )
 
 

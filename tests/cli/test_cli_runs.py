@@ -122,6 +122,7 @@ def test_the_preset_is_the_machines_own_unless_one_is_named(monkeypatch: pytest.
     monkeypatch.setattr(commands, "missing_for_cuda", lambda: "gsplat is not installed: pip install it")
     assert commands.chosen_preset("auto") == ChosenPreset(pipeline.CPU, "cpu, because gsplat is not installed")
     assert commands.chosen_preset("gpu") == ChosenPreset(pipeline.GPU)
+    assert pipeline.GPU.scene.device == pipeline.on_gpu(pipeline.PAPER).scene.device == "cuda"
     assert commands.chosen_preset("paper") == ChosenPreset(pipeline.PAPER)
     assert commands.chosen_preset("cpu").config.scene.device == "cpu", "a GPU that is there stays out of it"
     monkeypatch.setattr(commands, "missing_for_cuda", lambda: None)
