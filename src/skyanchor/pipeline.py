@@ -7,7 +7,7 @@ is prepared once, here or in a folder of its own, and any number of walks stand 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
@@ -22,7 +22,7 @@ from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Not
 from skyanchor.gaussians.devices import load_engine
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import Executor
+from skyanchor.run.executor import Executor, Job
 from skyanchor.run.folder import Made, RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.layout import STATE
@@ -33,17 +33,19 @@ from skyanchor.scaffold import ScaffoldConfig, georeference, load_scaffold
 from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene import update as scene_update
 from skyanchor.scene.ground_points import GroundPointConfig
-from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence, segments, summary
+from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence, summary
 from skyanchor.stages import anchors, outlook, places, scaffold, scene, splats, trajectory
+from skyanchor.stages.cuts import cut_where_photos_say
 from skyanchor.stages.earlier import earlier_runs
 from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stages.scene import SceneConfig
-from skyanchor.stages.survey import Site, Work, value_digest
+from skyanchor.stages.survey import Site, Work
 from skyanchor.stereo import RefineConfig, StereoConfig, TritonStereo
-from skyanchor.storage import files
+from skyanchor.storage import codec, files
+from skyanchor.storage.codec import Json
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig
-from skyanchor.types import Camera, Sequence
+from skyanchor.types import Camera
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,10 @@ class Step:
     """The finished stage, from the one before it."""
 
 
+IN_WORKERS = ("skyanchor.pipeline", "torch")
+"""What workers import while the user's data are read."""
+
+
 def _needed(above: Made | None) -> Made:
     assert above is not None, "a stage after the first stands on the one before it"
     return above
@@ -206,14 +212,16 @@ def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Exe
     """The stages in order up to one, each skipped where the folder holds it."""
     wanted = STAGES[: [step.name for step in STAGES].index(upto) + 1]
     bounds.check(config)
-    check_backends(config, wanted)
-    work = read_work(folder, inputs, config, executor)
-    tell_outlook(work, config, upto)
-    if upto == SCENE:
-        scene.check_given_splats(work.scaffold)
     above: Made | None = None
-    with work.site.prepared.reading() if work.site.given else nullcontext():
-        with executor.held():
+    with ExitStack() as whole:
+        with executor.held(IN_WORKERS):
+            check_backends(config, wanted, executor)
+            work = read_work(folder, inputs, config, executor)
+            tell_outlook(work, config, upto)
+            if upto == SCENE:
+                scene.check_given_splats(work.scaffold)
+            if work.site.given:
+                whole.enter_context(work.site.prepared.reading())
             for step in (step for step in wanted if step.name != SCENE):
                 above = step.run(work, config, above)
         if upto == SCENE:  # trains in this process: the workers' memory is free for it
@@ -230,36 +238,9 @@ def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     earlier = earlier_runs(folder, inputs.onto, site)
     local_priors(config.anchors.prior.near, site.scaffold)
     sequence = load_sequence(inputs.ground, config.sequence, folder.root / "frames", folder.listen)
-    sequence = cut_where_photos_say(folder, sequence, config.sequence)
+    sequence = cut_where_photos_say(folder, sequence, config.sequence, executor)
     files.save(folder.root / STATE / SEQUENCE_FILE, sequence)
     return Work(folder, site, sequence, executor, earlier)
-
-
-CUTS_FILE = "cuts.json"
-"""In .state/: where the photos do not go on."""
-
-
-@dataclass(frozen=True)
-class FoundCuts:
-    """cuts.json."""
-
-    looked_at: str
-    """Digest of the photos and of how they were looked at."""
-    cuts: tuple[int, ...]
-
-
-def cut_where_photos_say(folder: RunFolder, sequence: Sequence, config: SequenceConfig) -> Sequence:
-    """The walk, also cut where photos do not go on from those before them; looked for once."""
-    if not config.segments.find:
-        return sequence
-    photos = folder.digest({frame.name: frame.path for frame in sequence.frames})
-    looked_at, path = value_digest((photos, config.segments, config.cut)), folder.root / STATE / CUTS_FILE
-    found = files.load(path, FoundCuts) if path.is_file() else None
-    if found is None or found.looked_at != looked_at:
-        cuts = segments.find_cuts(sequence, config.segments, config.cut.group_size, folder.listen)
-        found = FoundCuts(looked_at, cuts)
-        files.save(path, found)
-    return segments.cut_at(sequence, (*sequence.cuts, *found.cuts), config.cut) if found.cuts else sequence
 
 
 def tell_outlook(work: Work, config: PipelineConfig, upto: str) -> None:
@@ -324,6 +305,15 @@ def prepare(
     return site.prepared
 
 
-def check_backends(config: PipelineConfig, steps: tuple[Step, ...]) -> None:
-    """BackendError before any work begins when a choice of the wanted stages is not here."""
-    check_all(*(step.settings(config) for step in steps))
+def check_backends(config: PipelineConfig, steps: tuple[Step, ...], executor: Executor) -> None:
+    """SkyAnchorError before any work begins when a choice of the wanted stages is not here.
+
+    A worker tries them: what it loads for that serves its jobs.
+    """
+    executor.run([Job.of(check_backends_job, config=config, verbs=tuple(step.verb for step in steps))])
+
+
+def check_backends_job(config: Json, verbs: list[str], listen: Listener) -> None:
+    """BackendError when a choice of the stages of these verbs is not here."""
+    settings = codec.from_json(PipelineConfig, config)
+    check_all(*(step.settings(settings) for step in STAGES if step.verb in verbs))

@@ -31,6 +31,7 @@ from skyanchor.run.recipe import Recipe
 from skyanchor.run.results import open_run
 from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import anchors, trajectory
+from skyanchor.stages import cuts as walk_cuts
 from skyanchor.storage import codec, files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig
@@ -87,7 +88,7 @@ def test_cuts_are_looked_for_once(scene: Path, tmp_path: Path, monkeypatch: pyte
         return replace(CONFIG, sequence=replace(CONFIG.sequence, segments=segments))
 
     assert cuts(CONFIG) == ()  # the street of paper goes on
-    monkeypatch.setattr(pipeline.segments, "find_cuts", found)
+    monkeypatch.setattr(walk_cuts.segments, "find_cuts", found)
     assert cuts(CONFIG) == () and not looks
     assert cuts(with_segments(begin=("7",))) == (7, 9) and len(looks) == 1
     assert cuts(with_segments(begin=("7",))) == (7, 9) and len(looks) == 1

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from child_process import importing_what_pytest_does
 
-from skyanchor.errors import InputError, SkyAnchorError
+from skyanchor.errors import BackendError, InputError, SkyAnchorError
 from skyanchor.events import Event, Listener, Note, Progress
 from skyanchor.run import executor
 from skyanchor.run.executor import (
@@ -49,6 +49,14 @@ def crash(listen: Listener) -> None:
 
 def die(listen: Listener) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lack(listen: Listener) -> None:
+    raise BackendError("nothing to match with")
+
+
+def is_loaded(module: str, listen: Listener) -> bool:
+    return module in sys.modules
 
 
 def thread_counts(listen: Listener) -> list[int]:
@@ -144,6 +152,30 @@ def test_held_workers_stay_until_the_block_ends() -> None:
         assert set(map(int, engine.run(jobs))) <= first
     assert again <= first and all(is_gone(number) for number in first)
     assert not set(map(int, engine.run(jobs))) & first
+
+
+def test_workers_start_at_once_with_what_they_will_need() -> None:
+    engine = Processes(workers=2)
+    with engine.held(("colorsys", "no_such_module")):
+        assert len(engine._held.idle[0].workers) == 2
+        assert engine.run([Job.of(is_loaded, module="colorsys")] * 2) == [True, True]
+    assert engine.run([Job.of(is_loaded, module="colorsys")]) == [False]
+
+
+def test_a_worker_that_died_between_two_runs_is_named() -> None:
+    engine = Processes(workers=1)
+    with engine.held():
+        (number,) = engine.run([Job.of(process_number)])
+        os.kill(int(number), signal.SIGKILL)
+        engine._held.idle[0].workers[0]._reader.join(10.0)
+        engine._held.idle[0].messages.get(timeout=10.0)
+        with pytest.raises(WorkerError, match="signal 9"):
+            engine.run([Job.of(process_number)])
+
+
+def test_a_backend_that_a_worker_misses_is_told_as_such() -> None:
+    with pytest.raises(BackendError, match="nothing to match with"):
+        Processes(workers=1).run([Job.of(lack)])
 
 
 def test_few_jobs_take_workers_that_are_there_and_have_all_their_cores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ class Counting:
         self.functions += [job.function for job in jobs]
         return InProcess().run(jobs, listen, done)
 
-    def held(self) -> AbstractContextManager[None]:
+    def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
         return InProcess().held()
 
     def of_stage_1(self) -> list[str]:

@@ -95,7 +95,7 @@ class Breaking:
             raise KeyboardInterrupt
         return InProcess().run(jobs, listen, done)
 
-    def held(self) -> AbstractContextManager[None]:
+    def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
         return nullcontext()
 
 

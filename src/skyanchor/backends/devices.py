@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from importlib import metadata
 
 from skyanchor.errors import BackendError
 
@@ -11,9 +13,16 @@ def resolved(device: str) -> str:
     """The device itself, or for "auto" cuda where torch can use one, else cpu."""
     if device != "auto":
         return device
+    return "cuda" if cuda_is_here() else "cpu"
+
+
+def cuda_is_here() -> bool:
+    """Whether torch can use a GPU; torch takes a second or two to import, and is left alone where it is for CPUs."""
+    if "torch" not in sys.modules and metadata.version("torch").endswith("+cpu"):
+        return False
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.cuda.is_available()
 
 
 @dataclass(frozen=True)

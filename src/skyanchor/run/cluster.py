@@ -78,7 +78,7 @@ class OnRay:
             cluster.leave(working)
         return [results[index] for index in range(len(jobs))]
 
-    def held(self) -> AbstractContextManager[None]:
+    def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
         """Nothing to hold: the cluster keeps workers for the jobs that follow."""
         return nullcontext()
 

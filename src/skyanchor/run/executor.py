@@ -7,6 +7,7 @@ a worker whose parent was killed ends by itself.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -25,8 +26,9 @@ from typing import IO, Any, Protocol, TypeAlias
 
 from threadpoolctl import threadpool_limits
 
+from skyanchor.backends.devices import cuda_is_here
 from skyanchor.bounds import Workers, checked
-from skyanchor.errors import SkyAnchorError
+from skyanchor.errors import BackendError, SkyAnchorError
 from skyanchor.events import Event, Listener, silent
 from skyanchor.storage import codec
 from skyanchor.storage.codec import Json
@@ -133,8 +135,11 @@ class Executor(Protocol):
         """The jobs' results in the order of the jobs; the first failure ends the run."""
         ...
 
-    def held(self) -> AbstractContextManager[None]:
-        """A block in which workers stay from one run to the next, with what they have imported and read."""
+    def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
+        """A block in which workers stay from one run to the next, with what they have imported and read.
+
+        With `modules` they start at once and import those, while this process goes on.
+        """
         ...
 
 
@@ -152,7 +157,7 @@ class InProcess:
                 done(index, results[-1])
         return results
 
-    def held(self) -> AbstractContextManager[None]:
+    def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
         """Nothing to hold."""
         return nullcontext()
 
@@ -184,7 +189,7 @@ class Threads:
                 pool.shutdown(cancel_futures=True)
         return [results[index] for index in range(len(jobs))]
 
-    def held(self) -> AbstractContextManager[None]:
+    def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
         """Nothing to hold."""
         return nullcontext()
 
@@ -228,14 +233,21 @@ class Processes:
             return []
         workers = min(self.workers, len(jobs))
         threads = self.threads or max(1, cores() // workers)
-        with self._held.pool(workers, worker_environment(self.threads or cores())) as pool:
+        with self._held.pool(workers, self._environment) as pool:
             return _drive(pool.workers[:workers], pool.messages, jobs, threads, listen, done)
 
+    @property
+    def _environment(self) -> dict[str, str]:
+        return worker_environment(self.threads or cores())
+
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, modules: tuple[str, ...] = ()) -> Iterator[None]:
         """A block in which workers stay from one run to the next; a run that fails ends them all."""
         self._held.depth += 1
         try:
+            if modules and not self._held.idle:
+                with self._held.pool(self.workers, self._environment, modules):
+                    pass
             yield
         finally:
             self._held.depth -= 1
@@ -245,11 +257,11 @@ class Processes:
 
 def usual_workers() -> int:
     """One worker per core, fewer where they would not fit into the memory of the machine or of its GPU."""
-    import torch
-
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     fitting = int(0.75 * memory / WORKER_BYTES)
-    if torch.cuda.is_available():
+    if cuda_is_here():
+        import torch
+
         fitting = min(fitting, int(torch.cuda.mem_get_info()[1] / CUDA_WORKER_BYTES))
     return max(1, min(cores(), fitting))
 
@@ -311,10 +323,10 @@ class _Pool:
         self.messages: queue.Queue[_Message] = queue.Queue()
         self.workers: list[_Worker] = []
 
-    def grow(self, workers: int, environment: Mapping[str, str]) -> None:
+    def grow(self, workers: int, environment: Mapping[str, str], modules: tuple[str, ...] = ()) -> None:
         """Start what is missing to so many workers."""
         for number in range(len(self.workers), workers):
-            self.workers.append(_Worker(number, environment, self.messages))
+            self.workers.append(_Worker(number, environment, self.messages, modules))
 
     def close(self) -> None:
         """End the workers, whatever they are doing."""
@@ -331,11 +343,11 @@ class _Held:
     idle: list[_Pool] = field(default_factory=list)
 
     @contextmanager
-    def pool(self, workers: int, environment: Mapping[str, str]) -> Iterator[_Pool]:
+    def pool(self, workers: int, environment: Mapping[str, str], modules: tuple[str, ...] = ()) -> Iterator[_Pool]:
         """So many idle workers or more, kept afterwards if they are wanted and nothing failed."""
         pool = self.idle.pop() if self.idle else _Pool()
         try:
-            pool.grow(workers, environment)
+            pool.grow(workers, environment, modules)
             yield pool
         except BaseException:
             pool.close()
@@ -354,12 +366,19 @@ class _Held:
 class _Worker:
     """A worker process and the thread that reads what it says."""
 
-    def __init__(self, number: int, environment: Mapping[str, str], messages: queue.Queue[_Message]) -> None:
-        command = [sys.executable, "-c", "from skyanchor.run.executor import serve; serve()"]
+    def __init__(
+        self,
+        number: int,
+        environment: Mapping[str, str],
+        messages: queue.Queue[_Message],
+        modules: tuple[str, ...] = (),
+    ) -> None:
+        command = [sys.executable, "-c", "from skyanchor.run.executor import serve; serve()", *modules]
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )  # a group of its own: Ctrl-C is for the parent, which decides when to stop
         self.job: int | None = None
+        self._gone = functools.partial(messages.put, _Message(number, None))
         self._reader = threading.Thread(target=self._read, args=(number, messages), daemon=True)
         self._reader.start()
 
@@ -367,7 +386,7 @@ class _Worker:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             messages.put(_Message(number, json.loads(line)))
-        messages.put(_Message(number, None))
+        self._gone()
 
     def give(self, index: int, job: Job, threads: int) -> None:
         """Send a job that may use so many threads; a dead worker shows as a closed pipe soon after."""
@@ -376,6 +395,8 @@ class _Worker:
         with suppress(BrokenPipeError):
             body = {"function": job.function, "arguments": dict(job.arguments), "threads": threads}
             _send(self.process.stdin, body)
+        if not self._reader.is_alive():  # it died between two runs, when nobody listened
+            self._gone()
 
     def close(self) -> None:
         """End the process and wait until it is gone."""
@@ -433,7 +454,7 @@ def _result(body: dict[str, Any] | None, worker: _Worker, job: Job) -> Json:
 def outcome(body: dict[str, Any], job: Job) -> Json:
     """The result in what `answer` said of a job; the error that it met is raised."""
     if "error" in body:
-        raise SkyAnchorError(body["error"])
+        raise (BackendError if body.get("backend") else SkyAnchorError)(body["error"])
     if "traceback" in body:
         raise RuntimeError(f"{job.function} failed in its worker:\n{body['traceback']}")
     return body["result"]
@@ -463,7 +484,10 @@ def _send(pipe: IO[bytes], body: Json) -> None:
 
 
 def serve() -> None:
-    """Answer jobs from stdin until it closes; whatever libraries print goes to stderr."""
+    """Answer jobs from stdin until it closes; whatever libraries print goes to stderr.
+
+    The modules that the command line names are imported first, while the parent may still be at other things.
+    """
     with suppress(ImportError):
         import pycolmap  # noqa: F401  it takes SIGTERM for itself when it is imported
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -472,6 +496,9 @@ def serve() -> None:
     os.dup2(2, 1)
     jobs: queue.Queue[tuple[Job, int]] = queue.Queue()
     threading.Thread(target=_receive, args=(jobs,), daemon=True).start()
+    for module in sys.argv[1:]:
+        with suppress(Exception):  # a job that needs it will say what is wrong
+            importlib.import_module(module)
     while True:
         job, threads = jobs.get()
         _share(threads)
@@ -510,6 +537,6 @@ def answer(job: Job, listen: Listener) -> dict[str, Any]:
     try:
         return {"result": job.run(listen)}
     except SkyAnchorError as error:
-        return {"error": str(error)}
+        return {"error": str(error), "backend": isinstance(error, BackendError)}
     except Exception:  # the parent raises it, with this traceback
         return {"traceback": traceback.format_exc()}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import poselib
@@ -28,6 +29,15 @@ VERIFY = VerifyConfig(trials=(200, 2000))
 MANY, HALF = 60, 0.5
 """Matches, and share of all, that agree with some motion of some camera where a photo goes on: the focal length may be
 a guess. Windows of two streets agree by chance, with a motion that nobody has to explain, in half as many."""
+
+
+PART = 20
+"""Photos of a walk that are looked at in one go."""
+GOING_ON = "photos that go on"
+"""What is told of the progress."""
+
+Looked: TypeAlias = Callable[[tuple[tuple[int, int], ...]], list[tuple[int, ...]]]
+"""What `cuts_among` gives for each of several parts (first, end) of a walk."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +80,43 @@ def cut_at(sequence: Sequence, cuts: Iterable[int], config: SubmapConfig) -> Seq
 # --- what the photos say --------------------------------------------------------------------------------------------
 
 
-def find_cuts(sequence: Sequence, config: SegmentConfig, least: int, listen: Listener = silent) -> tuple[int, ...]:
+def find_cuts(
+    sequence: Sequence,
+    config: SegmentConfig,
+    least: int,
+    listen: Listener = silent,
+    looked: Looked | None = None,
+) -> tuple[int, ...]:
     """The frames that begin a stretch: no photo before goes on to them or to those after.
 
     Most of the walk must lie in stretches of `least` photos or more: else the photos are hard to match, not cut.
+    `looked` looks at parts of the walk, in whatever process (one after another here).
     """
     count = len(sequence.frames)
+    parts = tuple((first, min(first + PART, count)) for first in range(1, count, PART))
+    cuts = looked(parts) if looked else _looked_here(sequence, config, parts, listen)
+    return believed(tuple(k for part in cuts for k in part), count, least)
+
+
+def _looked_here(
+    sequence: Sequence, config: SegmentConfig, parts: tuple[tuple[int, int], ...], listen: Listener
+) -> list[tuple[int, ...]]:
+    found = []
+    for first, end in parts:
+        found.append(cuts_among(sequence, config, first, end))
+        listen(Progress("walk", GOING_ON, end - 1, len(sequence.frames) - 1))
+    return found
+
+
+def cuts_among(sequence: Sequence, config: SegmentConfig, first: int, end: int) -> tuple[int, ...]:
+    """The frames first .. end - 1 that no photo before them goes on to."""
+    count = len(sequence.frames)
     glances, looks = _Photos(sequence, config.glance), _Photos(sequence, config.look)
-    cuts = []
-    for k in range(1, count):
-        if not glances.go_on(k - 1, k) and not _bridged(k, count, config.reach, looks.go_on):
-            cuts.append(k)
-        listen(Progress("walk", "photos that go on", k, count - 1))
-    return believed(tuple(cuts), count, least)
+    return tuple(
+        k
+        for k in range(first, end)
+        if not glances.go_on(k - 1, k) and not _bridged(k, count, config.reach, looks.go_on)
+    )
 
 
 def believed(cuts: tuple[int, ...], count: int, least: int) -> tuple[int, ...]:
