@@ -27,6 +27,8 @@ HANGS_S = 900.0
 """A command that takes longer hangs, seconds."""
 REFUSED_S = 300.0
 """The same for one that has only to refuse."""
+MEASURING = "depth measured"
+"""What the command says when the work of hours begins."""
 OURS = "This is a mistake of ours"
 
 
@@ -114,7 +116,7 @@ class Bench:
         copy = os.fork()
         if copy == 0:
             fault_child.answer(words, self.folder, *said)
-        code = _waited(copy)
+        code = _waited(copy, said[1])
         texts = [path.read_text(errors="replace") for path in said]
         for path in said:
             path.unlink()
@@ -140,14 +142,16 @@ class Case:
     """What is not as promised; empty when all is."""
 
 
-def _waited(copy: int) -> int:
-    """The exit code of a child; one that hangs is killed with all that it started."""
+def _waited(copy: int, err: Path) -> int:
+    """The exit code of a child; one that hangs, or begins to measure depth, is killed with all that it started."""
     end = time.monotonic() + REFUSED_S
     while time.monotonic() < end:
         done, status = os.waitpid(copy, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
+        if err.is_file() and MEASURING in err.read_text(errors="replace"):
+            break
+        time.sleep(0.05)
     os.killpg(copy, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
 

@@ -1,4 +1,4 @@
-"""Things that change while a run goes on: photos, clocks, another run in the same folder: family `races`."""
+"""Things that change while a run goes on, or work beside it: photos, clocks, other processes: family `races`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,19 @@ def jumping_clock(bench: Bench) -> str:
     return (f"exit code {answer.code}: {answer.last}" if answer.code else "") or differences(out, bench.whole_run())
 
 
+def workers(count: int) -> Callable[[Bench], str]:
+    """A whole run with so many workers finds what one process finds, byte by byte."""
+
+    def work(bench: Bench) -> str:
+        out = bench.folder / "run"
+        answer = bench.call(*bench.update_words(out, "--workers", str(count)))
+        return (f"exit code {answer.code}: {answer.last}" if answer.code else "") or differences(out, bench.whole_run())
+
+    return work
+
+
 CASES = (
+    *(Case(f"{count} workers against one process", workers(count)) for count in (2, 3)),
     Case("an aerial photo removed while depth is measured", _with(_remove, _put_back, "depth measured 1/")),
     Case("an aerial photo replaced while depth is measured", _with(_turn, _put_back, "depth measured 1/")),
     Case("two processes on one run", two_processes),

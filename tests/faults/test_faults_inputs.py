@@ -173,7 +173,12 @@ def test_too_few_photos_are_told_before_depth_is_measured(tmp_path: Path) -> Non
     held = load_scaffold(write_survey(tmp_path, make_survey(stations=2)))
     apart = tuple(np.zeros(k, np.int64) for k in (0, 1, 1))
     refused(lambda: refuse_lonely(held, apart, 3), "has 3 photos, none of which overlaps with 2 others")
-    refuse_lonely(held, (*apart, np.zeros(2, np.int64)), 3)
+    elsewhere = (*apart, np.zeros(2, np.int64))
+    refuse_lonely(held, elsewhere, 3)
+    one_spot = replace(
+        held, views=tuple(replace(view, cam_from_world=held.views[0].cam_from_world) for view in held.views)
+    )
+    refused(lambda: refuse_lonely(one_spot, elsewhere, 3), "2 others taken elsewhere")
 
 
 def test_a_photo_that_no_other_overlaps_has_no_depth(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import find_ground
 from skyanchor.errors import InputError, RecipeError
 from skyanchor.events import SCAFFOLD, Listener, Note
-from skyanchor.geometry import cameras
+from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor, Job, in_threads
@@ -52,6 +52,9 @@ TILES = "tiles"
 
 SMALLEST_DEPTH = 256
 """Width of depth maps of low flights, pixels: windows of the stereo matching must not span houses."""
+
+LEAST_BASELINE = 0.002
+"""Between two photos over the distance to what they show: with less there is no depth to be measured."""
 
 DEPTH_BYTES = 1 << 28
 """Depth maps held in memory while the surface is made."""
@@ -134,8 +137,15 @@ def depth_part(folder: RunFolder, scaffold: Scaffold, config: GeometryConfig, ex
 
 def refuse_lonely(scaffold: Scaffold, sources: tuple[Ints, ...], fewest: int) -> None:
     """InputError, before depth is measured, when no photo overlaps with so many that a depth could be confirmed."""
-    if not any(len(others) + 1 >= fewest for others in sources):
-        problem = f"has {len(sources)} photos, none of which overlaps with {fewest - 1} others"
+    centres = rigid.centres_in_world([view.cam_from_world for view in scaffold.views])
+    reach = np.median(np.linalg.norm(scaffold.points - centres.mean(axis=0), axis=1)) if len(scaffold.points) else 0.0
+
+    def elsewhere(view: int, others: Ints) -> int:
+        apart = np.linalg.norm(centres[others] - centres[view], axis=1)
+        return int(np.sum(apart > LEAST_BASELINE * reach))
+
+    if not any(elsewhere(k, others) + 1 >= fewest for k, others in enumerate(sources)):
+        problem = f"has {len(sources)} photos, none of which overlaps with {fewest - 1} others taken elsewhere"
         advice = f"Depth is confirmed where {fewest} photos show the same place: give a flight with more overlap."
         raise InputError(scaffold.root, problem, advice)
 
