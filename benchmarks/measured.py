@@ -199,9 +199,9 @@ def of_pairing(lines: list[dict[str, object]]) -> Outcome:
 
 
 def over(values: Sequence[float], digits: int, unit: str = "") -> str:
-    """The median with the lowest and the highest."""
+    """The median with the lowest and the highest; one value alone is said to be one."""
     told = [f"{value:.{digits}f}" for value in (np.median(values), min(values), max(values))]
-    return f"{told[0]}{unit} ({told[1]} to {told[2]})"
+    return f"{told[0]}{unit} ({told[1]} to {told[2]})" if len(values) > 1 else f"{told[0]}{unit} (once)"
 
 
 def share(found: Sequence[float], asked: Sequence[float]) -> str:
@@ -236,9 +236,12 @@ def beside_colmap(result: Result) -> str:
         f"{share(result.values('frames', of), result.values('frames asked for', of))} frames"
         for of in ("skyanchor", "COLMAP")
     )
-    errors = [value for value in result.values("ATE, m", "COLMAP") if np.isfinite(value)]
-    off = f", ATE after a similarity {over(errors, 3, ' m')}" if errors else ""
-    return f"{ours}, ATE {over(result.values('ATE, m', 'skyanchor'), 3, ' m')}; COLMAP {theirs}{off}"
+    errors = result.values("ATE, m", "COLMAP")
+    aligned = [error for error in errors if np.isfinite(error)]
+    off = f", ATE after a similarity {over(aligned, 3, ' m')}" if aligned else ""
+    apart = f"; in {len(errors) - len(aligned)} of {len(errors)} scenes its street and flight stay apart"
+    ate = over(result.values("ATE, m", "skyanchor"), 3, " m")
+    return f"{ours}, ATE {ate}; COLMAP {theirs}{off}{apart if len(aligned) < len(errors) else ''}"
 
 
 def update_of(result: Result) -> str:
