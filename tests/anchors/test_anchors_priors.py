@@ -170,6 +170,15 @@ def test_an_area_that_has_nothing_to_do_with_the_model_is_an_error() -> None:
         local_priors((swapped,), scaffold(Georeference(np.zeros(3), None, ORIGIN)))
 
 
+@pytest.mark.parametrize("circle", [(500.0, 500.0, 20.0), (1e9, 1e9, 10.0), (0.0, -71.0, 20.0)])
+def test_a_circle_beside_the_model_is_an_error(circle: tuple[float, float, float]) -> None:
+    with pytest.raises(InputError, match=r"--near: .* lie beside the aerial model \(x -50 to 50, y -50 to 50\)"):
+        local_priors((Near(*circle),), scaffold())
+    assert local_priors((Near(0.0, -69.0, 20.0), Near(2.5, 2.5, 0.5)), scaffold()), (
+        "at its edge, and between its points"
+    )
+
+
 def test_an_area_has_a_margin_and_priors_add_up() -> None:
     flat = np.array([[20.0, 15.0], [45.0, 15.0], [47.0, 15.0], [100.0, 0.0]])
     assert allowed((Area((SQUARE,)),), flat).tolist() == [True, True, False, False]

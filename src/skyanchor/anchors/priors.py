@@ -81,7 +81,7 @@ def narrowed(priors: tuple[Prior, ...], ground: Ground) -> float:
 
 
 def local_priors(priors: tuple[Prior, ...], scaffold: Scaffold) -> tuple[Prior, ...]:
-    """Priors given in the user's coordinates, in the scaffold's; InputError for an area that has nothing to do with it.
+    """Priors given in the user's coordinates, in the scaffold's; InputError for those that have nothing to do with it.
 
     The user's coordinates are those of the model's files, or of the survey where georef.json tells it: x_local =
     x_given - offset.
@@ -89,8 +89,11 @@ def local_priors(priors: tuple[Prior, ...], scaffold: Scaffold) -> tuple[Prior, 
     across = horizontal_axes(scaffold.up)
     local = tuple(_local(prior, scaffold.georef, across) for prior in priors)
     areas = tuple(prior for prior in local if isinstance(prior, Area))
+    circles = tuple(prior for prior in local if isinstance(prior, Near))
     if areas:
         _refuse_elsewhere(areas, scaffold, across)
+    if circles:
+        _refuse_beside(circles, scaffold, across)
     return local
 
 
@@ -135,10 +138,7 @@ def _from_earth(corners: Floats, system: str, georef: Georeference, across: Floa
 
 def _refuse_elsewhere(areas: tuple[Area, ...], scaffold: Scaffold, across: Floats) -> None:
     """InputError when no point of the scaffold (no camera, for one without points) lies in any of the areas."""
-    seen = (
-        scaffold.points if len(scaffold.points) else rigid.centres_in_world([v.cam_from_world for v in scaffold.views])
-    )
-    flat = np.asarray(seen @ across.T, dtype=np.float64)
+    flat = _seen(scaffold, across)
     if not allowed(areas, flat).any():
         shift = across @ moved_by(scaffold.georef)
         corners = np.array([corner for area in areas for ring in area.rings for corner in ring])
@@ -147,6 +147,24 @@ def _refuse_elsewhere(areas: tuple[Area, ...], scaffold: Scaffold, across: Float
             f"the area ({_extent(corners + shift)}) holds nothing of the aerial model ({_extent(flat + shift)})",
             "Both in the model's coordinates, metres. Are x and y, or longitude and latitude, the wrong way round?",
         )
+
+
+def _refuse_beside(circles: tuple[Near, ...], scaffold: Scaffold, across: Floats) -> None:
+    """InputError when all circles lie beside what the scaffold spans; between its points they may be small."""
+    flat = _seen(scaffold, across)
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    middles, radii = np.array([[c.x, c.y] for c in circles]), np.array([c.radius for c in circles])
+    if (np.linalg.norm(middles - np.clip(middles, low, high), axis=1) > radii).all():
+        shift = across @ moved_by(scaffold.georef)
+        (x, y), radius = middles[0] + shift, radii[0]
+        problem = f"{radius:g} m around x {x:.0f}, y {y:.0f} lie beside the aerial model ({_extent(flat + shift)})"
+        raise InputError("--near", problem, "Both in the model's coordinates, metres. Are x and y the wrong way round?")
+
+
+def _seen(scaffold: Scaffold, across: Floats) -> Floats:
+    """(N, 2), where on the map the scaffold's points are; its cameras, for one without points."""
+    centres = rigid.centres_in_world([view.cam_from_world for view in scaffold.views])
+    return np.asarray((scaffold.points if len(scaffold.points) else centres) @ across.T, dtype=np.float64)
 
 
 def _extent(flat: Floats) -> str:
