@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -24,6 +24,7 @@ from skyanchor import stereo
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold import load_scaffold
+from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stereo.completion import plane_field
 from skyanchor.stereo.planes import pixel_grid, upsampled
 from skyanchor.types import Bools, DepthMap, Floats32, Plane, Scaffold, View
@@ -187,7 +188,7 @@ def main() -> None:
     parser.add_argument("--splats", type=Path, default=None, help="Gaussians whose expected depth is scored")
     args = parser.parse_args()
     backend = stereo.NumbaStereo() if args.device == "cpu" else stereo.TritonStereo(args.device)
-    config = stereo.StereoConfig(width=args.width, backend=backend)
+    config = replace(GeometryConfig().stereo, width=args.width, backend=backend)
     scaffold = load_scaffold(args.scene / "aerial")
     with tempfile.TemporaryDirectory() as scratch:
         run(args, scaffold, Maps(scaffold, args.work or Path(scratch), config))

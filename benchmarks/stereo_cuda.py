@@ -127,9 +127,9 @@ def time_photo(flight: Flight, index: int, watch: Watch) -> None:
     field = watch("sweep with upload, download", estimate.swept, coarse, normal, distances, config)
     start = watch("upsampling", upsampled, field, fine.camera, coarse.camera)
     steep, around = estimate.tilt_of(fine.camera, normal), (0.5 * float(start.w.min()), 2.0 * float(start.w.max()))
-    given = (fine, start, steep, around, config.photometry)
-    watch("PatchMatch, no rounds", backend.refine, *given, replace(config.refine, rounds=0))
-    found, cost = watch("PatchMatch with upload, download", backend.refine, *given, config.refine)
+    given = (fine, start, start, steep, around, config.photometry, config.refine)
+    watch("PatchMatch, no rounds", backend.refine, *given, range(0))
+    found, cost = watch("PatchMatch with upload, download", backend.refine, *given, range(config.refine.rounds))
     made = watch("depth and normals", estimate.as_depth_map, view, fine.camera, found, cost)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "map.npz"

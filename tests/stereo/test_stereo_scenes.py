@@ -80,6 +80,21 @@ def test_patchmatch_finds_more_than_the_sweep_began_with(tmp_path: Path) -> None
     assert last < 0.6 * first and first < 1.5 * FOOTPRINT
 
 
+def test_rounds_at_half_the_size_turn_the_planes_and_one_at_full_size_places_them(tmp_path: Path) -> None:
+    rising = slope(30.0)
+    held = shots(tmp_path, (rising,))
+
+    def found(coarse_rounds: int, rounds: int) -> tuple[float, float]:
+        """Median error of depth, metres, and of the normals, degrees."""
+        depth = measured(held, refine=stereo.RefineConfig(coarse_rounds=coarse_rounds, rounds=rounds))
+        turned = np.degrees(np.arccos(np.clip(depth.normal[INNER] @ rising.normal, -1.0, 1.0)))
+        return float(np.median(np.abs(depth.depth - held[0].depth)[INNER])), float(np.median(turned))
+
+    sweep, half, whole, usual = found(0, 0), found(2, 0), found(2, 1), found(0, 2)
+    assert half[1] < 0.5 * sweep[1]
+    assert whole[0] < 0.8 * half[0] and whole[0] < 1.1 * usual[0] and whole[1] < 1.1 * usual[1]
+
+
 def test_a_step_keeps_its_edge(tmp_path: Path) -> None:
     held = shots(tmp_path, (GROUND, level((0.0, 30.0), (-30.0, 30.0), 3.0)))
     found, truth = measured(held, ground=LEVEL_GROUND), held[0].depth

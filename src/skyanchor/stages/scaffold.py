@@ -27,6 +27,7 @@ from skyanchor.stereo import (
     CompletionConfig,
     ConsistencyConfig,
     DepthFolder,
+    RefineConfig,
     SourceConfig,
     StereoConfig,
     choose_neighbours,
@@ -71,7 +72,7 @@ class GeometryConfig:
     """Photos that measure a photo's depth."""
     sample_m: NotNegative = 0.15
     """Ground sample distance that depth is measured at, metres per pixel, if the photos are finer; 0 is theirs."""
-    stereo: StereoConfig = field(default_factory=StereoConfig)
+    stereo: StereoConfig = field(default_factory=lambda: StereoConfig(refine=RefineConfig(coarse_rounds=2, rounds=1)))
     neighbours: SourceConfig = NEIGHBOURS
     """Photos whose depth confirms it."""
     consistency: ConsistencyConfig = field(default_factory=ConsistencyConfig)

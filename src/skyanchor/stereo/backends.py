@@ -35,6 +35,8 @@ class SweepConfig:
 class RefineConfig:
     """Slanted-plane PatchMatch."""
 
+    coarse_rounds: FewOrNone = 0
+    """Iterations over all pixels at the sweep's scale, before those at full size."""
     rounds: FewOrNone = 2
     """Iterations over all pixels."""
     radius: Radius = 3
@@ -71,12 +73,17 @@ class StereoBackend(Protocol):
         self,
         stack: GreyStack,
         start: PlaneField,
+        surface: PlaneField,
         tilt: Floats32,
         w_range: tuple[float, float],
         photometry: Photometry,
         config: RefineConfig,
+        rounds: range,
     ) -> tuple[PlaneField, Floats32]:
-        """The refined planes and their photometric cost (H, W), 0..1."""
+        """The planes refined in these rounds of all, and their photometric cost (H, W), 0..1.
+
+        `surface` is the first one, which plain pixels are pulled to.
+        """
 
 
 @dataclass(frozen=True)

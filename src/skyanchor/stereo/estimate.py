@@ -56,9 +56,8 @@ def estimate_depth(
     normal = sweep_normal(coarse.camera, reference.cam_from_world, ground)
     w_range = inverse_range(span or depth_range(reference, hints, ground))
     distances = span or distance_range(reference.cam_from_world, normal, hints, ground)
-    start = upsampled(swept(coarse, normal, distances, config), fine.camera, coarse.camera)
-    tilt = tilt_of(fine.camera, normal)
-    planes, cost = config.backend.load().refine(fine, start, tilt, w_range, config.photometry, config.refine)
+    surface = swept(coarse, normal, distances, config)
+    planes, cost = refined(coarse, fine, surface, normal, w_range, config)
     return as_depth_map(reference, fine.camera, planes, cost, masked_out(reference, photos, fine.camera))
 
 
@@ -69,6 +68,24 @@ def swept(stack: GreyStack, normal: Floats, distances: tuple[float, float], conf
     u = config.backend.load().sweep(stack, tilt, u_planes, config.photometry, config.sweep)
     x, y = pixel_grid(stack.camera)
     return PlaneField(u * (tilt[0] * x + tilt[1] * y + tilt[2]), u * tilt[0], u * tilt[1])
+
+
+def refined(
+    coarse: GreyStack,
+    fine: GreyStack,
+    surface: PlaneField,
+    normal: Floats,
+    w_range: tuple[float, float],
+    config: StereoConfig,
+) -> tuple[PlaneField, Floats32]:
+    """The fine planes and their photometric cost, from the coarse surface: first at its size, then at full size."""
+    backend, settings = config.backend.load(), (w_range, config.photometry, config.refine)
+    early, all_rounds = config.refine.coarse_rounds, config.refine.coarse_rounds + config.refine.rounds
+    start = surface
+    if early:
+        start, _ = backend.refine(coarse, surface, surface, tilt_of(coarse.camera, normal), *settings, range(early))
+    start, first = (upsampled(field, fine.camera, coarse.camera) for field in (start, surface))
+    return backend.refine(fine, start, first, tilt_of(fine.camera, normal), *settings, range(early, all_rounds))
 
 
 # --- inputs -------------------------------------------------------------------------------------------------------

@@ -29,10 +29,12 @@ class NumbaBackend:
         self,
         stack: GreyStack,
         start: PlaneField,
+        surface: PlaneField,
         tilt: Floats32,
         w_range: tuple[float, float],
         photometry: Photometry,
         config: RefineConfig,
+        rounds: range,
     ) -> tuple[PlaneField, Floats32]:
         """The refined planes and their photometric cost."""
         count, height, width = stack.sources.shape
@@ -41,10 +43,10 @@ class NumbaBackend:
         window = (config.radius, config.stride, photometry.best_sources, config.sigma_grey)
         settings = (*window, photometry.noise, config.tried_sources)
         w, a, b = start.w.copy(), start.a.copy(), start.b.copy()
-        search = (np.array(stack.camera.params, np.float32), start.w, np.float32(config.pull))
+        search = (np.array(stack.camera.params, np.float32), surface.w, np.float32(config.pull))
         limits = (np.float32(pixel_step(stack)), tilt, np.float32(w_range[0]), np.float32(w_range[1]))
         cost = patchmatch_kernels.score(*images, w, a, b, settings)
-        for round_ in range(config.rounds):
+        for round_ in rounds:
             for colour in (0, 1):
                 patchmatch_kernels.improve(*images, w, a, b, cost, *search, *limits, colour, round_, settings)
         return PlaneField(w, a, b), patchmatch_kernels.score(*images, w, a, b, settings)

@@ -17,6 +17,8 @@ HOPELESS = np.float32(1e9)
 ALWAYS = np.float32(1e8)
 STEPS = 64
 """Steps of a grey level in which a window's weights know the grey difference to its middle."""
+TURNING = 2
+"""Rounds in which level and upright planes are tried; later ones stay with what neighbours have."""
 TEXTURE = np.float32(25.0)
 """Grey variance at which the pull of the first surface has halved."""
 
@@ -358,6 +360,8 @@ def improve(
             tried = n
             stay = pull * TEXTURE / (TEXTURE + variance)
             for k in range(-1, 14):  # -1 is the plane it has: it ranks the sources
+                if round_ >= TURNING and (k == 8 or k == 13):
+                    continue
                 tw = bw
                 ta = ba
                 tb = bb

@@ -19,6 +19,7 @@ from skyanchor.stereo.stack_triton import UNSEEN, Stack, bilinear, inserted, low
 
 HOPELESS = tl.constexpr(1e9)
 TEXTURE = tl.constexpr(25.0)
+TURNING = tl.constexpr(2)
 """Grey variance at which the pull of the first surface has halved."""
 ACROSS = tl.constexpr(8)
 """Pixels of one colour in a row of a tile, which is then twice as wide."""
@@ -276,6 +277,7 @@ def _improve(
             wanted = found & ~(near & (tl.abs(ta - ba) + tl.abs(tb - bb) < 0.004 * scale))
         else:
             tw, ta, tb = _changed(k, round_, colour, x, y, bw, ba, bb, K, tilt, reach)
+            wanted = wanted & ((round_ < TURNING) | ((k != 8) & (k != 13)))
         wanted = wanted & inside & _fits(tw, ta, tb, px, py, K, w_low, w_high)
         leaving = stay * tl.minimum(1.0, tl.abs(tw - first) / scale)
         low = lowest(keep, block)

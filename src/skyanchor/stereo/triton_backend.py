@@ -41,10 +41,12 @@ class TritonBackend:
         self,
         stack: GreyStack,
         start: PlaneField,
+        surface: PlaneField,
         tilt: Floats32,
         w_range: tuple[float, float],
         photometry: Photometry,
         config: RefineConfig,
+        rounds: range,
     ) -> tuple[PlaneField, Floats32]:
         """The refined planes and their photometric cost."""
         with ONE_AT_A_TIME:
@@ -52,7 +54,7 @@ class TritonBackend:
             search = Search(
                 K=put(np.array(stack.camera.params), self.device),
                 tilt=put(tilt, self.device),
-                prior=planes[0].clone(),
+                prior=put(surface.w, self.device),
                 pull=config.pull,
                 scale=pixel_step(stack),
                 low=w_range[0],
@@ -62,7 +64,7 @@ class TritonBackend:
             compared = (config.radius, config.stride, config.sigma_grey, photometry.noise, photometry.best_sources)
             match = PatchMatch(uploaded(stack, self.device), planes, Window(*compared))
             cost = match.score()
-            for round_ in range(config.rounds):
+            for round_ in rounds:
                 for colour in (0, 1):
                     match.improve(cost, search, round_, colour)
             w, a, b = planes.cpu().numpy()
