@@ -4,7 +4,7 @@
                                 [--preset cpu] [--out out/starts] [--at-once 1] [--workers 2] [--json FILE]
 
 SCENE holds aerial and, for every walk, images and truth, which is read by `evaluate` and here, only to score. Nothing
-is told of the camera. The flight is prepared once; what is there already is not done again.
+is told of the camera. The flight is prepared by the first; what is there already is not done again.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from kept import Outcome, made_here, write_lines
 from spread import called, figures_of
 
 from skyanchor import open_run
+from skyanchor.events import SCAFFOLD
 from skyanchor.sequence.loading import find_photos
 from skyanchor.storage import files
 
 
 def main() -> None:
     options = arguments()
-    scaffold = options.out / f"{options.scene.name}-scaffold"
-    called("prepare", options.scene / "aerial", "--out", scaffold, "--preset", options.preset)
-    begun = list(product(options.grounds, options.starts))
+    first, *others = product(options.grounds, options.starts)
+    found = [done(*first, options.scene / "aerial", options)]
+    scaffold = run_of(*first, options) / SCAFFOLD
     with ThreadPoolExecutor(options.at_once) as pool:
-        found = list(pool.map(lambda one: done(*one, scaffold, options), begun))
+        found += pool.map(lambda one: done(*one, scaffold, options), others)
     if options.json:
         write_lines(options.json, made_here(), found)
     for name in found[0].figures:
@@ -53,10 +54,15 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def run_of(ground: str, start: int, options: argparse.Namespace) -> Path:
+    """Its folder."""
+    return options.out / f"{options.scene.name}-{ground}-{start}-run"
+
+
 def done(ground: str, start: int, scaffold: Path, options: argparse.Namespace) -> Outcome:
     """The walk without its first frames, located and scored."""
-    name = f"{options.scene.name}-{ground}-{start}"
-    walk, run = options.out / name, options.out / f"{name}-run"
+    run = run_of(ground, start, options)
+    walk = run.with_name(run.name.removesuffix("-run"))
     for photo in find_photos(options.scene / ground)[1][start:]:
         files.link(photo, walk / "images" / photo.name)
     called(
@@ -64,7 +70,7 @@ def done(ground: str, start: int, scaffold: Path, options: argparse.Namespace) -
         "--workers", options.workers, "--preset", options.preset,
     )  # fmt: skip
     called("evaluate", run, "--truth", options.scene / ground / "truth")
-    print(f"{name} done", file=sys.stderr, flush=True)
+    print(f"{walk.name} done", file=sys.stderr, flush=True)
     return Outcome(f"{ground} from frame {start}", figures_of(open_run(run)))
 
 

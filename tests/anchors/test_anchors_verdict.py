@@ -116,7 +116,7 @@ def adjusted(matches: CrossMatches, solution: GroupSolution) -> FixedAerial:
 
 
 def localised(seed: int) -> tuple[bool, np.ndarray, np.ndarray]:
-    """(accepted, errors of the six centres in metres, stated standard deviations of them)."""
+    """(accepted, errors of the six centres along the axes of their cameras in metres, their stated deviations)."""
     rng = np.random.default_rng(seed)
     poses = walk(rng)
     local = local_group(poses)
@@ -129,8 +129,9 @@ def localised(seed: int) -> tuple[bool, np.ndarray, np.ndarray]:
     figures = replace(FINE, halves_m=halves.metres, halves_scale=halves.scale)
     stated = honest_covariances(done, halves.metres, shared_by_photos(GSD))
     off = rigid.centres_in_world(done.cams_from_world) - rigid.centres_in_world(poses)
-    sigma = np.sqrt([np.trace(one[3:, 3:]) for one in stated])
-    return judge(figures, VerdictConfig()) is None, np.linalg.norm(off, axis=1), sigma
+    along = np.stack([pose.rotation @ one for pose, one in zip(poses, off, strict=True)])
+    sigma = np.sqrt([np.diag(one[3:, 3:]) for one in stated])
+    return judge(figures, VerdictConfig()) is None, along, sigma
 
 
 def test_accepted_means_within_what_is_stated() -> None:
@@ -138,8 +139,10 @@ def test_accepted_means_within_what_is_stated() -> None:
     results = [localised(seed) for seed in range(24)]
     accepted = [one for one in results if one[0]]
     assert len(accepted) >= 20
-    error = np.concatenate([one[1] for one in accepted])
-    sigma = np.concatenate([one[2] for one in accepted])
+    along, sigmas = (np.concatenate([one[k] for one in accepted]) for k in (1, 2))
+    per_axis = np.sqrt((along**2 / sigmas**2).mean(axis=0))
+    assert (per_axis > 0.7).all() and (per_axis < 1.35).all()
+    error, sigma = np.linalg.norm(along, axis=1), np.linalg.norm(sigmas, axis=1)
     assert error.max() < 0.3
     assert (error < 2.0 * sigma).mean() > 0.9
     assert 0.6 < np.sqrt((error**2).mean() / (sigma**2).mean()) < 1.4  # 1.8 with the formal covariances
