@@ -25,7 +25,7 @@ class MeshConfig:
     """Depth of a street view beyond which it does not take part, metres: the paper's crop."""
     least_confidence: float = 0.4
     """Of a depth, 0..1."""
-    least_views: int = 2
+    least_views: int = 3
     """Views that must have seen a lattice point; elsewhere there is a hole."""
     least_faces: int = 300
     """Pieces with fewer triangles are left out: crumbs of wrong depth."""

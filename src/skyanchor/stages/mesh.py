@@ -27,6 +27,10 @@ from skyanchor.scene.surfels import StreetSurface, SurfelConfig, surfel_depths, 
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.scene import StreetPlan, confirmed, street_depth, typical_depth
 from skyanchor.stereo import load_depth, save_depth
+from skyanchor.stereo.backends import Photometry, RefineConfig
+from skyanchor.stereo.consistency import ConsistencyConfig
+from skyanchor.stereo.estimate import StereoConfig
+from skyanchor.stereo.smoothing import SmoothConfig
 from skyanchor.storage import files
 from skyanchor.types import Ints, View
 
@@ -35,11 +39,23 @@ TILE = 32
 """Blocks along the edge of a tile, one job."""
 
 
+def _careful() -> GroundPointConfig:
+    """More than splats need: wider baselines, all sources that see a place, larger windows, planes averaged."""
+    stereo = StereoConfig(
+        width=960,
+        photometry=Photometry(best_sources=6),
+        refine=RefineConfig(radius=5, tried_sources=8),
+        smooth=SmoothConfig(),
+    )
+    agreeing = ConsistencyConfig(tolerance_px=4.0, fewest_layers=2)
+    return GroundPointConfig(stereo=stereo, baselines=(0.6, 1.2, 2.4, 4.8), consistency=agreeing)
+
+
 @dataclass(frozen=True)
 class StreetMeshConfig:
     """Settings of the street's mesh."""
 
-    points: GroundPointConfig = field(default_factory=GroundPointConfig)
+    points: GroundPointConfig = field(default_factory=_careful)
     """How the street is measured."""
     mesh: MeshConfig = field(default_factory=MeshConfig)
     """How depth becomes a mesh."""

@@ -12,9 +12,10 @@ from skyanchor.bounds import Pixels, Range
 from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.stereo.backends import AnyStereo, NumbaStereo, Photometry, RefineConfig, SweepConfig
-from skyanchor.stereo.planes import GreyStack, PlaneField, pixel_grid, sweep_planes, upsampled
+from skyanchor.stereo.planes import GreyStack, PlaneField, pixel_grid, pixel_step, sweep_planes, upsampled
+from skyanchor.stereo.smoothing import SmoothConfig, smoothed
 from skyanchor.stereo.sources import depth_range
-from skyanchor.types import Bools, Camera, DepthMap, Floats, Floats32, Plane, Pose, View
+from skyanchor.types import QUIET, Bools, Camera, DepthMap, Floats, Floats32, Plane, Pose, View
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class StereoConfig:
     photometry: Photometry = field(default_factory=Photometry)
     sweep: SweepConfig = field(default_factory=SweepConfig)
     refine: RefineConfig = field(default_factory=RefineConfig)
+    smooth: SmoothConfig | None = field(default=None, metadata=QUIET)
+    """How planes are averaged over neighbours at last; None leaves them as they were found."""
     backend: AnyStereo = field(default_factory=NumbaStereo)
 
 
@@ -58,6 +61,8 @@ def estimate_depth(
     distances = span or distance_range(reference.cam_from_world, normal, hints, ground)
     surface = swept(coarse, normal, distances, config)
     planes, cost = refined(coarse, fine, surface, normal, w_range, config)
+    if config.smooth is not None:
+        planes, cost = smoothed(fine.reference, planes, cost, pixel_step(fine), config.smooth)
     return as_depth_map(reference, fine.camera, planes, cost, masked_out(reference, photos, fine.camera))
 
 
