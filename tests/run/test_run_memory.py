@@ -51,6 +51,26 @@ def test_a_short_peak_stays(tmp_path: Path, monkeypatch) -> None:  # type: ignor
     assert peaks(tmp_path)["2-anchors"].bytes >= 0.9 * high
 
 
+def test_processes_are_weighed_when_they_have_grown(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    weighed: list[int] = []
+
+    def own_bytes(entry: Path) -> int:
+        weighed.append(int(entry.name))
+        return 1
+
+    monkeypatch.setattr(memory, "_own_bytes", own_bytes)
+    watch = MemoryWatch(tmp_path, "2-anchors")
+    watch._look()
+    once = len(weighed)
+    watch._most += 32 * MEGABYTE  # room for what this process takes meanwhile
+    watch._look()
+    assert once == len(weighed) > 0
+    with held_by_a_child(64) as child:
+        watch._look()
+        assert child.pid in weighed[once:]
+        child.communicate(b"\n")
+
+
 def test_the_larger_attempt_counts(tmp_path: Path) -> None:
     (tmp_path / memory.MEMORY).write_text('{"a": {"bytes": 99999999999999, "gpu_bytes": 7}, "b": {"bytes": 1}}')
     watch = MemoryWatch(tmp_path, "a")

@@ -46,6 +46,8 @@ class MemoryWatch:
     root: Path
     stage: str
     peak: Peak = field(default_factory=Peak)
+    _most: int = 0
+    """Bytes that the processes had mapped when they had most; a weighing takes its time, and is due beyond them."""
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -67,32 +69,53 @@ class MemoryWatch:
 
     def _watch(self) -> None:
         while True:
-            self.peak = self.peak.with_(Peak(tree_bytes(os.getpid()), gpu_bytes()))
+            self._look()
             if self._ended.wait(EVERY_S):
                 return
+
+    def _look(self) -> None:
+        """Weigh the processes where they may have more than ever before."""
+        tree = family(os.getpid())
+        mapped, held = sum(map(_mapped_bytes, tree)), 0
+        if mapped > self._most:
+            self._most, held = mapped, sum(map(_own_bytes, tree))
+        self.peak = self.peak.with_(Peak(held, gpu_bytes()))
 
 
 def tree_bytes(process: int) -> int:
     """Memory of a process and all that it started; 0 where there is no /proc."""
+    return sum(map(_own_bytes, family(process)))
+
+
+def family(process: int) -> list[Path]:
+    """Folders of a process and of all that it started, itself first; none where there is no /proc."""
     children: dict[int, list[int]] = defaultdict(list)
-    for entry in PROCESSES.glob("[0-9]*"):
-        parent = _parent(entry)
+    for name in os.listdir(PROCESSES) if PROCESSES.is_dir() else ():  # noqa: PTH208 as below
+        parent = _parent(name) if name.isdigit() else None
         if parent is not None:
-            children[parent].append(int(entry.name))
-    total, waiting = 0, [process]
-    while waiting:
-        one = waiting.pop()
-        waiting += children[one]
-        total += _own_bytes(PROCESSES / str(one))
-    return total
+            children[parent].append(int(name))
+    found = [process]
+    for one in found:
+        found += children[one]
+    return [PROCESSES / str(one) for one in found]
 
 
-def _parent(entry: Path) -> int | None:
+def _parent(name: str) -> int | None:
     """Number of the process that started this one; None when it is gone."""
     try:
-        return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        with open(f"{PROCESSES}/{name}/stat", "rb") as stat:  # noqa: PTH123 there are hundreds, twice a second
+            return int(stat.read().rpartition(b")")[2].split()[1])
     except (OSError, ValueError, IndexError):
         return None
+
+
+def _mapped_bytes(entry: Path) -> int:
+    """Memory that one process has mapped besides files, at least what `_own_bytes` says; 0 when it is gone."""
+    try:
+        lines = (entry / "status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
 
 
 def _own_bytes(entry: Path) -> int:
