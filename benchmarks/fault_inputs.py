@@ -24,6 +24,7 @@ from fault_frame import MEASURING, Bench, Case, Ended, contents, differences, no
 Change: TypeAlias = Callable[[Path], object]
 """What is done to a scene: aerial/sparse as text, aerial/images, ground/images."""
 Words: TypeAlias = tuple[str, ...]
+STATES = tuple(f".state/{name}.json" for name in ("cuts", "settings", "inputs", "commands", "sequence"))
 DEEP = '{"type": ' + "[" * 100_000
 
 
@@ -543,7 +544,7 @@ def runs() -> Iterator[Case]:
     """Run folders that others wrote to, and verbs that are given something else."""
     yield Case("a recipe that names a folder beside the run", victim)
     yield Case("the viewer listens on this machine alone", listening)
-    for name in (".state/digests.json", "timings.json", "memory.json", ".state/cuts.json", ".state/settings.json"):
+    for name in (".state/digests.json", "timings.json", "memory.json", *STATES):
         for text, what in (("", "empty"), ("[" * 100_000, "nested deeply"), ('{"a": 1}', "of another kind")):
             yield Case(f"{name} is {what}", forgotten(name, text))
     for text, what in (
@@ -554,8 +555,9 @@ def runs() -> Iterator[Case]:
         ('{"groups": 5}', "another"),
     ):
         yield Case(f"report, anchors.json {what}", spoiled_run("2-anchors/anchors.json", text, "report", "RUN"))
-    for verb in ("report", "view", "mesh", "changes", "ablate"):
+    for verb in ("report", "view", "mesh", "changes"):
         yield Case(f"{verb} of nothing", called_with(verb, "FOLDER/nothing"))
+    yield Case("ablate of nothing", called_with("ablate", "FOLDER/nothing", "--truth", "FOLDER/nothing"))
     yield Case("merge of nothing", called_with("merge", "FOLDER/nothing", "--out", "FOLDER/merged"))
     yield Case("evaluate without truth", called_with("evaluate", "RUN", "--truth", "FOLDER/nothing", needed="nothing"))
     yield Case("evaluate with a file for truth", called_with("evaluate", "RUN", "--truth", "RUN/report.html"))

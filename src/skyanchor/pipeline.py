@@ -143,9 +143,8 @@ SETTINGS_FILE = "settings.json"
 
 
 def read_settings(run: Path) -> PipelineConfig | None:
-    """The settings that a run was last started with, where it says so."""
-    path = run / STATE / SETTINGS_FILE
-    return files.load(path, PipelineConfig) if path.is_file() else None
+    """The settings that a run was last started with; None where it does not say so, or as another version did."""
+    return files.recall(run / STATE / SETTINGS_FILE, PipelineConfig)
 
 
 # --- the method ---------------------------------------------------------------------------------------------------

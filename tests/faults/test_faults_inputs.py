@@ -22,7 +22,10 @@ from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
 from skyanchor.matching.features import FeatureCache, Features
+from skyanchor.pipeline import SETTINGS_FILE, read_settings
 from skyanchor.run import memory, timing
+from skyanchor.run.inputs import COMMANDS_FILE, remembered_commands
+from skyanchor.run.layout import STATE
 from skyanchor.scaffold import colmap_files, georeference, load_scaffold
 from skyanchor.scaffold.colmap_files import ColmapModel
 from skyanchor.sequence.depth_files import read_depth
@@ -275,6 +278,11 @@ def test_broken_memories_are_made_again(text: str, tmp_path: Path) -> None:
     assert files.DigestCache(tmp_path / "digests.json").digest({"a": photo}) == fresh
     assert timing.timings(tmp_path) in ({}, {"a": 1.0}) and memory.peaks(tmp_path) == {}
     assert _extracted(tmp_path, {"video": "a.mp4"}) is None
+    state = tmp_path / STATE
+    state.mkdir()
+    for name in (COMMANDS_FILE, SETTINGS_FILE):
+        (state / name).write_text(text)
+    assert remembered_commands(tmp_path) == () and read_settings(tmp_path) is None
 
 
 def test_broken_features_are_extracted_again(tmp_path: Path) -> None:

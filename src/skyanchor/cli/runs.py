@@ -244,7 +244,7 @@ def remembered(
 ) -> Inputs:
     """The inputs given now, else those of the last time."""
     path = run / STATE / INPUTS_FILE
-    known = files.load(path, Inputs) if path.is_file() else None
+    known = files.recall(path, Inputs)
     aerial = aerial or (known.aerial if known else None)
     ground = ground or (known.ground if known else None)
     if aerial is None or ground is None:

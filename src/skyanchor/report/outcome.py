@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from skyanchor.errors import InputError
 from skyanchor.pipeline import read_settings
 from skyanchor.report.advice import FLOWN, Known, explained
 from skyanchor.report.words import counted, length
@@ -40,10 +39,7 @@ def _sure(sigmas: Sequence[float]) -> str:
 
 def known(run: Run) -> Known:
     """What the user said of the walk and its camera; nothing where the settings are those of another version."""
-    try:
-        config = read_settings(run.root)
-    except InputError:
-        return Known()
+    config = read_settings(run.root)
     return Known() if config is None else Known(bool(config.anchors.prior.near), config.sequence.camera is not None)
 
 

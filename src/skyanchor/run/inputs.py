@@ -39,8 +39,8 @@ class Commands:
 
 def remembered_commands(run: Path) -> tuple[str, ...]:
     """The commands that made a run, as far as it knows them."""
-    path = run / STATE / COMMANDS_FILE
-    return files.load(path, Commands).lines if path.is_file() else ()
+    known = files.recall(run / STATE / COMMANDS_FILE, Commands)
+    return () if known is None else known.lines
 
 
 def remember_command(run: Path, line: str) -> None:

@@ -34,7 +34,7 @@ def cut_where_photos_say(folder: RunFolder, sequence: Sequence, config: Sequence
         return sequence
     photos = folder.digest({frame.name: frame.path for frame in sequence.frames})
     looked_at, path = value_digest((photos, config.segments, config.cut)), folder.root / STATE / CUTS_FILE
-    found = files.load(path, FoundCuts) if path.is_file() else None
+    found = files.recall(path, FoundCuts)
     if found is None or found.looked_at != looked_at:
         cuts = _found(sequence, config, executor, folder.listen)
         found = FoundCuts(looked_at, cuts)

@@ -313,7 +313,7 @@ def recall(path: Path, kind: type[T]) -> T | None:
     """The value that `save` wrote; None where there is none or it cannot be read: for what is simply made again."""
     try:
         return codec.loads(kind, path.read_text()) if path.is_file() else None
-    except (ValueError, OSError):
+    except (ValueError, TypeError, KeyError, OSError):
         return None
 
 
