@@ -43,8 +43,16 @@ class Outcome:
 
 def made_here() -> Made:
     """This command, version, machine and day."""
-    words = [Path(sys.argv[0]).name, *sys.argv[1:]]
-    return Made("python benchmarks/" + " ".join(words), _commit(), _machine(), f"{datetime.now(UTC):%Y-%m-%d}")
+    return Made(plain_command(sys.argv), _commit(), _machine(), f"{datetime.now(UTC):%Y-%m-%d}")
+
+
+def plain_command(words: Sequence[str]) -> str:
+    """A command of a benchmark without the folders of one machine: what is named, not where it lies."""
+    told = [Path(word).name if word.startswith("/") else word for word in words]
+    folders = {k + step for k, word in enumerate(told) if word in ("--out", "--work", "--json") for step in (0, 1)}
+    return "python benchmarks/" + " ".join(
+        [Path(told[0]).name, *(w for k, w in enumerate(told) if k and k not in folders)]
+    )
 
 
 def _commit() -> str:
