@@ -8,7 +8,8 @@ from typing import TypeGuard
 import numpy as np
 import pytest
 
-from skyanchor.errors import InputError
+from skyanchor import bounds
+from skyanchor.errors import InputError, SkyAnchorError
 from skyanchor.geometry import cameras, rigid
 from skyanchor.town import (
     CLEAR,
@@ -40,7 +41,7 @@ from skyanchor.town.routes import (
 from skyanchor.town.solids import Lobe, Place, Solid, box
 from skyanchor.town.town import sun, with_more
 from skyanchor.town.tracks import empty_model
-from skyanchor.town.weather import Carried, Survey, World, changed, names
+from skyanchor.town.weather import HARD_1, HARD_2, HARD_3, HARD_4, Carried, Survey, World, changed, names
 from skyanchor.types import Camera, Floats, Floats32, Pose
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -84,6 +85,17 @@ def test_settings_are_changed_by_name() -> None:
 def test_what_is_no_setting_is_refused(word: str) -> None:
     with pytest.raises(InputError):
         changed(CLEAR, [word])
+
+
+@pytest.mark.parametrize("word", ["world.snow=7", "world.traffic=0.7", "carried.zoom=0", "photos.defocus=-0.1"])
+def test_a_day_that_cannot_be(word: str) -> None:
+    with pytest.raises(SkyAnchorError, match=f"{word.partition('=')[0]} is .*, but must be"):
+        changed(CLEAR, [word])
+
+
+def test_the_days_of_the_presets_can_be() -> None:
+    for day in (CLEAR, HARD_1, HARD_2, HARD_3, HARD_4):
+        bounds.check(day)
 
 
 def test_a_clear_day_is_what_it_was(tiny_town: Town) -> None:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Annotated, TypeAlias
 
+from skyanchor import bounds
+from skyanchor.bounds import Degrees, NotNegative, Range, Share
 from skyanchor.errors import InputError
+
+Factor: TypeAlias = Annotated[float, Range(0.1, 10.0)]
+"""Of a focal length."""
 
 
 @dataclass(frozen=True)
@@ -16,23 +22,23 @@ class World:
     """Where the sun stands, clockwise from north."""
     sun_elevation_deg: float = 48.0
     """Above the horizon."""
-    overcast: float = 0.0
+    overcast: Share = 0.0
     """Share of the sun that clouds take, 0..1; the sky gives a part of it back from all sides."""
-    wet: float = 0.0
+    wet: Share = 0.0
     """How wet roads and pavements are, 0..1: darker, with puddles that mirror the houses."""
-    bare: float = 0.0
+    bare: Share = 0.0
     """Share of the leaves that have fallen, 0..1."""
-    hedges: float = 0.0
+    hedges: Share = 0.0
     """Share of the house fronts with a hedge that was 1.7 m high at the flight and is cut to 0.9 m, 0..1."""
-    snow: float = 0.0
+    snow: Share = 0.0
     """Share of ground, roofs, cars and sills that snow lies on, 0..1; it has no thickness."""
-    cars: float = 0.0
+    cars: Share = 0.0
     """Share of the parked cars that have left, 0..1; another one stands in half of their places."""
-    traffic: float = 0.0
+    traffic: Annotated[float, Range(0.0, 0.6)] = 0.0
     """Share of the picture that people and cars on the move cover, 0..0.6, mean of the walk."""
-    works: float = 0.0
+    works: Share = 0.0
     """Share of the houses with scaffolding, and of the shops with another sign, 0..1."""
-    dusk: float = 0.0
+    dusk: Share = 0.0
     """0 day, 1 the last light, with windows lit."""
 
 
@@ -40,27 +46,27 @@ class World:
 class Carried:
     """How the camera is built and carried; rendered, so that the true pose of every row and pixel is known."""
 
-    eye_height_m: float = 0.0
+    eye_height_m: NotNegative = 0.0
     """Above the ground; 0 for that of the walk's plan."""
-    lean_deg: float = 0.0
+    lean_deg: Degrees = 0.0
     """Roll to either side in curves of some ten frames, as a cyclist leans; the largest."""
-    shake_deg: float = 0.0
+    shake_deg: Degrees = 0.0
     """Vertical hand shake from frame to frame, standard deviation; a hundredth of it in metres moves the camera."""
     portrait: bool = False
     """Held upright: taller than wide."""
-    wide: float = 1.0
+    wide: Factor = 1.0
     """Focal length over that of the walk's plan: 0.5 for a phone's wide lens."""
-    k1: float = 0.0
+    k1: Annotated[float, Range(-1.0, 1.0)] = 0.0
     """Radial distortion, x' = x (1 + k1 r²) of COLMAP's SIMPLE_RADIAL; below 0 for a barrel."""
-    readout_ms: float = 0.0
+    readout_ms: NotNegative = 0.0
     """Time from the first to the last row of a rolling shutter; the true pose is that of the middle row."""
-    speed_m_s: float = 1.4
+    speed_m_s: NotNegative = 1.4
     """Along the way, for the rolling shutter."""
-    zoom: float = 1.0
+    zoom: Factor = 1.0
     """Focal length of the second half of the walk over that of the first."""
-    missing: float = 0.0
+    missing: Share = 0.0
     """Share of the frames that are missing, 0..1."""
-    doubled: float = 0.0
+    doubled: Share = 0.0
     """Share of the frames that come twice, 0..1."""
 
 
@@ -68,19 +74,19 @@ class Carried:
 class Photos:
     """What happens to a photo once it is taken; severities 0..1 of the operations in `conditions` and `spoiling`."""
 
-    shadows: float = 0.0
+    shadows: Share = 0.0
     """Shadows and sunlit patches that no other photo has."""
-    drifting_shadows: float = 0.0
+    drifting_shadows: Share = 0.0
     """The same, drifting across the photos."""
-    passers: float = 0.0
+    passers: Share = 0.0
     """People and cars painted over the photo."""
-    motion_blur: float = 0.0
+    motion_blur: Share = 0.0
     """The hand moves while the shutter is open."""
-    defocus: float = 0.0
+    defocus: Share = 0.0
     """Out of focus."""
-    exposure: float = 0.0
+    exposure: Share = 0.0
     """The automatic exposure jumps."""
-    compression: float = 0.0
+    compression: Share = 0.0
     """Video of a low bit rate."""
 
 
@@ -92,19 +98,19 @@ class Survey:
     """Where the sun stands, clockwise from north."""
     sun_elevation_deg: float = 48.0
     """Above the horizon."""
-    overcast: float = 0.0
+    overcast: Share = 0.0
     """Share of the sun that clouds take, 0..1."""
-    position_cm: float = 0.0
+    position_cm: NotNegative = 0.0
     """Error of the delivered positions, standard deviation per axis."""
-    angle_deg: float = 0.0
+    angle_deg: Degrees = 0.0
     """Error of the delivered orientations, standard deviation per axis."""
-    exposure_stops: float = 0.0
+    exposure_stops: NotNegative = 0.0
     """Step of the exposure between neighbouring flight lines; every other line is darker."""
-    ground_cm: float = 0.0
+    ground_cm: NotNegative = 0.0
     """Ground resolution of a nadir photo; 0 for that of the plan. The photos keep their field of view."""
     nadir: bool = False
     """No oblique photos."""
-    overlap: float = 0.0
+    overlap: Share = 0.0
     """Share that neighbouring nadir photos share along and across the lines, 0..1; 0 for the plan's spacing."""
 
 
@@ -114,11 +120,11 @@ class Since:
 
     still: bool = False
     """Nothing comes or goes between the walks; only the light is another."""
-    cars: float = 0.0
+    cars: Share = 0.0
     """Share of the parked cars that have left, 0..1; another one stands in half of their places."""
-    hedges: float = 0.0
+    hedges: Share = 0.0
     """Share of the house fronts with a hedge that was 1.7 m high and is cut to 0.9 m, 0..1."""
-    works: float = 0.0
+    works: Share = 0.0
     """Share of the houses with scaffolding on one of the days, and of the shops with another sign, 0..1."""
 
 
@@ -167,7 +173,7 @@ HARD_4 = Weather(
 
 
 def changed(weather: Weather, words: Sequence[str]) -> Weather:
-    """The weather with settings such as `world.snow=0.6` changed."""
+    """The weather with settings such as `world.snow=0.6` changed; SkyAnchorError for one that cannot be."""
     for word in words:
         name, _, text = word.partition("=")
         part, _, setting = name.partition(".")
@@ -175,6 +181,7 @@ def changed(weather: Weather, words: Sequence[str]) -> Weather:
             raise InputError(f"condition '{word}'", "is none", f"Give one of {', '.join(names())}, as world.snow=0.6.")
         held = getattr(weather, part)
         weather = replace(weather, **{part: replace(held, **{setting: _number(word, text, getattr(held, setting))})})
+    bounds.check(weather)
     return weather
 
 
