@@ -261,7 +261,7 @@ def test_where_parallax_is_missing_its_depth_gives_the_shape(tmp_path: Path, mon
     sequence, truth = hardly_moving(tmp_path, 0.03)
     group = tuple(range(6))
     plain = group_shape(GroundFrames(sequence), group, GROUND, AnchorConfig())
-    assert isinstance(plain, Refusal) or off(plain.cams_from_local, truth)[0] > 0.8
+    assert isinstance(plain, Refusal) or off(plain.cams_from_local, truth)[0] > 0.4
     frames, config = frames_with(sequence, StandIn(drifted(truth, 0.5, 0.5, 0.0), truth), monkeypatch)
     shape = group_shape(frames, group, GROUND, config)
     assert isinstance(shape, LocalGroup) and len(shape.bundle.points) > 100

@@ -114,7 +114,7 @@ class OdometryConfig:
     """Consecutive frames; as that of the trajectory, which then finds the features there."""
     strongest: Keypoints = 1500
     """Keypoints of a frame that are matched."""
-    verify: VerifyConfig = field(default_factory=VerifyConfig)
+    verify: VerifyConfig = field(default_factory=lambda: VerifyConfig(trials=(50, 20_000)))
     still: NotNegative = 0.001
     """Median motion of the picture below which the walker stood, image widths."""
     drift: NotNegative = 0.3

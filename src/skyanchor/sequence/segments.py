@@ -24,7 +24,7 @@ from skyanchor.sequence import submaps
 from skyanchor.sequence.submaps import SubmapConfig
 from skyanchor.types import Frame, Sequence
 
-VERIFY = VerifyConfig(trials=(200, 2000))
+VERIFY = VerifyConfig(trials=(50, 2000))
 """When a photo goes on from another with the camera as far as it is known."""
 MANY, HALF = 60, 0.5
 """Matches, and share of all, that agree with some motion of some camera where a photo goes on: the focal length may be

@@ -20,7 +20,7 @@ from skyanchor.sfm.tracks import Twice, build_tracks, pixels_of
 from skyanchor.sfm.triangulation import ray_angles, triangulate
 from skyanchor.types import Camera, Ints, Pose, Reason, Refusal
 
-TRIALS = resection.Trials()
+TRIALS = resection.Trials(least=100)
 """How long the pose of a further frame is drawn."""
 
 
@@ -30,7 +30,7 @@ class LocalConfig:
 
     reach: Few = 6
     """Frames are matched with those at most this far away in the group."""
-    verify: VerifyConfig = field(default_factory=lambda: VerifyConfig(threshold=1.5))
+    verify: VerifyConfig = field(default_factory=lambda: VerifyConfig(threshold=1.5, trials=(50, 20_000)))
     """Two-view verification of ground pairs."""
     least_angle_deg: Degrees = 0.7
     """Triangulation angle of a point that counts, degrees."""
