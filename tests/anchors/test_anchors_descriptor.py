@@ -21,13 +21,13 @@ def features(seed: int, count: int = 60) -> Features:
     held = rng.normal(size=(count, 64)).astype(np.float32)
     held /= np.linalg.norm(held, axis=1, keepdims=True)
     ones = np.ones(count, np.float32)
-    return Features(rng.uniform(0, 400, (count, 2)), held, ones, ones, 416, 234, 1.0)
+    return Features(rng.uniform(0, [400, 230], (count, 2)), held, ones, ones, 416, 234, 1.0)
 
 
 def view(number: int, described: np.ndarray | None) -> PlaceView:
-    points = np.zeros((60, 3), np.float32)
     eye = np.array([10.0 * number, 0.0, 1.7])
-    return PlaceView(eye, 0.1 * number, features(number), points, np.full(60, number), described)
+    points = (eye + np.random.default_rng([9, number]).normal(0.0, 25.0, (60, 3))).astype(np.float32)
+    return PlaceView(eye, 0.1 * number, features(number), points, np.full(60, 70_000 + number), described)
 
 
 def by_words(views: tuple[PlaceView, ...]) -> PlaceIndex:
@@ -73,7 +73,7 @@ def test_places_that_the_walk_hints_at_are_matched_besides_the_shortlist() -> No
 
 
 def test_tiles_keep_what_was_described(tmp_path: Path) -> None:
-    """Views are numbered through the tiles; descriptors and looks come back to a two-hundredth, the rest as it was."""
+    """Views are numbered through the tiles and come back as near to what they were as their files say."""
     views = tuple(view(k, None) for k in range(8))
     held = by_words(views)
     for k, tile in enumerate(held.tiles):
@@ -83,11 +83,35 @@ def test_tiles_keep_what_was_described(tmp_path: Path) -> None:
     for k in (0, 2, 3, 7):
         again = index.view(k)
         assert again.heading == views[k].heading and np.array_equal(again.source, views[k].source)
-        assert np.allclose(again.features.xy, views[k].features.xy, atol=1e-4)
-        assert np.allclose(again.features.descriptors, views[k].features.descriptors, atol=0.5 / 127 + 1e-6)
+        assert np.allclose(again.features.xy, views[k].features.xy, atol=0.5 * 416 / 65535 + 1e-9)
+        assert np.allclose(again.points, views[k].points, atol=0.005 + 1e-5)
+        kept, was = again.features.descriptors, views[k].features.descriptors
+        inside = np.abs(was) < 0.375
+        assert inside.mean() > 0.98 and np.abs(kept - was)[inside].max() <= 0.5 * 0.375 / 7 + 1e-6
     assert held.vocabulary is not None
     looks = np.stack([vlad(v.features.descriptors, held.vocabulary) for v in views])
     assert np.allclose(index.likeness(looks), looks @ looks.T, atol=0.01)
     files.save(tmp_path / "0.npz", held.tiles[2])
     os.utime(tmp_path / "0.npz", ns=(1, 1))
     assert len(PlaceIndex((tmp_path / "0.npz",), None)) == 5  # a tile that was made anew
+
+
+def test_cosines_of_kept_descriptors_keep_their_mean() -> None:
+    """A threshold on cosines means the same for what was kept: no shift, and a spread of about 0.015."""
+    rng = np.random.default_rng(4)
+    held, noise = (rng.normal(size=(4000, 64)).astype(np.float32) for _ in range(2))
+    asked = held + 0.6 * noise
+    held, asked = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (held, asked))
+    ones, points = np.ones(4000, np.float32), np.zeros((4000, 3), np.float32)
+    found = Features(rng.uniform(0, 400, (4000, 2)), held, ones, ones, 416, 234, 1.0)
+    seen = PlaceView(np.zeros(3), 0.0, found, points, np.zeros(4000, np.int64), EYE[0])
+    kept = make_tile((seen,), None).view(0).features.descriptors
+    off = (kept * asked).sum(axis=1) - (held * asked).sum(axis=1)
+    assert abs(off.mean()) < 0.003 and 0.010 < off.std() < 0.018
+
+
+def test_points_further_away_than_16_bits_of_centimetres_are_kept_in_larger_steps() -> None:
+    far = replace(view(1, EYE[1]), points=np.full((60, 3), 900.0, np.float32))
+    tile = make_tile((far,), None)
+    assert tile.point_step_m == pytest.approx((900.0 + 0.0) / 32767, rel=0.02)
+    assert np.allclose(tile.view(0).points, 900.0, atol=0.03)

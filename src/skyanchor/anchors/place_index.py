@@ -16,10 +16,21 @@ from skyanchor.storage import files
 from skyanchor.types import Floats, Floats32, Ints
 
 Signed: TypeAlias = npt.NDArray[np.int8]
+Nibbles: TypeAlias = npt.NDArray[np.uint8]
+Short: TypeAlias = npt.NDArray[np.int16]
+Words16: TypeAlias = npt.NDArray[np.uint16]
 Numbers: TypeAlias = npt.NDArray[np.int32]
 
+TILE_FORMAT = 2
+"""Of a `PlaceTile` on disk; places of another format are described anew."""
 STEPS = 127.0
-"""Of a descriptor's component between 0 and 1, as it is kept."""
+"""Of a look's component between 0 and its largest, as it is kept."""
+WIDEST = 3.0
+"""Largest component of a unit descriptor that is kept, in multiples of the root mean square 1 / sqrt(D)."""
+HALF_BYTE = 7
+"""Steps of a component on either side of zero."""
+FINEST_M = 0.01
+"""Step of a point's coordinates, metres; more where a tile sees further than 16 bits reach."""
 OPEN_TILES = 256
 """Tiles that are mapped at a time."""
 
@@ -55,52 +66,81 @@ class PlaceTile:
     """(V,)."""
     starts: Ints
     """(V + 1,), features of view v are starts[v] .. starts[v + 1]."""
-    xy: Floats32
-    """(N, 2), pixels of the views."""
-    descriptors: Signed
-    """(N, D), unit length in `STEPS`."""
-    points: Floats32
-    """(N, 3), world, metres."""
-    source: Numbers
-    """(N,), aerial view each was painted from."""
+    xy: Words16
+    """(N, 2), in the views, 65535 at their far edges."""
+    descriptors: Nibbles
+    """(N, D / 2), two components to a byte, see `_packed`."""
+    points: Short
+    """(N, 3), from the view's eye, in `point_step_m`."""
+    source: Words16
+    """(N,), aerial view each was painted from, by its place in `photos`."""
+    photos: Numbers
+    """(S,), aerial views that the tile shows."""
+    point_step_m: float = FINEST_M
     size: tuple[int, int] = (1, 1)
     """Width and height of the views, pixels."""
     sigma_px: float = 1.0
     """Localisation error of a feature, pixels."""
 
     def view(self, number: int) -> PlaceView:
-        """One view as it was described, its descriptors to a two-hundredth."""
+        """One view as it was described: pixels to a hundredth, points to a centimetre, descriptors to a twentieth."""
         own = slice(int(self.starts[number]), int(self.starts[number + 1]))
-        descriptors = self.descriptors[own].astype(np.float32) / np.float32(STEPS)
+        descriptors, eye = _unpacked(self.descriptors[own]), self.eyes[number]
+        xy = self.xy[own].astype(np.float64) / np.iinfo(np.uint16).max * self.size
         even = np.ones(len(descriptors), np.float32)
-        features = Features(self.xy[own].astype(np.float64), descriptors, even, even, *self.size, self.sigma_px)
-        source = self.source[own].astype(np.int64)
-        return PlaceView(self.eyes[number], float(self.headings[number]), features, self.points[own], source)
+        features = Features(xy, descriptors, even, even, *self.size, self.sigma_px)
+        points = (eye + self.points[own] * self.point_step_m).astype(np.float32)
+        source = self.photos[self.source[own]].astype(np.int64)
+        return PlaceView(eye, float(self.headings[number]), features, points, source)
+
+
+def _packed(descriptors: Floats32) -> Nibbles:
+    """(N, D / 2) bytes of unit descriptors (N, D), D even: 15 steps for each component.
+
+    Rounding is as often up as down and the vectors are not made unit again, so that cosines with other descriptors keep
+    their mean and get an error of about WIDEST / (7 sqrt(12 D)), 0.015 for D = 64.
+    """
+    steps = np.round(descriptors * (HALF_BYTE * np.sqrt(descriptors.shape[1]) / WIDEST))
+    held = (np.clip(steps, -HALF_BYTE, HALF_BYTE) + HALF_BYTE).astype(np.uint8)
+    return held[:, 0::2] << 4 | held[:, 1::2]
+
+
+def _unpacked(held: Nibbles) -> Floats32:
+    """(N, D) descriptors from the bytes that `_packed` made of them."""
+    steps = np.stack([held >> 4, held & 15], axis=2).reshape(len(held), -1).astype(np.float32) - HALF_BYTE
+    return steps * np.float32(WIDEST / (HALF_BYTE * np.sqrt(max(steps.shape[1], 1))))
 
 
 def make_tile(views: tuple[PlaceView, ...], vocabulary: Vocabulary | None) -> PlaceTile:
     """The views to be kept, each with the look that a vocabulary gives it, or with its own."""
     if not views:
-        none, empty = np.zeros((0, 3)), np.zeros((0, 1), np.int8)
-        nothing = np.zeros((0, 3), np.float32)
+        none, nothing, numbers = np.zeros((0, 3)), np.zeros((0, 1)), np.zeros(0, np.int32)
         return PlaceTile(
-            none, none[:, 0], empty, nothing[:, 0], np.zeros(1, np.int64), nothing[:, :2], empty, nothing,
-            np.zeros(0, np.int32),
+            none, none[:, 0], nothing.astype(np.int8), numbers.astype(np.float32), np.zeros(1, np.int64),
+            none[:, :2].astype(np.uint16), nothing.astype(np.uint8), none.astype(np.int16), numbers.astype(np.uint16),
+            numbers,
         )  # fmt: skip
     looks = np.stack([_look(view, vocabulary) for view in views])
     gains = np.maximum(np.abs(looks).max(axis=1), 1e-9) / STEPS
     first = views[0].features
+    size = (first.width, first.height)
+    xy = np.concatenate([view.features.xy for view in views]) / size
+    away = np.concatenate([view.points - view.eye for view in views])
+    step = max(FINEST_M, float(np.abs(away).max()) / np.iinfo(np.int16).max)
+    photos, source = np.unique(np.concatenate([view.source for view in views]), return_inverse=True)
     return PlaceTile(
         np.stack([view.eye for view in views]),
         np.array([view.heading for view in views]),
         np.round(looks / gains[:, None]).astype(np.int8),
         gains.astype(np.float32),
         np.cumsum([0, *(len(view.features) for view in views)]),
-        np.concatenate([view.features.xy for view in views]).astype(np.float32),
-        np.round(np.concatenate([view.features.descriptors for view in views]) * STEPS).astype(np.int8),
-        np.concatenate([view.points for view in views]),
-        np.concatenate([view.source for view in views]).astype(np.int32),
-        (first.width, first.height),
+        np.round(np.clip(xy, 0.0, 1.0) * np.iinfo(np.uint16).max).astype(np.uint16),
+        _packed(np.concatenate([view.features.descriptors for view in views])),
+        np.round(away / step).astype(np.int16),
+        source.astype(np.uint16),
+        photos.astype(np.int32),
+        step,
+        size,
         first.sigma_px,
     )
 

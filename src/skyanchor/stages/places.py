@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor.anchors.place_index import PlaceIndex
+from skyanchor.anchors.place_index import TILE_FORMAT, PlaceIndex
 from skyanchor.anchors.places import PlacesConfig, choose_nodes
 from skyanchor.anchors.prepare import Describer, tiles_of
 from skyanchor.anchors.priors import Prior
@@ -100,7 +100,7 @@ def place_files(
 
 def _set_for(camera: Camera, config: PlacesConfig) -> tuple[str, dict[str, object]]:
     """(name, settings) of the set of places that a camera's walks use."""
-    settings: dict[str, object] = {"camera": camera, "places": describing(config)}
+    settings: dict[str, object] = {"camera": camera, "places": describing(config), "format": TILE_FORMAT}
     return f"{parts.PLACES}/{_field_of_view(camera)}-{value_digest(settings)[:8]}", settings
 
 
