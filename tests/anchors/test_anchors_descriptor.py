@@ -86,8 +86,8 @@ def test_tiles_keep_what_was_described(tmp_path: Path) -> None:
         assert np.allclose(again.features.xy, views[k].features.xy, atol=0.5 * 416 / 65535 + 1e-9)
         assert np.allclose(again.points, views[k].points, atol=0.005 + 1e-5)
         kept, was = again.features.descriptors, views[k].features.descriptors
-        inside = np.abs(was) < 0.375
-        assert inside.mean() > 0.98 and np.abs(kept - was)[inside].max() <= 0.5 * 0.375 / 7 + 1e-6
+        inside = np.abs(was) < 0.425
+        assert inside.mean() > 0.98 and np.abs(kept - was)[inside].max() <= 0.5 * 0.425 / 15 + 1e-6
     assert held.vocabulary is not None
     looks = np.stack([vlad(v.features.descriptors, held.vocabulary) for v in views])
     assert np.allclose(index.likeness(looks), looks @ looks.T, atol=0.01)
@@ -97,7 +97,7 @@ def test_tiles_keep_what_was_described(tmp_path: Path) -> None:
 
 
 def test_cosines_of_kept_descriptors_keep_their_mean() -> None:
-    """A threshold on cosines means the same for what was kept: no shift, and a spread of about 0.015."""
+    """A threshold on cosines means the same for what was kept: no shift, and a spread of about 0.008."""
     rng = np.random.default_rng(4)
     held, noise = (rng.normal(size=(4000, 64)).astype(np.float32) for _ in range(2))
     asked = held + 0.6 * noise
@@ -107,7 +107,7 @@ def test_cosines_of_kept_descriptors_keep_their_mean() -> None:
     seen = PlaceView(np.zeros(3), 0.0, found, points, np.zeros(4000, np.int64), EYE[0])
     kept = make_tile((seen,), None).view(0).features.descriptors
     off = (kept * asked).sum(axis=1) - (held * asked).sum(axis=1)
-    assert abs(off.mean()) < 0.003 and 0.010 < off.std() < 0.018
+    assert abs(off.mean()) < 0.002 and 0.006 < off.std() < 0.010
 
 
 def test_points_further_away_than_16_bits_of_centimetres_are_kept_in_larger_steps() -> None:
