@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
+import pytest
 from PIL import Image
 from test_scene_stage import MOVED, measured, posed, scaffold, walk
 from update_world import GAIN, World, inputs_of, quick
 
 from skyanchor.gaussians.ply import read_bytes
-from skyanchor.gaussians.splats import to_tensors
+from skyanchor.gaussians.seeding import splats_from_cloud
+from skyanchor.gaussians.splats import concat, owned, to_tensors, with_sh_degree
 from skyanchor.gaussians.split import split
 from skyanchor.photos import PhotoCache
 from skyanchor.run import records
@@ -22,17 +25,17 @@ from skyanchor.run.inputs import Inputs
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
 from skyanchor.run.results import Run
 from skyanchor.scene import patch as patches
-from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, guard_pool
+from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, guard_pool, held_already
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.scene.schedule import CurvePoint, Phase, _is_good
 from skyanchor.scene.scoring import Judge, Quality, WalkQuality
-from skyanchor.scene.update import _spoilt, update_scene
+from skyanchor.scene.update import _spoilt, ground_seeds, update_scene
 from skyanchor.stages import scene
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work
 from skyanchor.stereo import StereoConfig
 from skyanchor.storage import files
-from skyanchor.types import Scaffold
+from skyanchor.types import Cloud, Scaffold
 
 __all__ = ["scaffold"]
 
@@ -65,6 +68,37 @@ def test_an_earlier_walk_is_scored_through_its_own_exposures(world: World) -> No
     assert {one.weight for one in rows} == {4.0}
 
 
+def wall(count: int, y: float) -> Cloud:
+    """Points of a wall, 4 cm apart."""
+    x, z = (axis.ravel() for axis in np.meshgrid(np.arange(count) * 0.04, np.arange(count) * 0.04))
+    points = np.stack([x, np.full_like(x, y), z], axis=1).astype(np.float32)
+    normals = np.tile(np.array([0, -1, 0], np.float32), (len(points), 1))
+    return Cloud(points, normals, np.full((len(points), 3), 120, np.uint8), np.full(len(points), 0.04, np.float32))
+
+
+def test_a_later_walk_seeds_what_is_new_and_not_the_wall_that_is_there() -> None:
+    first = owned(splats_from_cloud(wall(20, 5.0)), 1)
+    assert held_already(wall(20, 5.03), first).all()  # two walks are never off by nothing
+    assert not held_already(wall(20, 4.6), first).any()
+    assert not held_already(wall(20, 5.03), owned(first, 0)).any(), "what the flight shows is blurred from the street"
+    far_apart = replace(wall(20, 4.6), spacing=np.full(400, 0.3, np.float32))
+    assert not held_already(far_apart, first).any(), (
+        "a thing before the wall is not the wall, however few points it has"
+    )
+    coarse = replace(first, log_scales=first.log_scales + np.float32(np.log(6.0)))
+    assert not held_already(wall(20, 5.03), coarse).any()
+
+
+def test_the_second_update_adds_less_where_the_first_has_been(world: World) -> None:
+    inputs = inputs_of(world)
+    street = splats_from_cloud(inputs.cloud)
+    there = replace(inputs, aerial=concat([inputs.aerial, owned(with_sh_degree(street, inputs.aerial.sh_degree), 1)]))
+    config, none = replace(quick(), sky_radius=0.0), np.eye(3, 4)
+    alone = len(ground_seeds(there, none, (), config))
+    again = len(ground_seeds(replace(there, earlier=(first_walk(world),)), none, (), config))
+    assert alone == len(ground_seeds(inputs, none, (), config)) > 100 and again < 0.1 * alone
+
+
 def test_a_refinement_that_spoils_an_earlier_walk_is_rolled_back() -> None:
     start = of(30.0, 28.0, 27.0)
     assert _spoilt(start, of(30.0, 27.9, 27.0), of(30.0, 27.95, 27.2), 0.1) is None
@@ -95,10 +129,16 @@ def test_photos_of_an_earlier_walk_guard_the_scene(world: World, tmp_path: Path)
     assert lost[0] < lost[1] - 1.0
 
 
-def updated(root: Path, world: World, held: Scaffold, earlier: tuple[EarlierRun, ...]) -> EarlierRun:
+def updated(
+    root: Path,
+    world: World,
+    held: Scaffold,
+    earlier: tuple[EarlierRun, ...],
+    seeds: Literal["dense", "tracks"] = "dense",
+) -> EarlierRun:
     """A run whose stage 4 was made on earlier ones."""
     points = GroundPointConfig(stereo=StereoConfig(width=64), least_motion=0.3, baselines=(0.4, 0.8))
-    short = quick(joint=None, floaters=None)
+    short = quick(joint=None, floaters=None, seeds=seeds)
     config = SceneConfig(points=points, update=replace(short, insertion=replace(short.insertion, iterations=6)))
     with RunFolder(root) as run:
         site = Site(held, measured(root / "1-scaffold"), InProcess())
@@ -118,7 +158,7 @@ def poses_alone(root: Path, world: World) -> EarlierRun:
 
 def test_two_walks_and_the_first_patch_comes_off_again(world: World, scaffold: Scaffold, tmp_path: Path) -> None:
     first = updated(tmp_path / "june", world, scaffold, (poses_alone(tmp_path / "may", world),))
-    second = updated(tmp_path / "july", world, scaffold, (first,))
+    second = updated(tmp_path / "july", world, scaffold, (first,), "tracks")  # dense ones are there already
     base = scaffold.splats_path
     assert base is not None
     one, two = (patches.load_patch(found.run.root / "4-scene" / PATCH_FILE) for found in (first, second))
@@ -136,3 +176,10 @@ def test_two_walks_and_the_first_patch_comes_off_again(world: World, scaffold: S
     assert [walk.name for walk in record.before.earlier] == ["june"] and record.base.moved.tolist() == MOVED.tolist()
     assert record.after.earlier[0].psnr > record.before.earlier[0].psnr - 0.5
     assert first.run.scene.before.earlier == ()
+
+
+@pytest.mark.slow
+def test_a_walk_that_finds_everything_there_adds_nothing(world: World, scaffold: Scaffold, tmp_path: Path) -> None:
+    first = updated(tmp_path / "june", world, scaffold, ())
+    again = updated(tmp_path / "july", world, scaffold, (first,))
+    assert first.run.scene.added > 100 > again.run.scene.added

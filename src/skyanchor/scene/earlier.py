@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.scoring import rendered_rgb
-from skyanchor.gaussians.splats import Splats, to_tensors
+from skyanchor.gaussians.splats import Splats, select, to_tensors
 from skyanchor.gaussians.split import Split
 from skyanchor.gaussians.views import TrainingView, load_target
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.colours import Pairs, shared_exposure
-from skyanchor.types import Floats, View
+from skyanchor.types import Bools, Cloud, Floats, View
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 SAMPLED = 4000
 """Pixels of a photo, about, by which its exposure is found."""
+APART_M = 0.1
+"""Off the plane of a point, metres: so far apart two walks may see one surface."""
+APART_SPACINGS = 2.0
+"""Along it, spacings of the points; Gaussians with larger deviations are too coarse for them."""
+ASKED = 8
+"""Nearest Gaussians of earlier walks that are asked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +57,20 @@ class Gallery:
         """The exposures as they are now; as they were found where they take no part."""
         end = self.first + len(self.training)
         return self.maps if maps is None or len(maps) < end else maps[self.first : end]
+
+
+def held_already(cloud: Cloud, splats: Splats) -> Bools:
+    """(P,), points of a walk on whose plane, and near them, Gaussians of an earlier one lie that are as fine."""
+    theirs = select(splats, splats.owner > 0)
+    if not len(theirs) or not len(cloud.points):
+        return np.zeros(len(cloud.points), np.bool_)
+    reach = np.maximum(APART_M, APART_SPACINGS * cloud.spacing.astype(np.float64))[:, None]
+    apart, nearest = cKDTree(theirs.means).query(cloud.points, ASKED, distance_upper_bound=float(reach.max()))
+    nearest = np.minimum(nearest, len(theirs) - 1)
+    off = np.abs(np.einsum("pkc,pc->pk", theirs.means[nearest] - cloud.points[:, None], cloud.normals))
+    middle = np.exp(np.sort(theirs.log_scales, axis=1)[:, 1])
+    fine = middle[nearest] <= APART_SPACINGS * cloud.spacing[:, None]
+    return np.asarray(((apart <= reach) & (off <= APART_M) & fine).any(axis=1))
 
 
 def found_exposures(

@@ -25,7 +25,7 @@ from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold.seeding import dense_cloud, thinned
 from skyanchor.scene.colours import finer_from_above, in_model_colours, paired_colours, shared_exposure
-from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, guard_pool, with_earlier
+from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, guard_pool, held_already, with_earlier
 from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions
 from skyanchor.scene.patch import Change
 from skyanchor.scene.rendered import guard_pictures, rendered_depth
@@ -379,16 +379,24 @@ def sky_radius(inputs: UpdateInputs, config: UpdateConfig) -> float:
 
 
 def _new_points(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, config: UpdateConfig) -> Cloud:
-    """The dense ground cloud without what aerial views look through or show better, in the model's colours."""
+    """The dense ground cloud in the model's colours, without what aerial views look through or show better.
+
+    Nor does it hold what Gaussians of earlier walks show already: the refinement gives them today's look.
+    """
     cloud = inputs.cloud
     kept = np.ones(len(cloud.points), np.bool_)
     if config.in_the_air is not None and inputs.aerial_depth:
-        kept = ~floaters(free_space_opinions(cloud.points, inputs.aerial_depth, config.in_the_air), config.in_the_air)
+        seen_through = free_space_opinions(cloud.points, inputs.aerial_depth, config.in_the_air)
+        kept &= ~floaters(seen_through, config.in_the_air)
     if config.finer_views and not config.from_scratch:
         width = config.insertion.width
         kept &= ~finer_from_above(cloud, inputs.aerial_views.training, depth, width, config.finer_views)
     colors = in_model_colours(cloud.colors[kept], colour_map)
-    return thinned(Cloud(cloud.points[kept], cloud.normals[kept], colors, cloud.spacing[kept]), config.most_seeds)
+    fewer = thinned(Cloud(cloud.points[kept], cloud.normals[kept], colors, cloud.spacing[kept]), config.most_seeds)
+    if not inputs.earlier:
+        return fewer
+    new = ~held_already(fewer, inputs.aerial)
+    return Cloud(fewer.points[new], fewer.normals[new], fewer.colors[new], fewer.spacing[new])
 
 
 def _random_points(inputs: UpdateInputs, seed: int) -> tuple[Floats, np.ndarray]:
@@ -426,7 +434,6 @@ def _insert(
     free = not config.frozen
     training = config.insertion
     rates = (training.rates[0], Rates().scaled(0.1) if free else None)
-    phase = Phase("insertion", _with_rates(training, rates), config.score_every, config.patience, config.least_gain_db)
     scene = TrainingScene(pools, inputs.extent)
     above = inputs.aerial_views.training
     depth = inputs.aerial_depth or rendered_depth(inputs.aerial, above, training.width, judge.engine)
@@ -436,6 +443,9 @@ def _insert(
     exposures = constant_exposures(colour_map, len(inputs.ground_views.training), judge.engine.device)
     exposures = with_earlier(exposures, judge.earlier)
     seeds = ground_seeds(inputs, colour_map, depth, config)
+    if not len(seeds):
+        training = replace(training, iterations=0)  # the scene holds all of it: the refinement alone is left
+    phase = Phase("insertion", _with_rates(training, rates), config.score_every, config.patience, config.least_gain_db)
     listen(Note(SCENE, f"{len(seeds)} first ground Gaussians, street exposure {np.diag(colour_map).round(2)}"))
     state, curve = run_phase((seeds, aerial), exposures, scene, phase, judge, listen, folder)
     after = splats_of(state.sets[1])
