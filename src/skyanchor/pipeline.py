@@ -105,8 +105,9 @@ each frame with the next for dead reckoning."""
 def with_matcher(config: PipelineConfig, matcher: AnyMatcher, *roles: Role) -> PipelineConfig:
     """The settings with another matcher, just as it is given, in the roles named; without any, in all it can take.
 
-    Any matcher can take "cross-view" (with bridge views, and with the aerial photos where these are matched). Sparse
-    ones can take the others, where matches are joined into tracks. BackendError for the rest.
+    Any matcher can take "cross-view" (with bridge views, and with the aerial photos where these are matched); there is
+    then no last look with another. Sparse ones can take the others, where matches are joined into tracks. BackendError
+    for the rest.
     """
     possible = _roles(matcher)
     refused = [role for role in roles if role not in possible]

@@ -55,7 +55,9 @@ def test_all_else_stays() -> None:
     back = with_matcher(back, config.anchors.ground_matcher, "groups")
     back = with_matcher(back, config.trajectory.matcher, "trajectory")
     back = with_matcher(back, config.anchors.odometry.matcher, "steps")
-    anchors = replace(back.anchors, paper=config.anchors.paper)
+    assert back.anchors.refine.last is None, "no other matcher after the one that was asked for"
+    refine = replace(back.anchors.refine, last=config.anchors.refine.last)
+    anchors = replace(back.anchors, refine=refine, paper=config.anchors.paper)
     assert replace(back, anchors=anchors) == config
 
 
