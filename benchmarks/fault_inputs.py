@@ -94,7 +94,7 @@ def _without(words: Words, more: Words) -> Words:
 
 def _too_late(answer: Ended, out: Path) -> str:
     """Empty when no depth was measured before the refusal."""
-    late = MEASURING in answer.err or any(out.glob("1-scaffold/depth/**/*.npz"))
+    late = MEASURING in answer.err or any(out.glob("1-scaffold/depth/**/measured/*.npz"))
     return "it goes on, and measures depth" if late else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from skyanchor.run.executor import Executor, InProcess, Processes, executor_of
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs, remembered_commands
 from skyanchor.run.layout import STATE
+from skyanchor.scaffold import loading
 from skyanchor.storage import codec, files
 from skyanchor.types import AnchorGroup, AnchorPose, Anchors, Georeference, LocalisedGroup, Pose, Reason, Refusal
 
@@ -78,6 +80,12 @@ def test_settings_reach_the_stages(tmp_path: Path) -> None:
     assert work.calls[1][1] == pipeline.CPU and work.calls[1][2] == InProcess()
     _call(work, pipeline.CPU, "--out", str(tmp_path / "run"))
     assert work.calls[2][2] == executor_of(0)
+
+
+def test_what_is_left_out_of_the_users_files_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with commands.told(tmp_path / "run"):
+        logging.getLogger(loading.__name__).warning("3 points that lie nowhere were left out")
+    assert "3 points that lie nowhere were left out" in capsys.readouterr().err
 
 
 def test_where_the_walk_was_reaches_the_stages(tmp_path: Path) -> None:

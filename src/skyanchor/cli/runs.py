@@ -24,6 +24,7 @@ from skyanchor.cli.options import Options, Preparation
 from skyanchor.cli.stopping import accounted
 from skyanchor.errors import BackendError, InputError, NothingPlacedError, SkyAnchorError
 from skyanchor.events import ANCHORS, TRAJECTORY, Listener, Note
+from skyanchor.gaussians import ply
 from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
 from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig, read_settings
 from skyanchor.report import outcome
@@ -34,6 +35,7 @@ from skyanchor.run.inputs import INPUTS_FILE, Inputs, remember_command
 from skyanchor.run.layout import OF_A_RUN, STATE, Layout, claim
 from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.results import Run
+from skyanchor.scaffold import loading
 from skyanchor.sequence.loading import street_camera
 from skyanchor.storage import files
 
@@ -213,6 +215,8 @@ def told(root: Path, stages: int = 0, layout: Layout = OF_A_RUN) -> Iterator[Lis
         display(sys.stderr, stages) as show,
         log_file(root) as log,
         spoken(weights.__name__, show),
+        spoken(loading.__name__, show),
+        spoken(ply.__name__, show),
         accounted(root, standing),
     ):
         yield every(standing, show, log)

@@ -201,7 +201,7 @@ class _Telling(logging.Handler):
         self.part, self.listen = name, listen
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.listen(Note(self.part, record.getMessage()))
+        self.listen(Note(self.part, record.getMessage(), warning=record.levelno >= logging.WARNING))
 
 
 class _LogFile(logging.FileHandler):
