@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -37,3 +41,20 @@ def test_sums_depend_neither_on_workers_nor_on_threads() -> None:
 def test_workers_share_the_cores_and_add_up_alone() -> None:
     said = worker_variables(3)
     assert (said["NUMBA_NUM_THREADS"], said["OMP_NUM_THREADS"], said["OPENBLAS_NUM_THREADS"]) == ("3", "1", "1")
+
+
+def test_the_threads_of_numba_that_start_in_a_job_leave_torch_alone() -> None:
+    """In an interpreter of its own: only the first start of numba's threads sets those of OpenMP."""
+    lines = (
+        "import torch, numba, numpy as np",
+        "from skyanchor.run.executor import SUMS",
+        "add = numba.njit(parallel=True)(lambda x: x + x)",
+        "with SUMS.in_one_thread():",
+        "    add(np.ones(100000))",
+        "    print(torch.get_num_threads())",
+    )
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    ended = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.strip() == "1", ended.stderr

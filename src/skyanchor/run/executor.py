@@ -85,7 +85,13 @@ SUMS = _Sums()
 
 
 def _limited() -> Callable[[], None]:
-    """Give BLAS, and torch where it is loaded, one thread; the way back."""
+    """Give BLAS, and torch where it is loaded, one thread; the way back.
+
+    Numba's threads are started before: as they start they set those of OpenMP, which torch shares.
+    """
+    import numba
+
+    numba.get_num_threads()
     blas, torch = threadpool_limits(1, "blas"), sys.modules.get("torch")
     if torch is None:
         return blas.restore_original_limits
