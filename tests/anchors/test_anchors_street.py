@@ -167,8 +167,9 @@ def test_a_wrong_area_refuses_and_a_right_one_helps(prepared: PreparedScaffold, 
     looked: list[Settled] = []
     close = looked_for(prepared, walk, one_rung(), (rectangle(-7.0, -7.0, 7.0, 17.0),), looked.append)
     assert close.accepted and errors(close).max() < 0.25
-    taken = next(place for place in looked if place.figures == close.figures)
+    taken = next(place for place in looked if place.figures.log_odds == close.figures.log_odds)
     assert taken.refusal is None and taken.at is not None
+    assert taken.figures.support != close.figures.support, "the last look has matches of its own"
     last = taken.turns[-1]
     assert len(taken.turns) == 2 and last.matches == len(taken.at.matches)
     assert taken.support <= last.support <= last.agreeing == taken.at.solution.inliers.sum() <= last.matches
