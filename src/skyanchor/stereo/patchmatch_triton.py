@@ -19,8 +19,9 @@ from skyanchor.stereo.stack_triton import UNSEEN, Stack, bilinear, inserted, low
 
 HOPELESS = tl.constexpr(1e9)
 TEXTURE = tl.constexpr(25.0)
-TURNING = tl.constexpr(2)
 """Grey variance at which the pull of the first surface has halved."""
+TURNING = tl.constexpr(2)
+"""Rounds in which level and upright planes are tried; later ones stay with what neighbours have."""
 ACROSS = tl.constexpr(8)
 """Pixels of one colour in a row of a tile, which is then twice as wide."""
 TILE = 32
