@@ -57,6 +57,7 @@ def looked(
     def settle(exact: Search, local: LocalGroup, start: GroupSolution, warm: bool = False) -> Settled:
         assert last is not None, "a look that nobody asked for"
         assert isinstance(exact.config.refine.matcher, Sift) and warm
+        assert exact.lens.factor == first.focal, "seen with the focal length that the group has found"
         np.testing.assert_allclose(rigid.centres_in_world(start.cams_from_world), rigid.centres_in_world(FIRST))
         exact.watch(last)
         return last
@@ -87,6 +88,11 @@ def test_the_place_stays_as_it_was_where_the_last_look_finds_nothing(monkeypatch
     first = settled(FIRST, FINE)
     nothing = Settled(first.local, None, Refusal(Reason.PLACE_NOT_CONFIRMED, "nothing agrees"))
     assert looked(monkeypatch, nothing, first) is first
+
+
+def test_it_looks_through_the_lens_that_the_group_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    got = looked(monkeypatch, settled(LAST, FINE), replace(settled(FIRST, FINE), focal=1.1))
+    assert got.focal == 1.1 and got.done is not None and got.done.cams_from_world == LAST
 
 
 def test_a_refused_place_gets_no_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
