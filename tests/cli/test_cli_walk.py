@@ -24,6 +24,15 @@ def test_a_table_with_an_estimate_and_warnings(tmp_path: Path, capsys: pytest.Ca
     assert "on a prepared scaffold" in capsys.readouterr().out
 
 
+def test_a_folder_among_the_photos_is_not_ignored_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_walk(tmp_path, 8)
+    write_walk(tmp_path / "afternoon", 3)
+    assert main(["walk", "check", str(tmp_path), "--camera", "f=80"]) == 0
+    assert "3 photos in afternoon/ are passed over" in " ".join(capsys.readouterr().out.split())
+
+
 def test_json_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_walk(tmp_path, 14)
     assert main(["walk", "check", str(tmp_path), "--json"]) == 0

@@ -73,6 +73,27 @@ def test_blurred_photos_are_counted_and_too_many_are_a_warning(tmp_path: Path) -
     )
 
 
+def test_photos_that_are_not_taken_are_named(tmp_path: Path) -> None:
+    write_walk(tmp_path / "walk", 8)
+    (tmp_path / "walk/notes").mkdir()
+    assert not any("passed over" in text for text in describe(tmp_path / "walk").warnings)
+    write_walk(tmp_path / "walk/left", 3)
+    write_walk(tmp_path / "walk/masks", 2)
+    said = (
+        "3 photos in left/ are passed over: put them among the others, or give them as a walk of their own",
+        "2 pictures in masks/ are passed over: masks belong beside the folder of photos, not in it",
+    )
+    assert describe(tmp_path / "walk").warnings[-2:] == told(load_sequence(tmp_path / "walk"))[-2:] == said
+    (tmp_path / "walk/left").rename(tmp_path / "walk/images")
+    (tmp_path / "walk/masks").rename(tmp_path / "walk/images/more")
+    few = SequenceConfig(cut=SubmapConfig(group_size=2))
+    found = describe(tmp_path / "walk", few)
+    assert found.frames == 3 and [text[:24] for text in found.warnings[-2:]] == [
+        "8 photos beside images/ ",
+        "2 photos in images/more/",
+    ]
+
+
 def test_a_video_says_what_is_taken_and_what_is_not(tmp_path: Path) -> None:
     path = write_video(tmp_path / "walk.avi", [0] + [5] * 40 + [0] * 20 + [5] * 20)
     config = SequenceConfig(camera="f=300", cut=SubmapConfig(group_size=2), video=VideoConfig(motion=0.1))

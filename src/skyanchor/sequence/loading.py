@@ -138,6 +138,24 @@ def find_photos(path: Path) -> tuple[Path, list[Path]]:
     return folder, photos
 
 
+def passed_over(path: Path) -> tuple[str, ...]:
+    """What lies among the street photos and is not taken, a sentence each; nothing for a video."""
+    if not path.is_dir():
+        return ()
+    folder = find_photos(path)[0]
+    places = [path] if folder != path else []
+    places += sorted(below for below in folder.iterdir() if below.is_dir())
+    counts = {place: len(_photos_in(place)) for place in places}
+    return tuple(_passed_over(path, place, count) for place, count in counts.items() if count)
+
+
+def _passed_over(path: Path, place: Path, count: int) -> str:
+    where = "beside images/" if place == path else f"in {place.relative_to(path)}/"
+    if place.name == "masks":
+        return f"{count} pictures {where} are passed over: masks belong beside the folder of photos, not in it"
+    return f"{count} photos {where} are passed over: put them among the others, or give them as a walk of their own"
+
+
 def _photos_in(folder: Path) -> list[Path]:
     files = [f for f in folder.iterdir() if f.suffix.lower() in PHOTO_SUFFIXES and not f.name.startswith(".")]
     return sorted((f for f in files if f.is_file()), key=lambda f: natural_key(f.name))

@@ -102,7 +102,7 @@ def _of_photos(path: Path, config: SequenceConfig, listen: Listener) -> WalkSumm
         (len(photos), len(photos), 0, None, "every photo, in the natural order of the names"),
         blurred,
         sum((find_mask(folder, p.name) or find_mask(path, p.name)) is not None for p in photos),
-        (),
+        loading.passed_over(path),
         _cuts(path, photos, config, listen),
     )
 
@@ -206,7 +206,7 @@ def told(walk: Walk, listen: Listener = silent) -> tuple[str, ...]:
         f"{positions or 'no'} frames; {100 * blurred:.0f} % blurred"
     )
     cut = cuts_said([walk.frames[k].name for k in walk.cuts])
-    return (line, *camera_warnings(camera, sigma), *_blurry(blurred), *cut)
+    return (line, *camera_warnings(camera, sigma), *_blurry(blurred), *loading.passed_over(walk.root), *cut)
 
 
 def cuts_said(names: Sequence[str]) -> tuple[str, ...]:
