@@ -209,11 +209,26 @@ def test_the_first_run_says_that_kernels_are_compiled(tmp_path: Path, monkeypatc
     assert heard == [kernels.COMPILING]
     (tmp_path / "cache/stereo_1").mkdir(parents=True)
     (tmp_path / "cache/stereo_1/sweep_kernels.sweep-12.py27.nbi").touch()
-    assert not kernels.compiled()
+    assert not kernels.compiled("stereo")
     tag = f"py{sys.version_info.major}{sys.version_info.minor}"
     (tmp_path / f"cache/stereo_1/sweep_kernels.sweep-12.{tag}.nbi").touch()
     kernels.announce(heard.append)
-    assert kernels.compiled() and len(heard) == 1
+    assert kernels.compiled("stereo") and len(heard) == 1
+
+
+def test_the_first_town_says_so_too_and_a_run_after_it_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("skyanchor.town.build_town", lambda *_: None)
+    assert main(["town", str(tmp_path / "town")]) == 0
+    assert capsys.readouterr().err == "kernels: compiling, once per machine: nothing is said for about a minute\n"
+    (tmp_path / "cache/town_1").mkdir(parents=True)
+    tag = f"py{sys.version_info.major}{sys.version_info.minor}"
+    (tmp_path / f"cache/town_1/ray_kernels.nearest-160.{tag}.nbi").touch()
+    assert main(["town", str(tmp_path / "town")]) == 0
+    assert capsys.readouterr().err == ""
+    assert not kernels.compiled("stereo")
 
 
 def test_every_verb_knows_how_many_stages_it_runs() -> None:

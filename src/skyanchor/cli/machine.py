@@ -82,16 +82,18 @@ def town(
 
     Args:
         out: Folder to write; it must be empty or absent.
-        preset: mini is small enough for tests, town is the demo scene, city a square kilometre that takes hours; hard-1
-            to hard-4 are mini on days that are harder from one to the next.
+        preset: mini is the demo's scene, town a larger one, city a square kilometre that takes hours; hard-1 to hard-4
+            are mini on days that are harder from one to the next.
         seed: Another seed builds another town; the preset's own without it.
         weather: What is different on the day: world.snow=0.6 flight.nadir=true; docs/commands.md lists them.
     """
+    from skyanchor.cli import kernels
     from skyanchor.report.progress import display
     from skyanchor.town import PRESETS, build_town
     from skyanchor.town.weather import changed
 
     chosen = PRESETS[preset]
     with display(sys.stderr) as listen:
+        kernels.announce_town(listen)
         build_town(out, replace(chosen, weather=changed(chosen.weather, weather)), seed, listen)
     print(f"written to {out}")
