@@ -4,9 +4,9 @@
     python benchmarks/measured.py run NAME [--scenes DIR] [--out out/measured] [--at-once 1] [--workers 2]
     python benchmarks/measured.py keep NAME FILE ... [--commit COMMIT]
 
-`table` writes what stands between the two marks in README.md; with `--check` it only says whether that is what the
-results say. `run` makes a result: NAME is one of those in the table, DIR holds the scenes mini and yard; towns are
-built. `keep` takes in what the commands of `run` left on another machine.
+`table` writes what stands between marks in README.md, the table and the figures of its first screen; with `--check` it
+only says whether that is what the results say. `run` makes a result: NAME is one of those in the table, DIR holds the
+scenes mini and yard; towns are built. `keep` takes in what the commands of `run` left elsewhere.
 
 Every figure is a median with the lowest and the highest of its draws: towns by their seeds, a scene without seeds by
 the frame its walk begins with, a GPU by repetition. results/NAME.jsonl holds, line by line, what it was made with and
@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from spread import Town
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 BEGIN, END = "<!-- measured: benchmarks/measured.py table -->", "<!-- measured: end -->"
+PHRASE = re.compile(r"(<!-- measured: (\w+) -->)(.*?)(<!-- end -->)")
+"""What stands in running text."""
 TOWNS = [str(seed) for seed in range(32, 56)]
 """Seeds that no setting was chosen on: 31 and those below were in sight when one or another was."""
 
@@ -128,6 +131,11 @@ def of_gpu(options: argparse.Namespace) -> list[list[str]]:
     return [[*job, "--work", str(options.out / f"gpu-{k}")] for k in range(3)]
 
 
+def of_demo(options: argparse.Namespace) -> list[list[str]]:
+    """Timed, and from the last commit."""
+    return [["demo.py", "--times", "3", "--work", str(options.out / "demo")]]
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], list[list[str]]]] = {
     "towns": of_towns,
     "mesh": of_mesh,
@@ -135,6 +143,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], list[list[str]]]] = {
     "colmap": of_colmap,
     "updates": of_updates,
     "gpu": of_gpu,
+    "demo": of_demo,
 }
 WRONG = "wrong"
 """The result of walks that do not belong, whose benchmark keeps lines of its own."""
@@ -167,11 +176,20 @@ def kept(name: str, found: Sequence[Path], commit: str) -> str:
         kind = Town if is_of_towns(name) else Outcome
         read = [read_lines(path, kind) for path in found]
         made, records = read[0][0], [record for _, those in read for record in those]
-        commands = dict.fromkeys(plain_command(one.command.split()[1:]) for one, _ in read)
-        made = replace(made, command="; ".join(commands))
+        made = replace(
+            made,
+            command=joined(plain_command(one.command.split()[1:]) for one, _ in read),
+            commit=joined(one.commit for one, _ in read),
+            machine=joined(one.machine for one, _ in read),
+        )
     path = RESULTS / f"{name}.jsonl"
     write_lines(path, replace(made, commit=commit or made.commit), records)
     return f"{path}: {len(records)} draws"
+
+
+def joined(words: Iterable[str]) -> str:
+    """Each once."""
+    return "; ".join(dict.fromkeys(words))
 
 
 def is_of_towns(name: str) -> bool:
@@ -231,7 +249,7 @@ def sigmas_of(result: Result) -> str:
 
 
 def beside_colmap(result: Result) -> str:
-    """Seconds and errors of both, over the same scenes."""
+    """Seconds and errors of both, over the same scenes, some of them twice."""
     ours, theirs = (
         f"{over(result.values('seconds', of), 0, ' s')}, "
         f"{share(result.values('frames', of), result.values('frames asked for', of))} frames"
@@ -240,7 +258,7 @@ def beside_colmap(result: Result) -> str:
     errors = result.values("ATE, m", "COLMAP")
     aligned = [error for error in errors if np.isfinite(error)]
     off = f", ATE after a similarity {over(aligned, 3, ' m')}" if aligned else ""
-    apart = f"; in {len(errors) - len(aligned)} of {len(errors)} scenes its street and flight stay apart"
+    apart = f"; in {len(errors) - len(aligned)} of {len(errors)} runs its street and flight stay apart"
     ate = over(result.values("ATE, m", "skyanchor"), 3, " m")
     return f"{ours}, ATE {ate}; COLMAP {theirs}{off}{apart if len(aligned) < len(errors) else ''}"
 
@@ -275,6 +293,13 @@ def gpu_of(result: Result) -> str:
     return f"{minutes}; ATE {over(result.values('ATE, m'), 3, ' m')}; street {street}, air {over(gained, 2, ' dB')}"
 
 
+def demo_of(result: Result) -> str:
+    """Seconds of every step, and likeness."""
+    names = ("set-up", "town", "job")
+    steps = ", ".join(f"{name} {over(result.values(f'{name}, s'), 0, ' s')}" for name in names)
+    return f"{steps}; ATE {over(result.values('trajectory ATE, m'), 3, ' m')}; {update_of(result)}"
+
+
 def seeds(result: Result) -> str:
     """Of its towns, as in 31 to 54."""
     held = sorted(town.seed for town in result.towns)
@@ -291,8 +316,53 @@ ROWS = (
     Row("updates", "update on the CPU, test views of {draws} mini towns (seeds {seeds})", update_of),
     Row("updates", "the street of these towns as a mesh", mesh_of),
     Row(WRONG, "walks that do not belong, on the flights of those towns", wrong_of),
+    Row("demo", "`make demo` in a fresh clone, {draws} times", demo_of),
     Row("gpu", "yard, the whole job on a GPU, {draws} times", gpu_of),
 )
+
+
+# --- figures of the first screen ------------------------------------------------------------------------------------
+
+
+def between(values: Sequence[float], unit: str) -> str:
+    """Whole numbers that hold all values, as in 2 to 5 cm."""
+    low, high = (f"{value:.0f}" for value in (min(values), max(values)))
+    return f"{low} to {high} {unit}" if low != high else f"{low} {unit}"
+
+
+def how_exact(found: dict[str, Result]) -> str:
+    """Centimetres over the towns."""
+    errors = [100 * value for value in found["towns"].values("trajectory ATE, m")]
+    return f"{between(errors, 'cm')} on {len(errors)} towns that nothing was tuned on"
+
+
+def how_alike(found: dict[str, Result]) -> str:
+    """Decibels of street views before and after, over the towns or else in the demo."""
+    result, where = (found["updates"], "") if "updates" in found else (found["demo"], " of the demo")
+    before, after = (result.values(f"street {when}, dB") for when in ("before", "after"))
+    return f"held-out street views{where} from {between(before, '')}to {between(after, 'dB')}"
+
+
+def how_long(found: dict[str, Result]) -> str:
+    """Poses, the demo and its set-up."""
+    poses = between(found["colmap"].values("seconds", "skyanchor"), "seconds")
+    return f"two cores: poses of 40 frames in {poses}, `make demo` in {demo_minutes(found)}"
+
+
+def demo_minutes(found: dict[str, Result]) -> str:
+    """Of town and job, and of the set-up."""
+    demo = found["demo"]
+    town, job, setup = ([v / 60 for v in demo.values(f"{name}, s")] for name in ("town", "job", "set-up"))
+    both = [a + b for a, b in zip(town, job, strict=True)]
+    return f"{between(both, 'minutes')} and {between(setup, 'for its set-up')}"
+
+
+PHRASES: dict[str, Callable[[dict[str, Result]], str]] = {
+    "exact": how_exact,
+    "alike": how_alike,
+    "long": how_long,
+    "demo": demo_minutes,
+}
 
 
 def written(check: bool) -> str:
@@ -301,7 +371,9 @@ def written(check: bool) -> str:
     text = path.read_text()
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    right = f"{before}{BEGIN}\n{table(RESULTS)}\n{END}{after}"
+    found = {path.stem: read(path) for path in sorted(RESULTS.glob("*.jsonl"))}
+    right = f"{before}{BEGIN}\n{table(found)}\n{END}{after}"
+    right = PHRASE.sub(lambda hit: f"{hit[1]}{PHRASES[hit[2]](found)}{hit[4]}", right)
     if check and right != text:
         raise SystemExit("README.md says something else than the results: run `python benchmarks/measured.py table`.")
     if not check:
@@ -309,9 +381,8 @@ def written(check: bool) -> str:
     return "README.md says what the results say"
 
 
-def table(folder: Path) -> str:
+def table(found: dict[str, Result]) -> str:
     """Markdown, one line per row whose result is there."""
-    found = {path.stem: read(path) for path in sorted(folder.glob("*.jsonl"))}
     lines = ["| what | median (lowest to highest) | `run` | made |", "|---|---|---|---|"]
     for row in ROWS:
         if row.result in found:
