@@ -11,6 +11,7 @@ import tyro
 
 from skyanchor import pipeline
 from skyanchor.cli import help as shown
+from skyanchor.cli import main as command_line
 from skyanchor.cli import runs
 from skyanchor.cli.main import main
 from skyanchor.cli.options import (
@@ -117,3 +118,25 @@ def test_the_settings_of_a_part_and_of_a_choice(capsys: pytest.CaptureFixture[st
 def test_settings_that_there_are_not(words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([words[0], "--help", words[1]]) == 2
     assert f"skyanchor: {words[0]} has no settings {words[1]!r}" in capsys.readouterr().err
+
+
+def test_one_word_for_one_thing_in_the_help_of_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    """An option of one name takes a value of one name; nothing is `None`, nor named by its type."""
+    families = {"scaffold": command_line.AERIAL, "walk": command_line.WALKS, "patch": command_line.PATCHES}
+    families |= {"dataset": command_line.DATASETS}
+    verbs = [
+        *([family, verb] for family, those in families.items() for verb in those),
+        *([v] for v in command_line.OTHERS),
+    ]
+    own = re.findall(r"^  --([a-z-]+) (\S+)", shown.everyday("update"), re.M)
+    words: dict[str, set[str]] = {name: {metavar} for name, metavar in own}
+    for verb in verbs:
+        with pytest.raises(SystemExit):
+            main([*verb, "--help"])
+        said = capsys.readouterr().out
+        assert "default: None" not in said and "{None}" not in said, verb
+        for name, metavar in re.findall(r"^│ --([a-z-]+) (\S+)", said, re.M):
+            assert metavar not in ("PATH", "STR"), (verb, name)
+            if verb[0] != "dataset" and name not in ("out", "model", "preset"):
+                words.setdefault(name, set()).add(metavar)
+    assert [(name, those) for name, those in words.items() if len(those) > 1] == []

@@ -19,6 +19,8 @@ from skyanchor.cli import runs
 from skyanchor.cli.main import main
 from skyanchor.cli.options import STAGES
 from skyanchor.pipeline import CPU
+from skyanchor.scaffold import training
+from skyanchor.scene import update
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONVENTIONS.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -163,6 +165,16 @@ def test_every_hop_of_the_architecture_page_is_one_file_that_exists() -> None:
     assert len(hops) > 20 and all(len(hop) == 1 for hop in hops)
     for (name,) in hops:
         assert (ROOT / "src/skyanchor" / name).is_file(), name
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_presets_are_described_as_they_are(device: str) -> None:
+    air, street = training.preset(device), update.preset(device)
+    assert street.joint is not None
+    steps = [f"{n:,}".replace(",", " ") for n in (street.insertion.iterations, street.joint.iterations)]
+    first = f"{air.train.iterations:,}".replace(",", " ")
+    said = f"{first} iterations from the air, then {steps[0]} + {steps[1]} with the street"
+    assert said in (ROOT / "docs/commands.md").read_text()
 
 
 @pytest.fixture

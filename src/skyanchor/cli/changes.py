@@ -5,18 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
-from skyanchor.bounds import Workers
-from skyanchor.cli.options import RunPath
+from skyanchor.cli.options import Processes, RunPath, unless_said
 from skyanchor.cli.tables import print_table
 
 
 def changes(
     run: RunPath,
     /,
-    since: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN1 RUN2 ...")] = (),
-    workers: Workers = 0,
+    since: Annotated[tuple[Path, ...], unless_said("RUN1 RUN2 ...")] = (),
+    workers: Processes = 0,
     redo: bool = False,
     json: bool = False,
 ) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import tyro
 from tyro.conf import arg
 
-from skyanchor.bounds import Coordinate, Positive, Range, Workers
+from skyanchor.bounds import Coordinate, Positive, Range
+from skyanchor.cli.options import Folder, ImagesPath, Processes, unless_said
 from skyanchor.cli.tables import print_rows
 from skyanchor.errors import SkyAnchorError
 
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
     from skyanchor.evaluation.split_model import Protocol
 
 Source: TypeAlias = Annotated[Path, tyro.conf.Positional, arg(metavar="JOINT")]
-Patterns: TypeAlias = Annotated[str | None, arg(metavar="PATTERNS")]
+Patterns: TypeAlias = Annotated[str | None, unless_said("PATTERNS")]
 
 
 def horizongs(
     path: Source,
     /,
     scene: Literal["park", "road"],
-    out: Path,
-    images: Path | None = None,
+    out: Folder,
+    images: ImagesPath = None,
     aerial: Patterns = None,
     ground: Patterns = None,
     drop: Patterns = None,
-    least_height: Coordinate | None = None,
+    least_height: Annotated[Coordinate | None, unless_said("METRES")] = None,
     metres_per_unit: Positive = 1.0,
 ) -> None:
     """Make a scene of Horizon-GS ready: flight and walk apart, linking images left out, reference poses as truth.
@@ -56,12 +57,12 @@ def isprs(
     path: Source,
     /,
     scene: Literal["rathaus", "stadthaus", "zeche"],
-    out: Path,
-    images: Path | None = None,
+    out: Folder,
+    images: ImagesPath = None,
     aerial: Patterns = None,
     ground: Patterns = None,
     drop: Patterns = None,
-    segments: str | None = None,
+    segments: Annotated[str | None, unless_said("FIRST:LAST,...")] = None,
     metres_per_unit: Positive = 1.0,
 ) -> None:
     """Make a scene of the ISPRS multi-platform benchmark ready; its linking images stay, as in the paper.
@@ -88,9 +89,9 @@ def isprs(
 def alog(
     path: Source,
     /,
-    out: Path,
+    out: Folder,
     scene: Literal["uni10k"] = "uni10k",
-    images: Path | None = None,
+    images: ImagesPath = None,
     aerial: Patterns = None,
     ground: Patterns = None,
     drop: Patterns = None,
@@ -118,12 +119,12 @@ def folder(
     /,
     aerial: Annotated[str, arg(metavar="PATTERNS")],
     ground: Annotated[str, arg(metavar="PATTERNS")],
-    out: Path,
+    out: Folder,
     drop: Patterns = None,
-    images: Path | None = None,
+    images: ImagesPath = None,
     submap: Annotated[int, Range(2, 1e6)] = 100,
-    segments: str | None = None,
-    least_height: Coordinate | None = None,
+    segments: Annotated[str | None, unless_said("FIRST:LAST,...")] = None,
+    least_height: Annotated[Coordinate | None, unless_said("METRES")] = None,
     metres_per_unit: Positive = 1.0,
 ) -> None:
     """Make any joint COLMAP model of flight and walk a scene with truth.
@@ -154,7 +155,7 @@ def run(
     out: Annotated[Path, arg(metavar="RUNS")],
     preset: Literal["cpu", "gpu", "paper"] = "paper",
     upto: Literal["anchors", "trajectory", "update"] = "update",
-    workers: Workers = 0,
+    workers: Processes = 0,
     json: bool = False,
 ) -> None:
     """Run the paper's protocol on a scene and print its row beside the paper's.
@@ -191,7 +192,7 @@ def run(
 def _make(
     path: Path,
     images: Path | None,
-    out: Path,
+    out: Folder,
     wanted: PaperScene,
     patterns: tuple[str | None, str | None, str | None],
     least_height: float | None,

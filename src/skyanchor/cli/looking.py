@@ -5,42 +5,43 @@ from __future__ import annotations
 import socket
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import tyro
 
-from skyanchor.bounds import NotNegative, Positive, Range, Workers
-from skyanchor.cli.options import OptionalRunPath, RunPath
+from skyanchor.bounds import NotNegative, Positive, Range
+from skyanchor.cli.options import AerialPath, Names, OptionalRunPath, Processes, RunPath, TruthPath, unless_said
 from skyanchor.cli.tables import print_foreign, print_metrics, print_table
 from skyanchor.errors import SkyAnchorError
+
+Port: TypeAlias = Annotated[int, Range(0, 65535), tyro.conf.arg(metavar="N")]
+Host: TypeAlias = Annotated[str, tyro.conf.arg(metavar="ADDRESS")]
 
 
 def evaluate(
     run: OptionalRunPath = None,
     /,
     *,
-    truth: Path,
+    truth: TruthPath,
     align: bool = False,
-    model: Annotated[Path | None, tyro.conf.arg(metavar="COLMAP|TUM")] = None,
-    scaffold: Annotated[Path | None, tyro.conf.arg(metavar="AERIAL")] = None,
-    aerial_prefix: str = "",
-    ground_prefix: str = "",
-    fps: Positive | None = None,
-    moved_m: NotNegative = 0.1,
-    truth_surface: Annotated[Path | None, tyro.conf.arg(metavar="DEPTH")] = None,
+    model: Annotated[Path | None, unless_said("COLMAP|TUM")] = None,
+    scaffold: AerialPath = None,
+    aerial_prefix: Annotated[str, unless_said("TEXT")] = "",
+    ground_prefix: Annotated[str, unless_said("TEXT")] = "",
+    fps: Annotated[Positive | None, unless_said("RATE")] = None,
+    moved_m: Annotated[NotNegative, tyro.conf.arg(metavar="METRES")] = 0.1,
+    truth_surface: Annotated[Path | None, unless_said("DEPTH")] = None,
     json: bool = False,
 ) -> None:
-    """Compare a run, or with --model what another program made, with true camera poses.
-
-    A run gets RUN/metrics.json and a table without any alignment. What another program made is laid on the aerial
-    cameras by a similarity, as in the paper, and also measured as it came; the verdict is ok, registered too few,
-    cannot align, or moved the aerial model.
+    """Compare a run with true camera poses, without any alignment; or with --model what another program made.
 
     Args:
-        run: Run folder.
-        truth: COLMAP model with the true poses of the ground sequence; images are matched by name.
+        run: Run folder; left away with --model.
+        truth: COLMAP model with the true poses of the walk; photos are matched by name.
         align: Also give the errors after a Sim(3) alignment, for methods without a metric frame.
         model: What another program made: a COLMAP model, a folder of them (0/, 1/, ...), or a trajectory in TUM format.
+            It is measured as it came, and laid on the aerial cameras by a similarity, as in the paper; the verdict is
+            ok, registered too few, cannot align, or moved the aerial model.
         scaffold: Aerial model, plain or prepared, whose cameras the similarity is fitted on; goes with --model.
         aerial_prefix: What the model puts before the names of aerial photos, e.g. aerial/.
         ground_prefix: What it puts before the names of street photos, e.g. ground/.
@@ -82,7 +83,7 @@ def _evaluate_foreign(
     run: Path | None,
     model: Path,
     scaffold: Path | None,
-    truth: Path,
+    truth: TruthPath,
     asked: tuple[float, str, str, float | None],
     json: bool,
 ) -> None:
@@ -105,19 +106,19 @@ def _evaluate_foreign(
 def ablate(
     run: RunPath,
     /,
-    truth: Path,
-    stages: str | None = None,
-    matchers: str | None = None,
-    descriptors: str | None = None,
-    only: str | None = None,
-    workers: Workers = 0,
+    truth: TruthPath,
+    stages: Names = None,
+    matchers: Names = None,
+    descriptors: Names = None,
+    only: Names = None,
+    workers: Processes = 0,
     redo: bool = False,
 ) -> None:
     """Run variants of a run with parts of the method left out; prints the paper's tables, writes RUN/ablations.md.
 
     Args:
         run: Run folder; its finished stages are what the variants stand on.
-        truth: COLMAP model with the true poses of the ground sequence; images are matched by name.
+        truth: COLMAP model with the true poses of the walk; photos are matched by name.
         stages: Which stages to vary, of anchors,trajectory,update; those that the run holds without it.
         matchers: Also try these cross-view matchers for the anchors, e.g. sift,x-feat-star,light-glue-aliked.
         descriptors: Also try these global descriptors for finding places, e.g. scene-vlad,any-loc-b,mega-loc.
@@ -134,11 +135,11 @@ def ablate(
     print(f"{NOTE}\nwritten to {path}")
 
 
-def report(run: RunPath, /, truth: Path | None = None, json: bool = False) -> None:
+def report(run: RunPath, /, truth: Annotated[Path | None, unless_said("MODEL")] = None, json: bool = False) -> None:
     """Write RUN/report.html, one page with everything there is to see of a run, plots/*.png and runtime.json.
 
     Args:
-        run: Run folder.
+        run: Run folder; left away with --model.
         truth: COLMAP model with the true poses, only to be drawn on the map.
         json: Print seconds per step and the most memory as JSON, which is also in runtime.json; write nothing.
     """
@@ -151,7 +152,7 @@ def report(run: RunPath, /, truth: Path | None = None, json: bool = False) -> No
     print(codec.dumps(runtime(found)) if json else f"written to {write_report(found, truth)}\n", end="")
 
 
-def view(run: RunPath, /, port: Annotated[int, Range(0, 65535)] = 8080, host: str = "127.0.0.1") -> None:
+def view(run: RunPath, /, port: Port = 8080, host: Host = "127.0.0.1") -> None:
     """Show a run in the browser while it goes on: splat layers, cameras with their photos, the walk.
 
     Args:

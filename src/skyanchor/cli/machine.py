@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import tyro
 
 from skyanchor.bounds import Pixels, Range, Seed
+from skyanchor.cli.options import unless_said
 from skyanchor.cli.tables import print_table
 
 
@@ -23,7 +24,9 @@ def doctor() -> None:
     print_table("skyanchor on this machine", ["part", "usable", "found", "to get it"], rows)
 
 
-def weights(name: Annotated[str | None, tyro.conf.Positional] = None, download: bool = False) -> None:
+def weights(
+    name: Annotated[str | None, tyro.conf.Positional, unless_said("[NAME]")] = None, download: bool = False
+) -> None:
     """List the trained weights that backends can use and where they lie, or get one set of them.
 
     Args:
@@ -51,9 +54,9 @@ def weights(name: Annotated[str | None, tyro.conf.Positional] = None, download: 
 def masks(
     ground: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PHOTOS")],
     /,
-    model: Path,
-    ignore: tuple[Annotated[int, Range(0, 1000)], ...] | None = None,
-    longest: Pixels = 1024,
+    model: Annotated[Path, tyro.conf.arg(metavar="NET.onnx")],
+    ignore: Annotated[tuple[Annotated[int, Range(0, 1000)], ...] | None, unless_said("N ...")] = None,
+    longest: Annotated[Pixels, tyro.conf.arg(metavar="PX")] = 1024,
 ) -> None:
     """Mask sky, people and vehicles in street photos with a segmentation network that you have.
 
@@ -75,8 +78,8 @@ def town(
     out: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="OUT")],
     /,
     preset: Literal["mini", "town", "city", "hard-1", "hard-2", "hard-3", "hard-4"] = "town",
-    seed: Seed | None = None,
-    weather: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[NAME=VALUE [...]]")] = (),
+    seed: Annotated[Seed | None, unless_said("N")] = None,
+    weather: Annotated[tuple[str, ...], unless_said("NAME=VALUE ...")] = (),
 ) -> None:
     """Build a procedural town: aerial photos with a COLMAP model, a street walk, and its true poses apart.
 

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import tyro
 
+from skyanchor.cli.options import Folder
+
 
 def merge(
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")],
     /,
-    out: Path,
+    out: Folder,
     adjust: bool = False,
 ) -> None:
     """Write one COLMAP model of the flight and all walks, and a trajectory of each, in your coordinates.

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from skyanchor.bounds import Positive, Workers
-from skyanchor.cli.options import RunPath
+from skyanchor.bounds import Positive
+from skyanchor.cli.options import Processes, RunPath
 
 
 def mesh(
@@ -17,7 +17,7 @@ def mesh(
     voxel: Annotated[Positive, tyro.conf.arg(metavar="METRES")] = 0.03,
     farthest: Annotated[Positive, tyro.conf.arg(metavar="METRES")] = 20.0,
     way: Literal["depth", "surfels"] = "depth",
-    workers: Workers = 0,
+    workers: Processes = 0,
     redo: bool = False,
 ) -> None:
     """Mesh what the street views of a run see, in RUN/5-mesh: coloured, holes left open, in your coordinates.
@@ -33,7 +33,7 @@ def mesh(
     _mesh(run, voxel, farthest, way, workers, redo)
 
 
-def _mesh(root: Path, voxel: float, farthest: float, way: str, workers: Workers, redo: bool) -> None:
+def _mesh(root: Path, voxel: float, farthest: float, way: str, workers: int, redo: bool) -> None:
     from skyanchor.cli.runs import opened
     from skyanchor.meshing import MeshConfig
     from skyanchor.run.executor import executor_of

@@ -12,8 +12,23 @@ from tyro.conf import DisallowNone, arg
 
 from skyanchor.bounds import Workers
 
+
+def unless_said(metavar: str) -> Any:
+    """An option that may be left away, whose help says what happens then."""
+    return arg(metavar=metavar, help_behavior_hint="")
+
+
 RunPath: TypeAlias = Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
-OptionalRunPath: TypeAlias = Annotated[Path | None, tyro.conf.Positional, arg(metavar="RUN")]
+OptionalRunPath: TypeAlias = Annotated[Path | None, tyro.conf.Positional, unless_said("[RUN]")]
+AerialPath: TypeAlias = Annotated[Path | None, unless_said("AERIAL")]
+ImagesPath: TypeAlias = Annotated[Path | None, unless_said("PHOTOS")]
+SplatsPath: TypeAlias = Annotated[Path | None, unless_said("PLY")]
+Crs: TypeAlias = Annotated[str | None, unless_said("EPSG:CODE")]
+StreetCamera: TypeAlias = Annotated[str | None, unless_said("CAMERA")]
+TruthPath: TypeAlias = Annotated[Path, arg(metavar="MODEL")]
+Processes: TypeAlias = Annotated[Workers, arg(metavar="N")]
+Folder: TypeAlias = Annotated[Path, arg(metavar="DIR")]
+Names: TypeAlias = Annotated[str | None, unless_said("NAMES")]
 Choice: TypeAlias = Literal["auto", "cpu", "gpu", "paper"]
 """A preset of the pipeline, or auto."""
 

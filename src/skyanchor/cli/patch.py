@@ -12,10 +12,11 @@ from skyanchor.errors import InputError
 from skyanchor.storage import files
 
 Ply: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PLY")]
+PlyToWrite: TypeAlias = Annotated[Path, tyro.conf.arg(metavar="PLY")]
 PatchPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PATCH")]
 
 
-def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
+def apply(base: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
     """Write the patched .ply.
 
     Args:
@@ -32,7 +33,7 @@ def apply(base: Ply, patch_file: PatchPath, /, out: Path) -> None:
     print(f"written to {out}")
 
 
-def remove(updated: Ply, patch_file: PatchPath, /, out: Path) -> None:
+def remove(updated: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
     """Write the .ply as it is without the patch, byte for byte.
 
     Args:
@@ -63,7 +64,7 @@ def list_patches(path: Ply, /) -> None:
     print_table(f"patches in {path.name}", ["name", "added", "moved", "hidden"], rows)
 
 
-def export(path: Ply, /, out: Path) -> None:
+def export(path: Ply, /, out: Annotated[Path, tyro.conf.arg(metavar="FILE")]) -> None:
     """Write a plain .ply without the Gaussians that patches hide, or a .splat or .spz for web and phone.
 
     Args:

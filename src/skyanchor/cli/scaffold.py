@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from skyanchor.bounds import Coordinate, Count, Direction
+from skyanchor.cli.options import Crs, ImagesPath, SplatsPath, unless_said
 from skyanchor.cli.tables import print_summary
 
 if TYPE_CHECKING:
@@ -21,12 +22,12 @@ GPS_PHOTOS = 40
 def check(
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="AERIAL")],
     /,
-    images: Path | None = None,
-    splats: Path | None = None,
-    up: Annotated[tuple[float, float, float], Direction()] | None = None,
-    ground_height: Coordinate | None = None,
-    crs: Annotated[str | None, tyro.conf.arg(metavar="EPSG:CODE")] = None,
-    fix_frame: Path | None = None,
+    images: ImagesPath = None,
+    splats: SplatsPath = None,
+    up: Annotated[Annotated[tuple[float, float, float], Direction()] | None, unless_said("X Y Z")] = None,
+    ground_height: Annotated[Coordinate | None, unless_said("METRES")] = None,
+    crs: Crs = None,
+    fix_frame: SplatsPath = None,
     json: bool = False,
 ) -> None:
     """Read an aerial model and print what was understood of it; splats are compared with the photos.
@@ -58,10 +59,10 @@ def check(
 
 def train(
     scaffold: Annotated[Path, tyro.conf.arg(metavar="AERIAL")],
-    out: Annotated[Path, tyro.conf.arg(metavar="RUN")],
-    images: Path | None = None,
+    out: Annotated[Path, tyro.conf.arg(metavar="SCAFFOLD")],
+    images: ImagesPath = None,
     device: Literal["auto", "cpu", "cuda"] = "auto",
-    iterations: Count | None = None,
+    iterations: Annotated[Count | None, unless_said("N")] = None,
     redo: bool = False,
 ) -> None:
     """Train Gaussians of an aerial model that has none; writes SCAFFOLD/splats/splats.ply.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from skyanchor.cli.options import AerialPath, Crs, ImagesPath, StreetCamera
 from skyanchor.cli.tables import print_walk
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 def check(
     path: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="WALK")],
     /,
-    camera: str | None = None,
-    scaffold: Annotated[Path | None, tyro.conf.arg(metavar="AERIAL")] = None,
-    images: Path | None = None,
-    crs: Annotated[str | None, tyro.conf.arg(metavar="EPSG:CODE")] = None,
+    camera: StreetCamera = None,
+    scaffold: AerialPath = None,
+    images: ImagesPath = None,
+    crs: Crs = None,
     json: bool = False,
 ) -> None:
     """Look at street photos or a video and print what a run would take of them, and how long it may need.
