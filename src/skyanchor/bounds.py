@@ -140,7 +140,7 @@ def _outside(value: Any, hint: Any, path: tuple[str, ...]) -> Iterator[tuple[tup
         for field in fields(value):
             yield from _outside(getattr(value, field.name), hints[field.name], (*path, field.name))
     elif origin is Annotated:
-        if isinstance(value, tuple):
+        if typing.get_origin(args[0]) is not None:  # a tuple, or one of several: bounds may stand within
             yield from _outside(value, args[0], path)
         for bound in hint.__metadata__:
             if isinstance(bound, Bound) and not bound.holds(value):
