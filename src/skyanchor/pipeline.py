@@ -238,7 +238,7 @@ def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     earlier = earlier_runs(folder, inputs.onto, site)
     local_priors(config.anchors.prior.near, site.scaffold)
     sequence = load_sequence(inputs.ground, config.sequence, folder.root / "frames", folder.listen)
-    sequence = cut_where_photos_say(folder, sequence, config.sequence, executor)
+    sequence = cut_where_photos_say(folder, sequence, config.sequence, config.anchors.odometry, executor)
     files.save(folder.root / STATE / SEQUENCE_FILE, sequence)
     return Work(folder, site, sequence, executor, earlier)
 

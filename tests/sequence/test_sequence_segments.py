@@ -11,10 +11,14 @@ import pytest
 from anchors_street import make_sequence
 from sequence_fixture import write_walk
 
+from skyanchor.anchors.config import OdometryConfig
 from skyanchor.errors import InputError
+from skyanchor.events import silent
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.sequence.segments import SegmentConfig, believed, cut_at, find_cuts
 from skyanchor.sequence.summary import describe, told
+from skyanchor.stages.cuts import find_cuts_job
+from skyanchor.storage import codec
 from skyanchor.types import Sequence
 
 LEAST = 3
@@ -51,6 +55,14 @@ def test_a_cut_is_found_where_photos_do_not_go_on(streets: tuple[Sequence, Seque
     walk = spliced(some(here, 0, 5), some(there, 0, 4))
     assert find_cuts(walk, SegmentConfig(), LEAST) == (5,)
     assert find_cuts(spliced(some(here, 0, 9)), SegmentConfig(), LEAST) == ()
+
+
+def test_a_run_finds_it_by_keypoints_that_it_keeps(streets: tuple[Sequence, Sequence], tmp_path: Path) -> None:
+    here, there = streets
+    walk = spliced(some(here, 0, 4), some(there, 0, 4))
+    given = (codec.to_json(value) for value in (walk, SegmentConfig(), OdometryConfig()))
+    assert find_cuts_job(*given, str(tmp_path), 1, len(walk.frames), silent) == [4]
+    assert len(list(tmp_path.iterdir())) == len(walk.frames)
 
 
 def test_a_photo_that_shows_nothing_is_no_cut(streets: tuple[Sequence, Sequence], tmp_path: Path) -> None:

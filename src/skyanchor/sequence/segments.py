@@ -31,6 +31,8 @@ MANY, HALF = 60, 0.5
 a guess. Windows of two streets agree by chance, with a motion that nobody has to explain, in half as many."""
 
 
+GLANCE = Sift(keypoints=800, longest=480)
+"""Photos of a walk that is only looked at, not located."""
 PART = 20
 """Photos of a walk that are looked at in one go."""
 GOING_ON = "photos that go on"
@@ -48,8 +50,8 @@ class SegmentConfig:
     """Photos that begin a new stretch, by name or by number from 0."""
     find: bool = True
     """Whether cuts are also looked for where photos do not match those before them."""
-    glance: AnySparse = field(default_factory=lambda: Sift(keypoints=800, longest=480))
-    """Each photo with the next, small; most of them go on."""
+    glance: AnySparse | None = None
+    """Each photo with the next; most of them go on. None is what measures the steps of a run, else small SIFT."""
     look: AnySparse = field(default_factory=lambda: Sift(keypoints=3000, longest=1280))
     """Photos that seem not to."""
     reach: Few = 3
@@ -108,10 +110,12 @@ def _looked_here(
     return found
 
 
-def cuts_among(sequence: Sequence, config: SegmentConfig, first: int, end: int) -> tuple[int, ...]:
-    """The frames first .. end - 1 that no photo before them goes on to."""
+def cuts_among(
+    sequence: Sequence, config: SegmentConfig, first: int, end: int, glances: WalkPhotos | None = None
+) -> tuple[int, ...]:
+    """The frames first .. end - 1 that no photo before them goes on to; `glances` stand in for those of `config`."""
     count = len(sequence.frames)
-    glances, looks = _Photos(sequence, config.glance), _Photos(sequence, config.look)
+    glances, looks = glances or WalkPhotos(sequence, config.glance or GLANCE), WalkPhotos(sequence, config.look)
     return tuple(
         k
         for k in range(first, end)
@@ -131,12 +135,14 @@ def _bridged(k: int, count: int, reach: int, go_on: Callable[[int, int], bool]) 
     return any(go_on(a, b) for a, b in sorted(pairs, key=lambda pair: pair[1] - pair[0]))
 
 
-class _Photos:
-    """The photos of a walk through one matcher; a few are kept."""
+class WalkPhotos:
+    """The photos of a walk through one matcher, whose keypoints `features` may know; a few are kept."""
 
-    def __init__(self, sequence: Sequence, choice: AnySparse) -> None:
+    def __init__(
+        self, sequence: Sequence, choice: AnySparse, features: Callable[[int], Features] | None = None
+    ) -> None:
         self.sequence, self.choice = sequence, choice
-        self.features = lru_cache(maxsize=8)(self._features)
+        self.features = lru_cache(maxsize=8)(features or self._features)
 
     def _features(self, frame: int) -> Features:
         return _loaded(self.choice).extract(read_frame(self.sequence, frame))

@@ -80,7 +80,12 @@ class Work:
     @property
     def features(self) -> Path:
         """Where all stages keep keypoints of the street frames."""
-        return self.run.root / STATE / FEATURES
+        return kept_features(self.run)
+
+
+def kept_features(run: RunFolder) -> Path:
+    """Where a run keeps keypoints of its street frames."""
+    return run.root / STATE / FEATURES
 
 
 def aerial_digests(run: RunFolder, scaffold: Scaffold) -> dict[str, str]:
