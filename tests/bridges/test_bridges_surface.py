@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -240,3 +241,9 @@ def test_photos_of_a_full_atlas_keep_their_own_pixels(tmp_path: Path) -> None:
     for k, one in enumerate(held):
         assert one.name == views[k].name
         assert np.array_equal(one.pixels, photo(views[k].camera, views[k].cam_from_world))
+
+
+@pytest.mark.parametrize("kernel", [surface_kernels.splat, surface_kernels._ray_hit])
+def test_discs_are_drawn_alike_by_the_process_that_compiles_and_by_later_ones(kernel: Any) -> None:
+    """Numba optimises a parallel kernel once more when it is kept: what may be rounded otherwise then is."""
+    assert kernel.targetoptions["fastmath"] <= {"nnan", "ninf", "nsz"}

@@ -22,6 +22,11 @@ BLOCK = 8192
 """Discs that one thread smooths in a row."""
 
 
+ROUNDED = {"nnan", "ninf", "nsz"}
+"""Liberties of the compiler that round nothing otherwise. With all of them the process that compiles a parallel kernel
+and those that load it afterwards run code of different last digits."""
+
+
 @njit(cache=True, parallel=True, fastmath=True)
 def fuse_map(
     depth: Floats32,
@@ -323,17 +328,20 @@ def smooth(points: Floats32, normals: Floats32, keys: Ints, voxel: float) -> tup
     return out, turned
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=ROUNDED)
 def _ray_hit(
-    px: float, py: float, X: float, Y: float, Z: float, nx: float, ny: float, nz: float, radius: float
+    px: float, py: float, X: float, Y: float, Z: float, nx: float, ny: float, nz: float, tight: float
 ) -> tuple[float, float]:
-    """(depth, squared distance to the disc's centre over radius²) of ray (px, py, 1) on a disc; depth 0 for a miss."""
+    """(depth, squared distance to the disc's centre over radius²) of ray (px, py, 1) on a disc; depth 0 for a miss.
+
+    `tight` is 1 / radius².
+    """
     along = nx * px + ny * py + nz
     if abs(along) < 1e-3:
         return 0.0, 9.0
     z = (nx * X + ny * Y + nz * Z) / along
     dx, dy, dz = px * z - X, py * z - Y, z - Z
-    return z, (dx * dx + dy * dy + dz * dz) / (radius * radius)
+    return z, (dx * dx + dy * dy + dz * dz) * tight
 
 
 @njit(cache=True, fastmath=True)
@@ -399,7 +407,7 @@ def discs_in_view(
     return out[:count], boxes[:count]
 
 
-@njit(cache=True, parallel=True, fastmath=True)
+@njit(cache=True, parallel=True, fastmath=ROUNDED)
 def splat(
     discs: Floats32, boxes: Numbers, K: Floats, width: int, height: int, near: float, bands: int
 ) -> tuple[Floats32, Floats32]:
@@ -413,19 +421,20 @@ def splat(
     depth = np.zeros((height, width), np.float32)
     normal = np.zeros((height, width, 3), np.float32)
     total = np.zeros((height, width), np.float32)
+    per_pixel = 1.0 / K[0]
     for band in prange(bands):
         low, high = height * band // bands, height * (band + 1) // bands
         for again in range(2):
             for i in range(len(discs)):
                 X, Y, Z, nx, ny, nz, size, first = discs[i]
-                hides = first - again * np.float32(2.0) * size
+                hides, tight = first - again * np.float32(2.0) * size, 1.0 / (size * size)
                 for row in range(max(low, boxes[i, 1]), min(high - 1, boxes[i, 3]) + 1):
                     ry = (row + 0.5 - K[3]) / K[1]
                     for column in range(boxes[i, 0], boxes[i, 2] + 1):
                         if nearest[row, column] <= hides:
                             continue
-                        rx = (column + 0.5 - K[2]) / K[0]
-                        z, off = _ray_hit(rx, ry, X, Y, Z, nx, ny, nz, size)
+                        rx = (column + 0.5 - K[2]) * per_pixel
+                        z, off = _ray_hit(rx, ry, X, Y, Z, nx, ny, nz, tight)
                         if off > 1.0 or z < near:
                             continue
                         if again == 0:
