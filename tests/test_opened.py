@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -164,3 +165,11 @@ def test_a_notebook_shows_verdict_map_and_groups(updated: Path) -> None:
     assert "<script" not in cell and "http" not in re.sub(r'"data:[^"]*"', "", cell)
     rules = re.findall(r"([^{}]+)\{", cell[cell.index("<style>") + 7 : cell.index("</style>")])
     assert rules and all(part.strip().startswith(".skyanchor-run") for rule in rules for part in rule.split(","))
+
+
+def test_seconds_stand_in_the_order_of_the_work(anchored: Path) -> None:
+    run = skyanchor.open_run(anchored)
+    names = ("depth", "places/72x45-06", "splats", "surface")
+    files.write_text(run.prepared.root / "timings.json", json.dumps(dict.fromkeys(names, 1.0)))
+    order = ["depth", "surface", "places/72x45-06", "splats"]
+    assert [name for name in run.seconds if "/" in name] == [f"1-scaffold/{name}" for name in order]

@@ -103,12 +103,17 @@ def test_the_most_frequent_cause_is_named_when_nothing_is_placed() -> None:
     groups = [replace(group, refusal=Refusal(reason, "")) for reason in reasons]
     text = outcome.none_placed(groups, advice.Known())
     assert text.startswith("None of the 3 anchor groups could be placed in the aerial model")
-    assert "Most likely no place of the aerial model looks like these frames (so with 2 of them). Try --near" in text
+    assert (
+        "The most likely cause: no place of the aerial model looks like these frames (so with 2 of them). Try --near"
+        in text
+    )
     assert "--near" not in outcome.none_placed(groups, advice.Known(place=True))
     assert outcome.none_placed(groups[:1], advice.Known()).startswith("The only anchor group could not be placed")
     bent = outcome.none_placed(groups[1:2], advice.Known())
     assert text.count(advice.FLOWN) == 1 and bent.endswith(f". And {advice.FLOWN}")
-    assert advice.FLOWN not in outcome.none_placed(groups[1:2], advice.Known(place=True))
+    said = outcome.none_placed(groups[1:2], advice.Known(place=True))
+    assert advice.FLOWN not in said and said.endswith(f". And {advice.WHERE_SAID}")
+    assert outcome.none_placed(groups, advice.Known(place=True)).count(advice.WHERE_SAID) == 1
 
 
 def test_anchors_alone_are_on_the_map_with_their_sigma() -> None:
@@ -126,7 +131,7 @@ def test_a_refused_group_stands_where_the_trajectory_puts_its_frames() -> None:
     assert (report.groups[1].x, report.groups[1].y) == (4.0, 1.0)
     assert report.groups[1].attempts == ("ambiguous place: two places fit equally well",)
     assert report.verdict.startswith("3 of 4 photos located; 95 % of the positions are expected within 28 cm (standard")
-    assert "deviation 0.100 m per axis, the shift that all photos share included" in report.verdict
+    assert "deviation 10 cm per axis, the shift that all photos share included" in report.verdict
     assert np.isnan(report.map.frames[3].x) and report.map.frames[3].reason == "nothing in common"
 
 
@@ -137,7 +142,10 @@ def test_the_verdict_tells_of_the_renders() -> None:
         AIR_TABLE: {"psnr before": 27.0, "psnr after": 26.95},
     }
     text, _ = verdict(replace(inputs(accepted=True), frames=frames, figures=tables))
-    assert "went from 12.0 to 22.0 dB on the street, from 27.0 to 26.9 dB from the air" in text
+    assert "went from 12.0 to 22.0 dB on the street and went from 27.0 to 26.9 dB from the air" in text
+    tables[AIR_TABLE]["psnr after"] = 26.99
+    text, _ = verdict(replace(inputs(accepted=True), frames=frames, figures=tables))
+    assert "on the street and stayed at 27.0 dB from the air" in text
     assert "dB" not in verdict(replace(inputs(accepted=True), frames=frames))[0]
 
 

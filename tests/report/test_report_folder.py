@@ -79,7 +79,7 @@ def test_after_the_anchors(scene: Path, run: Path) -> None:
     assert held.reached == "anchors" and held.status == "partial" and held.scene is None
     assert held.verdict == (
         "1 of 2 anchor groups were placed in the aerial model, 6 photos in all; 95 % of the positions are expected "
-        "within 2.8 cm (standard deviation 0.010 m per axis, the shift that all photos share included)."
+        "within 2.8 cm (standard deviation 1.0 cm per axis, the shift that all photos share included)."
     )
     assert [(one.group, one.accepted, one.frame) for one in held.matches] == [
         (0, True, "g002.png"), (1, False, "g008.png"),

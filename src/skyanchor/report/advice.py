@@ -29,6 +29,7 @@ class Known:
 
 
 FLOWN = "is the walk in the flown area at all?"
+WHERE_SAID = "was the walk really where you said?"
 _OTHER_FRAMES = "frames with walls and ground in view, not only sky, trees and cars; a sharper or slower video"
 _NEAR, _NARROW, _CALIBRATE = "{place}", "{narrow}", "{camera}"
 """Stand for words below, by what is known."""
@@ -42,7 +43,7 @@ _UNKNOWN = MappingProxyType(
 )
 _SAID = MappingProxyType(
     {
-        "place": "a larger radius or area, or none: was the walk really where you said?",
+        "place": f"a larger radius or area, or none: {WHERE_SAID}",
         "narrow": "a smaller radius or area, if you know better where the walk was.",
         "camera": "the camera again: is it that of these photos, at their size in pixels?",
     }

@@ -205,7 +205,7 @@ def _step(frame: Frame, a: MapFrame, b: MapFrame) -> Markup:
 
 def frame_text(frame: MapFrame) -> str:
     """What a photo's mark tells."""
-    sure = f"95 % within {length(RADIUS_95 * frame.sigma_m)} (standard deviation {number(frame.sigma_m)} m per axis)"
+    sure = f"95 % within {length(RADIUS_95 * frame.sigma_m)} (standard deviation {length(frame.sigma_m)} per axis)"
     return f"photo {frame.index} {frame.name}\nlocated as {SUPPORT[frame.support]}, {sure}"
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from skyanchor.pipeline import read_settings
-from skyanchor.report.advice import FLOWN, Known, explained
+from skyanchor.report.advice import FLOWN, WHERE_SAID, Known, explained
 from skyanchor.report.words import counted, length
 from skyanchor.run.results import Run
 from skyanchor.sfm.uncertainty import centre_sigma_m, position_sigma_m, radius_95_m
@@ -33,7 +33,7 @@ def _sure(sigmas: Sequence[float]) -> str:
     if not any(math.isfinite(sigma) for sigma in sigmas):
         return ""
     radius, sigma = radius_95_m(sigmas), position_sigma_m(sigmas)
-    each = f"standard deviation {sigma:.3f} m per axis, the shift that all photos share included"
+    each = f"standard deviation {length(sigma)} per axis, the shift that all photos share included"
     return f"; 95 % of the positions are expected within {length(radius)} ({each})"
 
 
@@ -52,8 +52,9 @@ def none_placed(groups: Sequence[LocalisedGroup], known: Known) -> str:
     reason, count = Counter(group.refusal.reason for group in groups if group.refusal is not None).most_common(1)[0]
     advice = explained(reason, known)
     share = "" if count == len(groups) else f" (so with {count} of them)"
-    cause = f"Most likely {advice.meaning}{share}."
-    asked = "" if known.place or FLOWN in advice.remedy else f" And {FLOWN}"
+    cause = f"The most likely cause: {advice.meaning}{share}."
+    question = WHERE_SAID if known.place else FLOWN
+    asked = "" if question in advice.remedy else f" And {question}"
     return f"{one if len(groups) == 1 else several} {cause} {tried(advice.remedy)}".rstrip() + asked
 
 

@@ -81,10 +81,10 @@ def headline(report: Report) -> Markup:
     sigmas = [frame.sigma_m for frame in posed if math.isfinite(frame.sigma_m)]
     if sigmas:
         rows.append(("95 % of positions within", length(radius_95_m(sigmas))))
-        rows.append(("standard deviation per axis", f"{number(position_sigma_m(sigmas))} m"))
+        rows.append(("standard deviation per axis", length(position_sigma_m(sigmas))))
     ate = report.figures.get("anchors" if of_anchors else "trajectory", {}).get("ate_m")
     if ate is not None:
-        rows.append(("measured error against truth (ATE)", f"{number(ate)} m"))
+        rows.append(("measured error against truth (ATE)", length(ate)))
     for table, name in ((STREET_TABLE, "street photos"), (AIR_TABLE, "aerial photos")):
         if table in report.figures:
             before, after = (report.figures[table][f"psnr {when}"] for when in ("before", "after"))

@@ -271,9 +271,11 @@ class Run:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds of work per stage; a scaffold that was prepared elsewhere counts nothing."""
-        own = self.prepared.root == self.root / SCAFFOLD
-        scaffold = {f"{SCAFFOLD}/{part}": seconds for part, seconds in timings(self.prepared.root).items()}
+        """Seconds per stage, in the order of the work; a scaffold that was prepared elsewhere counts nothing."""
+        own, spent = self.prepared.root == self.root / SCAFFOLD, timings(self.prepared.root)
+        order = {part: k for k, part in enumerate((parts.DEPTH, parts.SURFACE, parts.PLACES, parts.SPLATS))}
+        named = sorted(spent, key=lambda name: order.get(name.partition("/")[0], len(order)))
+        scaffold = {f"{SCAFFOLD}/{name}": spent[name] for name in named}
         return {**(scaffold if own else {}), **timings(self.root)}
 
     @property

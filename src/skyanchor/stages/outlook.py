@@ -15,21 +15,21 @@ from skyanchor.scaffold.georeference import local_from_gps
 from skyanchor.stages.survey import Work
 from skyanchor.types import Floats, Scaffold
 
-PHOTO_S = (3.1, 6.9)
-"""An aerial photo's depth, surface and places: seconds of a core, mini and yard mesh (28 and 77 photos, `--preset cpu`,
-both on two cores of an AMD EPYC: 43 and 265 s)."""
+PHOTO_S = (2.8, 8.4)
+"""An aerial photo's depth, surface and places: seconds of a core, mini town and yard (26 and 77 photos, `--preset cpu`,
+both on two cores of an AMD EPYC: 36 and 323 s)."""
 PHOTO_GPU_S = (1.0, 1.6)
 """The same with `--preset gpu`: seconds, yard on one H200 with 16 cores, kernels compiled before and compiled then
 (docs/stages.md)."""
-GROUP_S = (29.0, 95.0)
-"""An anchor group, its share of retries included: seconds of a core, mini and yard on those two cores (2 groups in
-29 s, 3 in 142 s)."""
-FRAME_S = (0.23, 1.0)
-"""A street frame of the trajectory: seconds of a core, mini and yard on those two cores (40 frames of one submap in
-9 s, 156 of two in 79 s)."""
-SCENE_S = (284.0, 437.0)
-"""Gaussians from the air and the update, `--preset cpu`, whatever the size of the walk: seconds of two cores, mini town
-and town."""
+GROUP_S = (6.2, 67.0)
+"""An anchor group, its share of retries included: seconds of a core, mini town and yard on those two cores (2 groups in
+6 s, 3 in 101 s)."""
+FRAME_S = (0.12, 0.6)
+"""A street frame of the trajectory: seconds of a core, mini town and yard on those two cores (40 frames of one submap
+in 5 s, 156 of two in 47 s)."""
+SCENE_S = (117.0, 247.0)
+"""Gaussians from the air and the update, `--preset cpu`, whatever the size of the walk: seconds of two cores, mini
+town, once with the machine to itself and once beside other work."""
 SCENE_GPU_S = (175.0, 414.0)
 """The same with `--preset gpu`: seconds of one H200, 57 to 78 for 7 000 iterations from the air (yard), 8 to 24 ms for
 each of the 14 000 of the update (mini town, yard; docs/gaussians.md, README)."""
