@@ -1,4 +1,4 @@
-"""Runs that are killed or stopped, at any moment, and go on: families `kills` and `stops`."""
+"""Runs that are killed or stopped, at any moment, and go on, and the first on a machine: `kills`, `stops`, `firsts`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from fault_frame import Bench, Case, Ended, contents, differences, ended, nothing_left
+from fault_frame import Bench, Case, Ended, Start, contents, differences, ended, nothing_left
 
 TIMES = 12
 """Kills before a run is left to itself."""
@@ -178,6 +178,16 @@ def stopped_elsewhere(bench: Bench) -> str:
     return _said_badly(answer, signal.SIGTERM) or ("something is left" if contents(bench.folder) else "")
 
 
+def compiles_first(bench: Bench) -> str:
+    """The run that compiles the kernels ends with the bytes of one that finds them."""
+    given, runs = Start({"NUMBA_CACHE_DIR": str(bench.folder / "kernels")}), ("first", "later")
+    for name in runs:
+        answer = bench.call(*bench.update_words(bench.folder / name), given=given)
+        if answer.code != 0:
+            return f"{name}: exit code {answer.code}, {answer.last}"
+    return differences(*(bench.folder / name for name in runs))
+
+
 KILLS = (
     Case(f"SIGKILL, {TIMES} random moments, in one process", killed(1)),
     Case(f"SIGKILL, {TIMES} random moments, two workers", killed(2)),
@@ -191,3 +201,4 @@ STOPS = (
     Case("Ctrl-C twice", second_signal),
     Case("SIGTERM while a town is built", stopped_elsewhere),
 )
+FIRSTS = (Case("the first run on a machine, which compiles", compiles_first),)

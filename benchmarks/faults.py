@@ -32,6 +32,7 @@ FAMILIES: dict[str, tuple[Case, ...]] = {
     "patches": fault_patches.CASES,
     "kills": fault_ends.KILLS,
     "stops": fault_ends.STOPS,
+    "firsts": fault_ends.FIRSTS,
     "disks": fault_disks.CASES,
     "races": fault_races.CASES,
 }

@@ -1,7 +1,8 @@
 """A matcher of your own, without touching SkyAnchor: python examples/05_own_matcher.py RUN [OUT [TRUTH]]
 
 RUN is a run folder with poses. `Orb` below is tried on two of its street photos. With OUT the anchors are located again
-with it, on the scaffold and with the settings of RUN; TRUTH is a COLMAP model to measure both against.
+with it, on the scaffold and with the settings of RUN; TRUTH is a COLMAP model to measure both against. ORB is short to
+write, not good at this: on the demo's run it places no group, and the run says why.
 """
 
 from __future__ import annotations
@@ -79,6 +80,9 @@ def main(folder: str, out: str | None = None, truth: str | None = None) -> None:
     if out is not None:
         again = skyanchor.localise(run.prepared.root, run.inputs.ground, out, config)
         print(again)
+        for group in again.anchors.groups:
+            if group.refusal is not None:
+                print(f"group {group.group.index} was refused: {group.refusal.reason}, {group.refusal.detail}")
         if truth is not None:
             print("errors", run.errors(truth), "in RUN,", again.errors(truth), "in OUT")
 
