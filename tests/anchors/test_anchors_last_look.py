@@ -13,12 +13,13 @@ import pytest
 from skyanchor.anchors import last_look
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.focal import standing
 from skyanchor.anchors.last_look import sharpened
 from skyanchor.anchors.place import Settled
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.anchors.shape.incremental import LocalGroup, single_frame
 from skyanchor.anchors.solve import GroupSolution
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.matching import Sift, XFeatStar
 from skyanchor.pipeline import CPU, with_matcher
 from skyanchor.sfm import bundle as ba
@@ -106,3 +107,10 @@ def test_none_leaves_it_out_and_so_does_a_matcher_of_ones_own_choice(monkeypatch
     first = settled(FIRST, FINE)
     assert looked(monkeypatch, None, first, off) is first
     assert looked(monkeypatch, None, first, with_matcher(CPU, XFeatStar(), "cross-view").anchors) is first
+
+
+def test_a_frame_alone_is_looked_at_again_where_it_stood() -> None:
+    local = single_frame(0, cameras.pinhole(640, 360, 457.0))
+    found = standing(local, FIRST[:1])
+    again = similarity.transform_camera(found.world_from_local, local.cams_from_local[0])
+    np.testing.assert_allclose(again.matrix, FIRST[0].matrix, atol=1e-12)

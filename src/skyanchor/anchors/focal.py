@@ -16,7 +16,7 @@ from skyanchor.anchors.shape.choice import group_shape, moving_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, refined
 from skyanchor.geometry import similarity
-from skyanchor.types import AnchorGroup, LocalisedGroup, Pose, Refusal
+from skyanchor.types import AnchorGroup, LocalisedGroup, Pose, Refusal, Similarity
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,10 @@ def _turned(search: Search, at: GroupAt, poses: tuple[Pose, ...]) -> tuple[Group
 
 
 def standing(shape: LocalGroup, poses: tuple[Pose, ...]) -> GroupSolution:
-    """The group's shape laid on poses of its frames."""
-    world_from_local = similarity.align_cameras(shape.cams_from_local, poses)
+    """The group's shape laid on poses of its frames; a frame alone has no shape, and keeps its scale."""
+    if len(poses) == 1:
+        alone = poses[0].inverse @ shape.cams_from_local[0]
+        world_from_local = Similarity(1.0, alone.rotation, alone.translation)
+    else:
+        world_from_local = similarity.align_cameras(shape.cams_from_local, poses)
     return GroupSolution(world_from_local, poses, np.empty(0, bool), 0.0)
