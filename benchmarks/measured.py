@@ -325,9 +325,9 @@ ROWS = (
 
 
 def between(values: Sequence[float], unit: str) -> str:
-    """Whole numbers that hold all values, as in 2 to 5 cm."""
+    """The lowest and the highest in whole numbers, as in 2 to 5 cm."""
     low, high = (f"{value:.0f}" for value in (min(values), max(values)))
-    return f"{low} to {high} {unit}" if low != high else f"{low} {unit}"
+    return (f"{low} to {high} {unit}" if low != high else f"{low} {unit}").strip()
 
 
 def how_exact(found: dict[str, Result]) -> str:
@@ -338,9 +338,11 @@ def how_exact(found: dict[str, Result]) -> str:
 
 def how_alike(found: dict[str, Result]) -> str:
     """Decibels of street views before and after, over the towns or else in the demo."""
-    result, where = (found["updates"], "") if "updates" in found else (found["demo"], " of the demo")
+    result, where = (found["updates"], "") if "updates" in found else (found["demo"], "the demo's ")
     before, after = (result.values(f"street {when}, dB") for when in ("before", "after"))
-    return f"held-out street views{where} from {between(before, '')}to {between(after, 'dB')}"
+    return (
+        f"{where}street photos that were held back are drawn at {between(after, 'dB')} instead of {between(before, '')}"
+    )
 
 
 def how_long(found: dict[str, Result]) -> str:
@@ -354,7 +356,13 @@ def demo_minutes(found: dict[str, Result]) -> str:
     demo = found["demo"]
     town, job, setup = ([v / 60 for v in demo.values(f"{name}, s")] for name in ("town", "job", "set-up"))
     both = [a + b for a, b in zip(town, job, strict=True)]
-    return f"{between(both, 'minutes')} and {between(setup, 'for its set-up')}"
+    return f"{minutes(both)} after {minutes(setup)} for its set-up"
+
+
+def minutes(values: Sequence[float]) -> str:
+    """1 minute, 2 to 5 minutes."""
+    told = between(values, "minutes")
+    return "1 minute" if told == "1 minutes" else told
 
 
 PHRASES: dict[str, Callable[[dict[str, Result]], str]] = {
@@ -371,7 +379,7 @@ def written(check: bool) -> str:
     text = path.read_text()
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    found = {path.stem: read(path) for path in sorted(RESULTS.glob("*.jsonl"))}
+    found = all_kept()
     right = f"{before}{BEGIN}\n{table(found)}\n{END}{after}"
     right = PHRASE.sub(lambda hit: f"{hit[1]}{PHRASES[hit[2]](found)}{hit[4]}", right)
     if check and right != text:
@@ -391,6 +399,11 @@ def table(found: dict[str, Result]) -> str:
             what = row.what.format(draws=len(result.draws), seeds=seeds(result))
             lines.append(f"| {what} | {row.figure(result)} | `{row.result}` | {made} |")
     return "\n".join(lines)
+
+
+def all_kept() -> dict[str, Result]:
+    """Every result by its name."""
+    return {path.stem: read(path) for path in sorted(RESULTS.glob("*.jsonl"))}
 
 
 def read(path: Path) -> Result:

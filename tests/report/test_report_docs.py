@@ -187,6 +187,14 @@ def test_the_readme_says_what_the_results_say(measured: ModuleType) -> None:
     assert measured.written(check=True)
 
 
+@pytest.mark.parametrize("page", ["Makefile", "docs/tutorial.md"])
+def test_the_demo_is_offered_with_the_time_that_it_took(measured: ModuleType, page: str) -> None:
+    demo = measured.all_kept()["demo"]
+    took = [sum(one.figures[f"{step}, s"] for step in ("set-up", "town", "job")) / 60 for one in demo.draws]
+    said = re.findall(r"(\d+) to (\d+) minutes", (ROOT / page).read_text())
+    assert said and all(int(low) <= min(took) and max(took) <= int(high) for low, high in said)
+
+
 def test_a_readme_that_says_something_else_is_noticed(
     measured: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,12 +208,18 @@ def test_a_readme_that_says_something_else_is_noticed(
     kept.write_lines(tmp_path / "gpu.jsonl", made, draws)
     monkeypatch.setattr(measured, "RESULTS", tmp_path)
     monkeypatch.setattr(measured, "ROOT", tmp_path)
-    (tmp_path / "README.md").write_text(f"before\n{measured.BEGIN}\n| 2.1 min |\n{measured.END}\nafter\n")
+    steps = {"set-up, s": 58.0, "town, s": 61.0, "job, s": 121.0, "trajectory ATE, m": 0.02}
+    steps |= {"street before, dB": 8.0, "street after, dB": 27.0, "air before, dB": 26.0, "air gained, dB": 0.0}
+    longer = {**steps, "job, s": 239.0}
+    kept.write_lines(tmp_path / "demo.jsonl", made, [kept.Outcome("a", steps), kept.Outcome("b", longer)])
+    phrase = "<!-- measured: demo -->9 minutes<!-- end -->"
+    (tmp_path / "README.md").write_text(f"before {phrase}\n{measured.BEGIN}\n| 2.1 min |\n{measured.END}\nafter\n")
     with pytest.raises(SystemExit, match="something else"):
         measured.written(check=True)
     measured.written(check=False)
     assert measured.written(check=True)
     text = (tmp_path / "README.md").read_text()
-    assert text.startswith("before\n") and text.endswith("\nafter\n")
+    said = "3 to 5 minutes after 1 minute for its set-up"
+    assert text.startswith(f"before <!-- measured: demo -->{said}<!-- end -->\n") and text.endswith("\nafter\n")
     assert "2.0 min (1.0 to 4.0); ATE 0.020 m (0.010 to 0.040); street 32.0 dB (31.0 to 34.0), air 0.50 dB" in text
     assert "2026-11-16, 2 cores, abc1234" in text

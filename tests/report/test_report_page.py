@@ -47,7 +47,7 @@ from skyanchor.report.map_drawing import first_frame, map_figure
 from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
 from skyanchor.report.sections import times_section
-from skyanchor.report.words import GLOSSARY, duration, length
+from skyanchor.report.words import GLOSSARY, SHORTENED, duration, length
 
 UP = np.array([0.0, 0.0, 1.0])
 
@@ -162,7 +162,7 @@ def test_hostile_words_stay_words() -> None:
 def test_everything_is_there_without_scripts() -> None:
     text = shown(render_page(example_report()))
     for said in (
-        "18 of 19 photos located", "95 % of positions within", "14 cm", "0.050 m", "22 min 17 s", "21 min 37 s",
+        "18 of 19 photos located", "95 % of positions within", "14 cm", "5.0 cm", "22 min 17 s", "21 min 37 s",
         "2026-01-02 03:04 UTC", "/data/walk", "0123456789ab", "EPSG:32633, metres", "skyanchor update --out",
         "20 cm after 18 m", "PSNR [dB]", "Time and memory", "2.1 GB",
         "iteration", "two places fit", "first try", "2-anchors: all settings", "3-trajectory: all settings",
@@ -170,7 +170,14 @@ def test_everything_is_there_without_scripts() -> None:
     ):  # fmt: skip
         assert said in text, said
     assert text.count("<img") == 2 * 4 + 1 and text.count("<svg") > 8
-    assert [entry.word for entry in GLOSSARY if f"<dt>{html.escape(entry.word)}</dt>" not in text] == []
+    assert [entry.word for entry in GLOSSARY if f"<dt>{html.escape(entry.word)}</dt>" not in text] == [SHORTENED]
+
+
+def test_shortened_paths_are_explained_where_there_are_some() -> None:
+    report = example_report()
+    inputs = tuple(replace(row, where=f"{SHORTENED}survey/walk") for row in report.made.inputs)
+    text = shown(render_page(replace(report, made=replace(report.made, inputs=inputs))))
+    assert f"<dt>{SHORTENED}</dt>" in text
 
 
 def test_memory_is_told_where_it_was_measured() -> None:

@@ -38,6 +38,7 @@ def render_page(report: Report) -> str:
 
 def body(report: Report) -> Markup:
     """Everything below the head."""
+    settings = sections.settings_section(report)
     return joined(
         sections.map_section(report),
         changes_section(report),
@@ -50,8 +51,8 @@ def body(report: Report) -> Markup:
         sections.figures_section(report),
         sections.curves_section(report),
         sections.times_section(report),
-        sections.glossary_section(),
-        sections.settings_section(report),
+        sections.glossary_section(joined(sections.about(report), settings)),
+        settings,
     )
 
 

@@ -24,6 +24,7 @@ from skyanchor.report.map_drawing import group_text, map_figure, outcome_of, why
 from skyanchor.report.markup import Markup, element, joined
 from skyanchor.report.words import (
     GLOSSARY,
+    SHORTENED,
     TABLES,
     UNITS,
     counted,
@@ -343,7 +344,7 @@ def _comparison(view: Comparison) -> Markup:
                 element("figcaption", what))
         for side, what in SIDES
     ]  # fmt: skip
-    scores = f"{view.name}: PSNR {number(view.psnr_before, 2)} → {number(view.psnr_after, 2)} dB"
+    scores = f"{view.name}: PSNR {number(view.psnr_before, 2)} → {number(view.psnr_after, 2)}\u00a0dB"
     return element(
         "figure", element("div", pictures, class_="four"), element("figcaption", scores), class_="comparison"
     )
@@ -417,9 +418,10 @@ def curves_section(report: Report) -> Markup | None:
 # --- words and settings -------------------------------------------------------------------------------------------
 
 
-def glossary_section() -> Markup:
-    """The page's words explained."""
-    rows = [(element("dt", entry.word), element("dd", entry.meaning)) for entry in GLOSSARY]
+def glossary_section(paths: str) -> Markup:
+    """The page's words explained; what stands for folders only where a path begins with it."""
+    words = [entry for entry in GLOSSARY if entry.word != SHORTENED or SHORTENED in paths]
+    rows = [(element("dt", entry.word), element("dd", entry.meaning)) for entry in words]
     return section("glossary", "Words", "", element("dl", rows, class_="glossary"))
 
 

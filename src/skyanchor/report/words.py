@@ -19,6 +19,8 @@ class Entry:
     meaning: str
 
 
+SHORTENED = "…/"
+"""Stands for the folders that a path begins with."""
 GLOSSARY = (
     Entry(
         "located",
@@ -69,7 +71,7 @@ GLOSSARY = (
         "digest",
         "A checksum of a file's contents. The same digest means the same data.",
     ),
-    Entry("…/", "Folders of the computer that did the work, which say nothing to others, are left out of paths."),
+    Entry(SHORTENED, "Folders of the computer that did the work, which say nothing to others, are left out of paths."),
 )
 """Every word of the page that a client may not know."""
 
