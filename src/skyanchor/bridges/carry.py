@@ -13,7 +13,7 @@ from skyanchor.bridges.surface import intrinsics
 from skyanchor.bridges.views import AerialAtlas
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import inside, under
-from skyanchor.types import Floats, Floats32, Ints
+from skyanchor.types import Bytes, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ def _views_that_see(atlas: AerialAtlas, points: Floats, normals: Floats, config:
     return used, gains[used]
 
 
-def _grey(atlas: AerialAtlas, views: Ints) -> tuple[Floats32, Ints, Floats]:
+def _grey(atlas: AerialAtlas, views: Ints) -> tuple[Bytes, Ints, Floats]:
     """(images (V, H, W), sizes (V, 2), intrinsics (V, 4)), padded to one size."""
     held = [atlas.photo_camera(int(j)) for j in views]
     sizes = np.array([[camera.height, camera.width] for camera in held], dtype=np.int64)
-    images = np.zeros((len(views), *sizes.max(axis=0)), np.float32)
+    images = np.zeros((len(views), *sizes.max(axis=0)), np.uint8)
     for i, j in enumerate(views):
         images[i, : sizes[i, 0], : sizes[i, 1]] = cv2.cvtColor(atlas.pixels(int(j)), cv2.COLOR_RGB2GRAY)
     return images, sizes, np.stack([intrinsics(camera) for camera in held])

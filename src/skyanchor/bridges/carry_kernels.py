@@ -7,11 +7,16 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from skyanchor.types import Floats, Floats32, Ints
+from skyanchor.types import Bytes, Floats, Floats32, Ints
 
 HALF = 5
 """Patches are (2 HALF + 1)² samples."""
 SAMPLES = (2 * HALF + 1) ** 2
+LANES = 16
+"""Shifts along a row that are worked on at once; as many rows of them at most."""
+ROW, SQUARES, CROSSES = np.uint64(2 * LANES), np.uint64(LANES**2), np.uint64(2 * LANES**2)
+"""Where rows of a sample's surroundings begin, and sums of squares and products: fixed, so that they are vectorised."""
+ONE = np.uint64(1)
 
 
 @njit(cache=True, fastmath=True, inline="always")
@@ -25,7 +30,7 @@ def _project(R: Floats, t: Floats, K: Floats, x: float, y: float, w: float) -> t
 
 
 @njit(cache=True, fastmath=True, inline="always")
-def _sample(image: Floats32, height: int, width: int, u: float, v: float) -> float:
+def _sample(image: Bytes, height: int, width: int, u: float, v: float) -> float:
     """Bilinear grey value at a pixel position; negative outside."""
     a, b = u - 0.5, v - 0.5
     i, j = math.floor(b), math.floor(a)
@@ -39,7 +44,7 @@ def _sample(image: Floats32, height: int, width: int, u: float, v: float) -> flo
 
 @njit(cache=True, fastmath=True)
 def _likeness(
-    image: Floats32, height: int, width: int, us: Floats, vs: Floats, du: float, dv: float, wanted: Floats
+    image: Bytes, height: int, width: int, us: Floats, vs: Floats, du: float, dv: float, wanted: Floats
 ) -> float:
     """Normalised cross-correlation of `wanted` (zero mean, unit length) with the image at shifted positions."""
     total, square, cross = 0.0, 0.0, 0.0
@@ -54,6 +59,56 @@ def _likeness(
     if spread < 1.0 * SAMPLES:
         return -1.0
     return cross / math.sqrt(spread)
+
+
+@njit(cache=True, fastmath=True)
+def _all_inside(height: int, width: int, us: Floats, vs: Floats, reach: int) -> bool:
+    """Whether the samples stay in the image at all shifts up to `reach`."""
+    for n in range(SAMPLES):
+        i, j = math.floor(vs[n] - 0.5) - reach, math.floor(us[n] - 0.5) - reach
+        if i < 0 or j < 0 or i + 2 * reach + 1 >= height or j + 2 * reach + 1 >= width:
+            return False
+    return True
+
+
+@njit(cache=True, fastmath=True)
+def _likeness_all(
+    image: Bytes, us: Floats, vs: Floats, wanted: Floats, round_it: Floats32, sums: Floats32, scores: Floats
+) -> None:
+    """Fill scores (2 reach + 1, same) with `_likeness` at all whole shifts, which leave no sample outside.
+
+    All shifts of a sample weigh its four neighbours alike, so a row of them is worked on at once. Sums are taken
+    relative to the pixel in the middle, in single precision; those beyond the last shift are of no use.
+    """
+    side = scores.shape[0]
+    reach = side // 2
+    sums[:] = np.float32(0.0)
+    level = np.float32(image[math.floor(vs[SAMPLES // 2]), math.floor(us[SAMPLES // 2])])
+    one = np.float32(1.0)
+    for n in range(SAMPLES):
+        i, j = math.floor(vs[n] - 0.5), math.floor(us[n] - 0.5)
+        fa, fb = np.float32(us[n] - 0.5 - j), np.float32(vs[n] - 0.5 - i)
+        w0, w1, w2, w3 = (one - fa) * (one - fb), fa * (one - fb), (one - fa) * fb, fa * fb
+        own = np.float32(wanted[n])
+        for row in range(side + 1):
+            seen = image[i - reach + row, j - reach : j + reach + 2]
+            for k in range(side + 1):
+                round_it[np.uint64(row) * ROW + np.uint64(k)] = np.float32(seen[k]) - level
+        for row in range(side):
+            top = np.uint64(row) * ROW
+            at = np.uint64(row * LANES)
+            for k in range(LANES):
+                here, to = top + np.uint64(k), at + np.uint64(k)
+                above = w0 * round_it[here] + w1 * round_it[here + ONE]
+                value = above + w2 * round_it[here + ROW] + w3 * round_it[here + ROW + ONE]
+                sums[to] += value
+                sums[to + SQUARES] += value * value
+                sums[to + CROSSES] += value * own
+    for row in range(side):
+        for column in range(side):
+            at = np.uint64(row * LANES + column)
+            spread = sums[at + SQUARES] - sums[at] * sums[at] / np.float32(SAMPLES)
+            scores[row, column] = -1.0 if spread < 1.0 * SAMPLES else sums[at + CROSSES] / math.sqrt(spread)
 
 
 @njit(cache=True, fastmath=True)
@@ -92,7 +147,7 @@ def relocate(
     normals: Floats,
     reference: Ints,
     targets: Ints,
-    images: Floats32,
+    images: Bytes,
     sizes: Ints,
     Ks: Floats,
     Rs: Floats,
@@ -103,8 +158,7 @@ def relocate(
 
     The patch of surface round each point is read from its reference photo and searched for in each target photo, at
     whole pixels up to `reach` from where the point would project, then at fractions. Likeness -1 = not found; sharpness
-    is how much likeness falls one pixel aside, in the direction where it falls least.
-    """
+    is how much likeness falls one pixel aside, in the direction where it falls least."""
     count, wide = targets.shape
     xy = np.zeros((count, wide, 2))
     likeness = np.full((count, wide), -1.0)
@@ -112,7 +166,8 @@ def relocate(
     side = 2 * reach + 1
     for n in prange(count):
         us, vs, wanted = np.empty(SAMPLES), np.empty(SAMPLES), np.empty(SAMPLES)
-        scores = np.empty((side, side))
+        scores, sums = np.empty((side, side)), np.empty(3 * LANES**2, np.float32)
+        round_it = np.zeros((LANES + 1) * 2 * LANES, np.float32)
         r = reference[n]
         if r < 0:
             continue
@@ -137,13 +192,18 @@ def relocate(
                 continue
             u, v, _ = _project(Rs[j], ts[j], Ks[j], points[n, 0], points[n, 1], points[n, 2])
             _patch(points[n], normals[n], step, Rs[j], ts[j], Ks[j], us, vs)
+            if side <= LANES and _all_inside(sizes[j, 0], sizes[j, 1], us, vs, reach):
+                _likeness_all(images[j], us, vs, wanted, round_it, sums, scores)
+            else:
+                for a in range(side):
+                    for b in range(side):
+                        shift = (b - reach, a - reach)
+                        scores[a, b] = _likeness(images[j], sizes[j, 0], sizes[j, 1], us, vs, *shift, wanted)
             best, bi, bj = -1.0, 0, 0
             for a in range(side):
                 for b in range(side):
-                    s = _likeness(images[j], sizes[j, 0], sizes[j, 1], us, vs, b - reach, a - reach, wanted)
-                    scores[a, b] = s
-                    if s > best:
-                        best, bi, bj = s, a, b
+                    if scores[a, b] > best:
+                        best, bi, bj = scores[a, b], a, b
             if best < 0 or bi == 0 or bj == 0 or bi == side - 1 or bj == side - 1:
                 continue
             aside = max(scores[bi - 1, bj], scores[bi + 1, bj], scores[bi, bj - 1], scores[bi, bj + 1])
