@@ -45,11 +45,12 @@ class NumbaBackend:
         w, a, b = start.w.copy(), start.a.copy(), start.b.copy()
         search = (np.array(stack.camera.params, np.float32), surface.w, np.float32(config.pull))
         limits = (np.float32(pixel_step(stack)), tilt, np.float32(w_range[0]), np.float32(w_range[1]))
-        cost = patchmatch_kernels.score(*images, w, a, b, settings)
+        cost, own, ranks = patchmatch_kernels.score(*images, w, a, b, settings)
         for round_ in rounds:
+            scored = (round_ == rounds[0], own, ranks)
             for colour in (0, 1):
-                patchmatch_kernels.improve(*images, w, a, b, cost, *search, *limits, colour, round_, settings)
-        return PlaneField(w, a, b), patchmatch_kernels.score(*images, w, a, b, settings)
+                patchmatch_kernels.improve(*images, w, a, b, cost, *search, *limits, colour, round_, settings, *scored)
+        return PlaneField(w, a, b), patchmatch_kernels.score(*images, w, a, b, settings)[0]
 
 
 def packed_corners(images: Floats32) -> npt.NDArray[np.uint64]:

@@ -288,12 +288,18 @@ def _best_in_strip(cost, x, y, k):
 
 @nb.njit(cache=True, parallel=True, fastmath=True)
 def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
-    """Photometric cost (H, W) of the planes as they are, 0..1, nearer to 1 where fewer than `keep` sources see them."""
+    """What the planes as they are cost, (H, W) twice, and (H, W, S) the sources by how well they fit, best first.
+
+    The first is photometric, 0..1, nearer to 1 where fewer than `keep` sources see the plane; the second is without
+    that.
+    """
     height, width = reference.shape
     radius, stride, keep, sigma_grey, noise, _ = settings
     n = layout.shape[0]
     fade = _fading(sigma_grey)
     out = np.ones((height, width), np.float32)
+    own = np.ones((height, width), np.float32)
+    ranks = np.empty((height, width, n), np.uint8)
     for y in nb.prange(height):
         window = _new_window(radius, stride)
         each = np.empty(n, np.float32)
@@ -310,7 +316,11 @@ def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
             for s in range(n):
                 seen += each[s] < UNSEEN
             out[y, x] = np.float32(1.0) - (np.float32(1.0) - cost) * np.float32(min(seen, keep)) / np.float32(keep)
-    return out
+            own[y, x] = cost
+            _rank(each, order)
+            for i in range(n):
+                ranks[y, x, i] = np.uint8(order[i])
+    return out, own, ranks
 
 
 @nb.njit(cache=True, parallel=True, fastmath=True)  # fmt: skip
@@ -335,10 +345,15 @@ def improve(
     colour,
     round_,
     settings,
+    scored,
+    own,
+    ranks,
 ):
     """One half-iteration in place: pixels of one checkerboard colour try their neighbours' planes and random changes.
 
     The cost of a plane is photometric + stay min(1, |w - prior| / scale), stay = pull T / (T + variance of the window).
+    `own` and `ranks` are what `score` gave of the planes that these pixels have, where they were `scored` since they
+    changed.
     """
     height, width = reference.shape
     radius, stride, keep, sigma_grey, noise, few = settings
@@ -359,7 +374,12 @@ def improve(
             best = ALWAYS
             tried = n
             stay = pull * TEXTURE / (TEXTURE + variance)
-            for k in range(-1, 14):  # -1 is the plane it has: it ranks the sources
+            if scored:
+                best = own[y, x] + stay * min(np.float32(1.0), abs(bw - prior[y, x]) / scale)
+                for i in range(n):
+                    order[i] = ranks[y, x, i]
+                tried = min(n, few)
+            for k in range(0 if scored else -1, 14):  # -1 is the plane it has: it ranks the sources
                 if round_ >= TURNING and (k == 8 or k == 13):
                     continue
                 tw = bw

@@ -16,35 +16,45 @@ UNSEEN = np.float32(2.0)
 OUTSIDE = np.float32(-1.0)
 
 
-@nb.njit(cache=True, fastmath=True, inline="always")
-def bilinear(image, u, v):
-    """Value of `image` at array coordinates (u right, v down), 0 <= u < W - 1, 0 <= v < H - 1."""
-    iu = int(u)
-    iv = int(v)
-    fu = u - np.float32(iu)
-    fv = v - np.float32(iv)
-    top = image[iv, iu] + fu * (image[iv, iu + 1] - image[iv, iu])
-    bottom = image[iv + 1, iu] + fu * (image[iv + 1, iu + 1] - image[iv + 1, iu])
-    return top + fv * (bottom - top)
-
-
 @nb.njit(cache=True, fastmath=True)
-def _warp(source, size, M, m, tilt, u_plane, out):
-    """Source pixels seen through the plane 1/z(p) = u_plane * tilt . p; `OUTSIDE` where the plane leaves the source."""
+def _warp(source, size, M, m, tilt, u_plane, at, fu, fv, out):
+    """Source pixels seen through the plane 1/z(p) = u_plane * tilt . p; `OUTSIDE` where the plane leaves the source.
+
+    at, fu and fv are scratch of a row: where its pixels lie in the flat source, and how far right and down of there.
+    """
     height, width = out.shape
+    flat = source.ravel()
+    stride = np.int32(source.shape[1])
+    zero = np.float32(0.0)
+    right = size[0] - np.float32(1.001)
+    bottom = size[1] - np.float32(1.001)
+    # along a row 1/z and the three coordinates q = M p + m / z are linear: start + step x
+    step, s0, s1, s2 = u_plane * tilt[0], M[0, 0], M[1, 0], M[2, 0]
+    s0, s1, s2 = s0 + step * m[0], s1 + step * m[1], s2 + step * m[2]
     for y in range(height):
         py = np.float32(y + 0.5)
+        w0 = u_plane * (tilt[1] * py + tilt[2])
+        q0 = M[0, 1] * py + M[0, 2] + w0 * m[0]
+        q1 = M[1, 1] * py + M[1, 2] + w0 * m[1]
+        q2 = M[2, 1] * py + M[2, 2] + w0 * m[2]
         for x in range(width):
-            px = np.float32(x + 0.5)
-            w = u_plane * (tilt[0] * px + tilt[1] * py + tilt[2])
-            q2 = M[2, 0] * px + M[2, 1] * py + M[2, 2] + w * m[2]
-            value = OUTSIDE
-            if w > 0.0 and q2 > 0.0:
-                u = (M[0, 0] * px + M[0, 1] * py + M[0, 2] + w * m[0]) / q2 - np.float32(0.5)
-                v = (M[1, 0] * px + M[1, 1] * py + M[1, 2] + w * m[1]) / q2 - np.float32(0.5)
-                if u >= 0.0 and v >= 0.0 and u < size[0] - 1.001 and v < size[1] - 1.001:
-                    value = bilinear(source, u, v)
-            out[y, x] = value
+            px = np.float32(x) + np.float32(0.5)
+            w = w0 + step * px
+            z = q2 + s2 * px
+            u = (q0 + s0 * px) / z - np.float32(0.5)
+            v = (q1 + s1 * px) / z - np.float32(0.5)
+            seen = (w > zero) & (z > zero) & (u >= zero) & (v >= zero) & (u < right) & (v < bottom)
+            iu = np.int32(u) if seen else np.int32(0)
+            iv = np.int32(v) if seen else np.int32(0)
+            at[x] = iv * stride + iu
+            fu[x] = u - np.float32(iu) if seen else OUTSIDE
+            fv[x] = v - np.float32(iv)
+        for x in range(width):
+            i = np.uint64(at[x])
+            j = i + np.uint64(stride)
+            top = flat[i] + fu[x] * (flat[i + np.uint64(1)] - flat[i])
+            low = flat[j] + fu[x] * (flat[j + np.uint64(1)] - flat[j])
+            out[y, x] = top + fv[x] * (low - top) if fu[x] >= zero else OUTSIDE
 
 
 @nb.njit(cache=True, fastmath=False)
@@ -95,31 +105,36 @@ def _zncc_costs(reference, warped, radius, noise, out):
             if warped[y, x] < 0.0 or s0 < 4.0:
                 out[y, x] = UNSEEN
                 continue
-            ma = s1 / s0
-            mb = s2 / s0
-            va = max(s3 / s0 - ma * ma, 0.0)
-            vb = max(s4 / s0 - mb * mb, 0.0)
-            zncc = (s5 / s0 - ma * mb) / np.sqrt((va + eps) * (vb + eps))
-            out[y, x] = min(max(1.0 - zncc, 0.0), 1.0)
+            share = 1.0 / s0
+            ma = s1 * share
+            mb = s2 * share
+            va = max(s3 * share - ma * ma, 0.0)
+            vb = max(s4 * share - mb * mb, 0.0)
+            zncc = np.float32(s5 * share - ma * mb) / np.sqrt(np.float32((va + eps) * (vb + eps)))
+            out[y, x] = min(max(np.float32(1.0) - zncc, np.float32(0.0)), np.float32(1.0))
 
 
 @nb.njit(cache=True, fastmath=True)
-def mean_of_best(costs, keep):
-    """Mean of the `keep` smallest seen costs; costs is sorted in place. 1 when nothing is seen."""
-    n = costs.shape[0]
-    for i in range(1, n):
-        c = costs[i]
-        j = i - 1
-        while j >= 0 and costs[j] > c:
-            costs[j + 1] = costs[j]
-            j -= 1
-        costs[j + 1] = c
-    total = np.float32(0.0)
-    used = 0
-    while used < min(keep, n) and costs[used] < UNSEEN:
-        total += costs[used]
-        used += 1
-    return total / used if used else np.float32(1.0)
+def _means_of_best(costs, low, out):
+    """Per pixel of a row the mean of the smallest seen of its costs (S, W), as many as `low` (K, W) has room for.
+
+    1 when nothing is seen. The costs are moved about.
+    """
+    low[:] = UNSEEN
+    for s in range(costs.shape[0]):
+        for k in range(low.shape[0]):
+            for x in range(out.shape[0]):
+                less = min(low[k, x], costs[s, x])
+                costs[s, x] = max(low[k, x], costs[s, x])
+                low[k, x] = less
+    for x in range(out.shape[0]):
+        total = np.float32(0.0)
+        used = 0
+        for k in range(low.shape[0]):
+            if low[k, x] < UNSEEN:
+                total += low[k, x]
+                used += 1
+        out[x] = total / used if used else np.float32(1.0)
 
 
 @nb.njit(cache=True, parallel=True)
@@ -131,15 +146,16 @@ def sweep_costs(reference, sources, sizes, M, m, tilt, u_planes, radius, noise, 
     for d in nb.prange(u_planes.shape[0]):
         warped = np.empty((height, width), np.float32)
         costs = np.empty((n, height, width), np.float32)
+        at = np.empty(width, np.int32)
+        part = np.empty((2, width), np.float32)
         for s in range(n):
-            _warp(sources[s], sizes[s], M[s], m[s], tilt, u_planes[d], warped)
+            _warp(sources[s], sizes[s], M[s], m[s], tilt, u_planes[d], at, part[0], part[1], warped)
             _zncc_costs(reference, warped, radius, noise, costs[s])
-        some = np.empty(n, np.float32)
+        low = np.empty((min(keep, n), width), np.float32)
         for y in range(height):
+            _means_of_best(costs[:, y], low, part[0])
             for x in range(width):
-                for s in range(n):
-                    some[s] = costs[s, y, x]
-                volume[y, x, d] = np.uint8(mean_of_best(some, keep) * np.float32(255.0))
+                volume[y, x, d] = np.uint8(part[0, x] * np.float32(255.0))
     return volume
 
 
