@@ -1,5 +1,6 @@
 """The focal length that groups vote for."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from skyanchor.anchors import walk
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes, agreed, between, elected, neighbours
-from skyanchor.anchors.walk import GroupTask
-from skyanchor.types import AnchorGroup, GroupFigures, LocalisedGroup, Reason, Refusal
+from skyanchor.anchors.walk import GroupTask, GroupVerdict
+from skyanchor.geometry import rigid
+from skyanchor.types import AnchorGroup, AnchorPose, GroupFigures, LocalisedGroup, Overlap, Reason, Refusal
 
 FACTORS = (0.7, 1.0, 1.4)
 
@@ -75,3 +77,22 @@ def test_the_vote_walks_to_the_best_and_asks_nothing_twice(true: float) -> None:
     found = walk._elected(outing, tuple(GroupTask(AnchorGroup(k, (0,), ()), ()) for k in range(5)))  # type: ignore[arg-type]
     assert found == pytest.approx(true, rel=0.03)
     assert len(set(ballot.asked)) == len(ballot.asked) <= 11
+
+
+def test_groups_with_nearly_the_shared_focal_length_keep_their_odds_where_the_flight_gave_them() -> None:
+    asked: list[GroupTask] = []
+
+    def looked(tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
+        asked.extend(tasks)
+        return tuple(GroupVerdict(group(0.9), 1.0, {}) for _ in tasks)
+
+    stands = replace(group(0.8), poses=(AnchorPose(0, rigid.identity(), np.eye(6)),))
+    groups = [stands, stands, group(0.9, refused=True), replace(stands, overlap=Overlap((), 3, 50, False))]
+    sequence = SimpleNamespace(groups=tuple(one.group for one in groups))
+    prepared = SimpleNamespace(ground=SimpleNamespace(across=np.eye(3)[:2]))
+    outing = SimpleNamespace(
+        config=AnchorConfig(), runner=SimpleNamespace(groups=looked), sequence=sequence, prepared=prepared
+    )
+    walk._calibrated(outing, groups, 0.9, (1.004, 0.97, 1.0, 1.0))  # type: ignore[arg-type]
+    assert [task.figures for task in asked] == [stands.figures, None, None]
+    assert {task.lens.factor for task in asked} == {0.9}

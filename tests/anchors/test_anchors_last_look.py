@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyanchor.anchors import last_look
+from skyanchor.anchors import group, last_look
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import standing
@@ -24,7 +24,7 @@ from skyanchor.matching import Sift, XFeatStar
 from skyanchor.pipeline import CPU, with_matcher
 from skyanchor.sfm import bundle as ba
 from skyanchor.step_clock import StepClock
-from skyanchor.types import Frame, GroupFigures, Pose, Reason, Refusal, Sequence
+from skyanchor.types import AnchorGroup, AnchorPose, Frame, GroupFigures, Pose, Reason, Refusal, Sequence
 
 UP = np.array([0.0, 0.0, 1.0])
 FIRST = tuple(rigid.look_at(np.array([0.0, y, 1.7]), np.array([0.0, y + 9.0, 1.7]), UP) for y in (0.0, 0.7, 1.4))
@@ -114,3 +114,28 @@ def test_a_frame_alone_is_looked_at_again_where_it_stood() -> None:
     found = standing(local, FIRST[:1])
     again = similarity.transform_camera(found.world_from_local, local.cams_from_local[0])
     np.testing.assert_allclose(again.matrix, FIRST[0].matrix, atol=1e-12)
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_group_that_keeps_its_odds_is_placed_again_by_the_last_look_alone(
+    stands: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[type] = []
+    few = replace(FINE, support=200, log_odds=-3.0, halves_m=0.01 if stands else 0.4)
+
+    def settle(search: Search, local: LocalGroup, start: GroupSolution, warm: bool = False) -> Settled:
+        asked.append(type(search.config.refine.matcher))
+        return settled(LAST, few if asked[-1] is Sift else FINE)
+
+    monkeypatch.setattr(last_look, "settle", settle)
+    monkeypatch.setattr(group, "settle", settle)
+    monkeypatch.setattr(group, "group_shape", lambda *_: settled(FIRST, FINE).local)
+    monkeypatch.setattr(group, "anchor_poses", lambda search, found, kept: ())
+    camera = cameras.pinhole(640, 360, 457.0)
+    held: Any = SimpleNamespace(sequence=SimpleNamespace(camera=camera), clock=StepClock())
+    nothing: Any = SimpleNamespace()
+    found = tuple(AnchorPose(k, pose, np.eye(6)) for k, pose in enumerate(FIRST))
+    search = Search(nothing, held, AnchorConfig())
+    verdict, _ = group.localise_again(search, AnchorGroup(0, (0, 1, 2), ()), found, replace(FINE, log_odds=5.0))
+    assert verdict.accepted and asked == ([Sift] if stands else [Sift, XFeatStar, Sift])
+    assert verdict.figures.log_odds == (5.0 if stands else FINE.log_odds)

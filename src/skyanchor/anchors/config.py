@@ -160,7 +160,9 @@ class FocalConfig:
     settled: NotNegative = 0.002
     """Until that changes by less than this fraction."""
     again_within: Positive = 15.0
-    """Where a group is looked for then, metres from where it was found."""
+    """Where a group is looked for with the focal length that all agree on, metres from where it was found."""
+    alike: NotNegative = 0.01
+    """A group whose own focal length is within this fraction of that one keeps its odds: the last look is enough."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from skyanchor.anchors.earlier import beside_walks, shared_of
 from skyanchor.anchors.focal import standing, with_its_focal
 from skyanchor.anchors.ladder import Rung, rungs
-from skyanchor.anchors.last_look import sharpened
+from skyanchor.anchors.last_look import last_look, sharpened
 from skyanchor.anchors.place import Settled, settle
 from skyanchor.anchors.places import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds, spread_voters
 from skyanchor.anchors.search import Search
@@ -43,12 +43,18 @@ def localise_group(search: Search, group: AnchorGroup) -> tuple[LocalisedGroup, 
     return climbed(search, group, rungs(search.frames.sequence, group, search.config), settle_on_bridges)
 
 
-def localise_again(search: Search, group: AnchorGroup, found: tuple[AnchorPose, ...]) -> tuple[LocalisedGroup, float]:
-    """As `localise_group`, for a group that was found before with nearly the same camera: its place is tried first."""
+def localise_again(
+    search: Search, group: AnchorGroup, found: tuple[AnchorPose, ...], figures: GroupFigures | None = None
+) -> tuple[LocalisedGroup, float]:
+    """As `localise_group`, for a group that was found before with nearly the same camera: its place is tried first.
+
+    With the figures of that first look the last one is enough, where the group stands by it.
+    """
     frames, poses = tuple(pose.frame for pose in found), tuple(pose.cam_from_world for pose in found)
 
     def where_it_stood(search: Search, local: LocalGroup) -> Settled:
-        return sharpened(search, settle(search, local, standing(local, poses), warm=True))
+        exact = None if figures is None else last_look(search, local, poses, figures)
+        return exact or sharpened(search, settle(search, local, standing(local, poses), warm=True))
 
     once = climbed(search, group, (Rung(frames, search.config),), where_it_stood)
     return once if once[0].accepted else localise_group(search, group)

@@ -26,7 +26,17 @@ from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame,
 from skyanchor.bridges.ground import Ground
 from skyanchor.events import ANCHORS, Listener, Note, silent
 from skyanchor.geometry import rigid
-from skyanchor.types import AnchorGroup, AnchorPose, Anchors, Floats, LocalisedGroup, Reason, Refusal, Sequence
+from skyanchor.types import (
+    AnchorGroup,
+    AnchorPose,
+    Anchors,
+    Floats,
+    GroupFigures,
+    LocalisedGroup,
+    Reason,
+    Refusal,
+    Sequence,
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,8 @@ class GroupTask:
     lens: Lens = field(default_factory=Lens)
     found: tuple[AnchorPose, ...] = ()
     """Where it was found with nearly the same lens; looked at first."""
+    figures: GroupFigures | None = None
+    """What was measured there, by the flight alone and with so much the same lens that its odds still hold."""
     hints: tuple[Near, ...] = ()
     """Where the walk says that it stands; empty where the walk was not asked."""
 
@@ -62,7 +74,7 @@ def verdict_on(search: Search, task: GroupTask) -> GroupVerdict:
         way = settle_on_cameras if search.config.route == "paper" else settle_both_ways
         localised, focal_scale = climbed(search, task.group, _rungs(search, task.group), way)
     elif task.found:
-        localised, focal_scale = localise_again(search, task.group, task.found)
+        localised, focal_scale = localise_again(search, task.group, task.found, task.figures)
     else:
         localised, focal_scale = localise_group(search, task.group)
     return GroupVerdict(localised, focal_scale, search.frames.clock.take())
@@ -122,9 +134,10 @@ def localise_walk(
     verdicts, focal = _first_look(outing, gps)
     groups = [verdict.localised for verdict in verdicts]
     if sequence.camera_is_guess:
-        found = tuple(verdict.localised for verdict in verdicts)
-        focal *= agreed(found, tuple(verdict.focal_scale for verdict in verdicts))
-        groups = _calibrated(outing, groups, focal)
+        scales = tuple(verdict.focal_scale for verdict in verdicts)
+        shared = agreed(tuple(groups), scales)
+        focal *= shared
+        groups = _calibrated(outing, groups, focal, tuple(scale / shared for scale in scales))
     if len(groups) > 1 and any(group.accepted for group in groups):
         groups = _along_the_walk(outing, groups, focal)
     for stretch in range(len(sequence.cuts) + 1):
@@ -268,14 +281,21 @@ def _elected(outing: _Outing, tasks: tuple[GroupTask, ...]) -> float:
     return best(between(config.factors, coarse))
 
 
-def _calibrated(outing: _Outing, groups: list[LocalisedGroup], focal: float) -> list[LocalisedGroup]:
-    """The accepted groups again with the focal length they agree on, near where they were found."""
+def _calibrated(
+    outing: _Outing, groups: list[LocalisedGroup], focal: float, own: tuple[float, ...]
+) -> list[LocalisedGroup]:
+    """The accepted groups again with the focal length they agree on, near where they were found.
+
+    `own` are the focal lengths of the groups over that.
+    """
     tasks: dict[int, GroupTask] = {}
     for i, group in enumerate(groups):
         if group.accepted:
             x, y = outing.prepared.ground.across @ group_centre(group)
             near = (Near(float(x), float(y), outing.config.focal.again_within),)
-            tasks[i] = GroupTask(outing.sequence.groups[i], near, Lens(focal), group.poses)
+            same = abs(own[i] - 1.0) <= outing.config.focal.alike and group.overlap is None
+            figures = group.figures if same else None
+            tasks[i] = GroupTask(outing.sequence.groups[i], near, Lens(focal), group.poses, figures)
     again = dict(zip(tasks, outing.runner.groups(tuple(tasks.values())), strict=True))
     return [again[i].localised if i in again else group for i, group in enumerate(groups)]
 
