@@ -210,7 +210,7 @@ def test_a_glance_says_how_much_of_a_view_is_painted(tmp_path: Path) -> None:
         pose = rigid.look_at(np.array([-2.0, -10.0, 6.0]), np.array(target), UP)
         mask = render_bridge(atlas, camera, pose).photo.mask
         assert mask is not None
-        shares.append((float(mask.mean()), painted_share(atlas, camera, pose, 4)))
+        shares.append((float(mask.mean()), painted_share(atlas, camera, pose)))
     whole, glance = np.array(shares).T
     assert whole[0] > 0.4 and whole[2] < 0.05
     assert np.abs(whole - glance).max() < 0.1

@@ -32,9 +32,6 @@ from skyanchor.types import Camera, Scaffold, VisibilityGraph
 COARSE_BYTES = 1 << 28
 """Of aerial photos that are held while places are described."""
 
-GLANCE = 4
-"""A view is first looked at this many times smaller."""
-
 
 def coarse_atlas(scaffold: Scaffold, surface: Surface, config: PlacesConfig) -> AerialAtlas:
     """The aerial photos as places are painted from them."""
@@ -71,7 +68,7 @@ class Describer:
         camera, least = view_camera(self.camera, self.config.width), self.config.least_painted
         views = []
         for node in nodes:
-            if painted_share(self.atlas, camera, node.cam_from_world, GLANCE) < least:
+            if painted_share(self.atlas, camera, node.cam_from_world) < least:
                 continue
             bridge = render_bridge(self.atlas, camera, node.cam_from_world)
             views.append(described_view(node, bridge, self.matcher, least, self.descriptor))

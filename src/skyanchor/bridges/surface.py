@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
@@ -51,6 +51,17 @@ def intrinsics(camera: Camera) -> Floats:
     """(4,): fx, fy, cx, cy of a camera without distortion."""
     k = cameras.calibration(camera)
     return np.array([k[0, 0], k[1, 1], k[0, 2], k[1, 2]])
+
+
+def thinned(surface: Surface, every: int) -> Surface:
+    """One of so many discs, as much larger that they cover what all did: for small pictures."""
+    return replace(
+        surface,
+        points=np.ascontiguousarray(surface.points[::every]),
+        normals=np.ascontiguousarray(surface.normals[::every]),
+        spacing=surface.spacing[::every] * np.float32(np.sqrt(every)),
+        cell_starts=-(-surface.cell_starts // every),
+    )
 
 
 # --- drawing ------------------------------------------------------------------------------------------------------
