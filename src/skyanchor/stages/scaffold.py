@@ -22,7 +22,7 @@ from skyanchor.run.folder import Made, RunFolder, Stage, read_finished
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, georeference
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.survey import Site, aerial_digests, value_digest
 from skyanchor.stereo import (
     CompletionConfig,
     ConsistencyConfig,
@@ -35,7 +35,6 @@ from skyanchor.stereo import (
     complete,
     depth_files,
     estimate_depth,
-    load_depth,
     make_consistent,
     points_in_view,
     save_depth,
@@ -48,6 +47,9 @@ from skyanchor.types import Bytes, Camera, Ints, Scaffold, View
 SCAFFOLD_FILE = "scaffold.npz"
 """In a progress folder: the aerial model, for the jobs."""
 
+MEASURED = f"{PROGRESS}/measured"
+"""In the folder of depth: maps before they are confirmed."""
+
 TILES = "tiles"
 """In a progress folder: what of the surface finds no room in memory."""
 
@@ -58,7 +60,7 @@ LEAST_BASELINE = 0.002
 """Between two photos over the distance to what they show: with less there is no depth to be measured."""
 
 DEPTH_BYTES = 1 << 28
-"""Depth maps held in memory while the surface is made."""
+"""Depth maps held in memory while they are compared, and while the surface is made."""
 
 PHOTOS = PhotoCache(limit_bytes=512 << 20)
 """Photos that this worker has read."""
@@ -129,8 +131,8 @@ def depth_part(folder: RunFolder, scaffold: Scaffold, config: GeometryConfig, ex
         sources = choose_sources(*seen, config.sources)
         refuse_lonely(scaffold, sources, config.consistency.fewest_layers)
         stereo = replace(config.stereo, width=depth_width(scaffold, config))
-        measured = _measured_depths(stage, views, sources, stereo, executor)
-        _agreed_depths(stage, views, choose_neighbours(*seen, config.neighbours), measured, config, executor)
+        _measured_depths(stage, views, sources, stereo, executor)
+        _agreed_depths(stage, views, choose_neighbours(*seen, config.neighbours), config, executor)
         georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)
         stage.finish({"photos": len(views)})
     return stage
@@ -174,7 +176,7 @@ def _measured_depths(
 ) -> list[Path]:
     scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
     work = {
-        f"{PROGRESS}/measured/{name}": Job.of(
+        f"{MEASURED}/{name}": Job.of(
             measure_depth_job, scaffold=scaffold, view=k, sources=sources[k].tolist(), config=config
         )
         for k, name in enumerate(depth_files([view.name for view in views]))
@@ -187,15 +189,14 @@ def _agreed_depths(
     stage: Stage,
     views: tuple[View, ...],
     neighbours: tuple[Ints, ...],
-    measured: list[Path],
     config: GeometryConfig,
     executor: Executor,
 ) -> list[Path]:
     scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
     shared = {"scaffold": scaffold, "agree": config.consistency, "fill": config.completion}
-    own_and_near = [[measured[k], *(measured[j] for j in neighbours[k])] for k in range(len(views))]
+    shared |= {"measured": stage.path(MEASURED), "made": value_digest(stage.recipe)}
     work = {
-        name: replace(Job.of(agree_depth_job, view=k, measured=own_and_near[k], **shared), gpu=False)
+        name: replace(Job.of(agree_depth_job, view=k, neighbours=neighbours[k].tolist(), **shared), gpu=False)
         for k, name in enumerate(depth_files([view.name for view in views]))
     }
     return stage.produce("depth confirmed", work, executor)
@@ -240,15 +241,30 @@ def measure_depth_job(out: str, scaffold: str, view: int, sources: list[int], co
 
 
 def agree_depth_job(
-    out: str, scaffold: str, view: int, measured: list[str], agree: Json, fill: Json, listen: Listener
+    out: str,
+    scaffold: str,
+    view: int,
+    neighbours: list[int],
+    measured: str,
+    made: str,
+    agree: Json,
+    fill: Json,
+    listen: Listener,
 ) -> None:
-    """Write the depth of one photo, confirmed by its neighbours and completed; `measured` starts with its own."""
+    """Write the depth of one photo, confirmed by that of its neighbours in the folder `measured`, and completed."""
     held = load_scaffold_file(scaffold)
-    own, *others = (load_depth(Path(path)) for path in measured)
+    maps = _measured_maps(measured, tuple(one.name for one in held.views), made)
+    own, others = maps[view], [maps[k] for k in neighbours]
     confirmed = make_consistent(own, others, codec.from_json(ConsistencyConfig, agree))
     pixels = _pixels(held.views[view], own.camera)
     settings = codec.from_json(CompletionConfig, fill)
     save_depth(Path(out), complete(confirmed, own, pixels, held.ground, settings))
+
+
+@lru_cache(maxsize=1)
+def _measured_maps(folder: str, names: tuple[str, ...], made: str) -> DepthFolder:
+    """Depth maps that this worker has read; `made` is a digest of how they were."""
+    return DepthFolder(Path(folder), names, DEPTH_BYTES)
 
 
 def _pixels(view: View, camera: Camera) -> Bytes:
