@@ -2,9 +2,11 @@
 
     python benchmarks/starts.py SCENE [--grounds ground ground2] [--starts 0 2 4] [--upto trajectory|update]
                                 [--preset cpu] [--out out/starts] [--at-once 1] [--workers 2] [--json FILE]
+                                [--more anchors.refine.last:none]
 
 SCENE holds aerial and, for every walk, images and truth, which is read by `evaluate` and here, only to score. Nothing
-is told of the camera. The flight is prepared by the first; what is there already is not done again.
+is told of the camera. The flight is prepared by the first; what is there already is not done again. `--more` are words
+that every run is given besides, for an --out of its own.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("out/starts"))
     parser.add_argument("--at-once", type=int, default=1, help="walks done side by side")
     parser.add_argument("--workers", type=int, default=2, help="processes of each run")
+    parser.add_argument("--more", nargs="+", default=[], help="further words of the command")
     parser.add_argument("--json", type=Path, help="file for the figures, JSON lines")
     return parser.parse_args()
 
@@ -67,7 +70,7 @@ def done(ground: str, start: int, scaffold: Path, options: argparse.Namespace) -
         files.link(photo, walk / "images" / photo.name)
     called(
         options.upto, "--scaffold", scaffold, "--ground", walk, "--out", run,
-        "--workers", options.workers, "--preset", options.preset,
+        "--workers", options.workers, "--preset", options.preset, *options.more,
     )  # fmt: skip
     called("evaluate", run, "--truth", options.scene / ground / "truth")
     print(f"{walk.name} done", file=sys.stderr, flush=True)
