@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skyanchor.errors import BackendError
-from skyanchor.gaussians.rasteriser import intrinsics
+from skyanchor.gaussians.rasteriser import SplatTensors, intrinsics
 from skyanchor.gaussians.surfels import (
     GsplatSurfels,
     RenderedSurfels,
@@ -15,6 +15,7 @@ from skyanchor.gaussians.surfels import (
     plane_depth,
     plane_offsets,
     rays,
+    steadied,
     surfel_normals,
 )
 from skyanchor.geometry.cameras import pinhole
@@ -88,6 +89,26 @@ def test_what_lies_beyond_the_crop_is_not_asked_for_anything() -> None:
     assert float(near.term(CAMERA, _view(SLOPE.expand(30, 40, 3), _slope_depth().abs()), 0.5)) == pytest.approx(0.2)
 
 
+def test_a_pixel_without_a_number_spoils_no_gradient() -> None:
+    """Depth and normals of an edge-on surfel may be none: what is beside it, and every other surfel, goes on."""
+    depth, normals = _slope_depth().abs().requires_grad_(True), SLOPE.repeat(30, 40, 1).requires_grad_(True)
+    spoilt = torch.zeros(30, 40)
+    spoilt[10, 12], spoilt[20, 5] = torch.nan, torch.inf
+    terms = SurfelTerms(normal_weight=1.0, farthest_m=1e6)
+    loss = terms.term(CAMERA, _view(normals + spoilt[..., None], depth + spoilt), 0.5)
+    loss.backward()
+    assert bool(loss.isfinite()) and bool(depth.grad.isfinite().all()) and bool(normals.grad.isfinite().all())
+    assert float(normals.grad[15, 15].norm()) > 0 and float(normals.grad[10, 12].norm()) == 0
+
+
+def test_gradients_that_are_no_numbers_come_back_as_zeros() -> None:
+    means = torch.ones(2, 3, requires_grad=True)
+    quats, logits, sh = torch.ones(2, 4), torch.ones(2), torch.ones(2, 1, 3)
+    held = steadied(SplatTensors(means, quats, means.detach(), logits, sh))
+    (held.means * torch.tensor([[1.0], [torch.nan]])).sum().backward()
+    assert means.grad.tolist() == [[1.0] * 3, [0.0] * 3]
+
+
 def test_without_a_gpu_the_other_way_is_named() -> None:
     with pytest.raises(BackendError, match="mesh the measured depth"):
         GsplatSurfels().load("cpu")
@@ -95,8 +116,6 @@ def test_without_a_gpu_the_other_way_is_named() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 def test_a_wall_of_surfels_has_its_own_depth() -> None:
-    from skyanchor.gaussians.rasteriser import SplatTensors
-
     across, down = torch.meshgrid(torch.linspace(-4, 4, 80), torch.linspace(-3, 3, 60), indexing="xy")
     count = across.numel()
     wall = SplatTensors(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,18 @@ def test_what_one_view_alone_sees_is_a_hole() -> None:
     assert len(alone) == 0
     trusting = MeshConfig(least_views=1)
     assert len(joined(pieces_of([ball_map(eyes()[0])], trusting), trusting.voxel_m)) > 1_000
+
+
+def test_what_one_view_claims_and_others_look_through_is_not_there() -> None:
+    """However sure it is: a sheet before the wall that the surest of three views has, and two see the wall behind."""
+    few = [ball_map(eye) for eye in eyes()[:3]]
+    sheet = np.zeros(few[0].depth.shape, np.bool_)
+    sheet[30:60, 5:25] = True
+    wrong = replace(few[0], depth=np.where(sheet, few[0].depth - 0.6, few[0].depth).astype(np.float32))
+    unsure = [replace(one, confidence=np.full_like(one.confidence, 0.41)) for one in few[1:]]
+    found = joined(pieces_of([wrong, *unsure]), CONFIG.voxel_m)
+    assert len(found) > 1_000
+    assert np.percentile(errors_m(found.vertices), 99) < 0.05
 
 
 def test_blocks_that_the_surface_passes_only_where_nobody_saw_have_no_mesh() -> None:

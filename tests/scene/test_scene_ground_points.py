@@ -15,6 +15,7 @@ from skyanchor.scene.ground_points import (
     depth_views,
     ground_cloud,
     ground_depth,
+    halo,
     source_views,
     specks,
     thinned_by_spacing,
@@ -130,3 +131,14 @@ def test_far_specks_in_the_sky_have_no_depth_roofs_and_posts_have() -> None:
     found = specks(depth, depth >= config.farthest, config)
     assert found[20:23, 20:24].all()
     assert not found[51:].any() and not found[:, 70:72].any()
+
+
+def test_the_halo_of_near_things_has_no_depth_the_road_into_the_distance_has() -> None:
+    depth = np.tile(1.6 * 343.0 / np.arange(30.0, 110.0)[:, None], (1, 100)).astype(np.float32)  # a road, 18 to 5 m
+    depth[:60, 40:60] = 4.0  # a tree before it
+    depth[:, 90:] = 0.0  # nothing measured: not farther away
+    found = halo(depth, 5)
+    assert found[10:50, 40:45].all() and found[10:50, 55:60].all()
+    assert not found[10:50, 45:55].any(), "its middle stays"
+    assert not found[:, :40].any() and not found[:, 60:].any(), "what lies behind stays"
+    assert not halo(depth, 0).any()

@@ -79,6 +79,7 @@ class SurfelRasteriser:
 
         if frozen > splats.constant:
             raise BackendError("surfels cannot be frozen in part")
+        splats = steadied(splats)
         k = intrinsics(camera)
         rotation, centre = cam_from_world[:3, :3], -cam_from_world[:3, :3].T @ cam_from_world[:3, 3]
         degree = round(splats.sh.shape[1] ** 0.5) - 1 if sh_degree is None else sh_degree
@@ -111,6 +112,25 @@ class SurfelRasteriser:
         return RenderedSurfels(
             rgb, alpha[0, ..., 0], depth, radii, screen, normals=in_cam, distortion=distortion[0, ..., 0]
         )
+
+
+def steadied(splats: SplatTensors) -> SplatTensors:
+    """The same surfels, to which gradients that are no numbers come back as zeros.
+
+    A surfel seen edge on can have one, and a single one would stay in it, and then in every view that shows it.
+    """
+    import torch
+
+    def steady(value: Tensor) -> Tensor:
+        held = value.view_as(value)
+        if held.requires_grad:
+            held.register_hook(lambda gradient: torch.nan_to_num(gradient, 0.0, 0.0, 0.0))
+        return held
+
+    return SplatTensors(
+        steady(splats.means), steady(splats.quats), steady(splats.log_scales), steady(splats.logit_opacities),
+        steady(splats.sh), splats.constant,
+    )  # fmt: skip
 
 
 # --- planes -------------------------------------------------------------------------------------------------------
@@ -177,13 +197,26 @@ class SurfelTerms:
     """Depth beyond which the surface is of no interest, metres."""
 
     def term(self, camera: Camera, rendered: Rendered, progress: float) -> Tensor:
-        """Weighted sum of both, of one view at a progress of 0..1."""
+        """Weighted sum of both, of one view at a progress of 0..1.
+
+        Pixels whose depth is none or beyond the crop take no part, nor does the surface beside them.
+        """
         import torch
 
         if not isinstance(rendered, RenderedSurfels) or progress < self.after:
             return torch.zeros((), device=rendered.rgb.device)
         near = (rendered.depth.detach() < self.farthest_m) & (rendered.depth.detach() > 0)
-        surface = normals_of_depth(rendered.depth, intrinsics(camera)) * rendered.alpha.detach()[..., None]
-        apart = torch.where(near, rendered.alpha.detach() - (rendered.normals * surface).sum(dim=2), 0.0)
+        near &= rendered.normals.detach().isfinite().all(dim=2)
+        depth = torch.where(near, rendered.depth, self.farthest_m)
+        surface = normals_of_depth(depth, intrinsics(camera)) * rendered.alpha.detach()[..., None]
+        normals = torch.where(near[..., None], rendered.normals, 0.0)
+        apart = torch.where(_amid(near), rendered.alpha.detach() - (normals * surface).sum(dim=2), 0.0)
         spread = torch.where(near, rendered.distortion, 0.0)
         return self.normal_weight * apart.mean() + self.distortion_weight * spread.mean()
+
+
+def _amid(kept: Tensor) -> Tensor:
+    """(H, W), those whose four neighbours are kept too; at the border they have not all of them."""
+    found = kept.clone()
+    found[1:-1, 1:-1] &= kept[1:-1, 2:] & kept[1:-1, :-2] & kept[2:, 1:-1] & kept[:-2, 1:-1]
+    return found

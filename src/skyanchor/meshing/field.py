@@ -26,7 +26,7 @@ class MeshConfig:
     least_confidence: float = 0.4
     """Of a depth, 0..1."""
     least_views: int = 3
-    """Views that must have seen a lattice point; elsewhere there is a hole."""
+    """Views that must have measured a surface; elsewhere there is a hole."""
     least_faces: int = 300
     """Pieces with fewer triangles are left out: crumbs of wrong depth."""
     levels: tuple[float, ...] = (0.25, 0.05)

@@ -17,6 +17,8 @@ LEAST_COSINE = 0.1
 """Surfaces seen flatter than this say nothing."""
 NEAREST = 2.0
 """Metres: nearer depth is not trusted more."""
+FREE = 0.9
+"""Of the band: where the mean distance is more, no surface passes."""
 
 
 @njit(cache=True, parallel=True)
@@ -32,7 +34,10 @@ def fused(
     confidence: Floats32,
     colors: Bytes,
 ) -> tuple[Floats32, Floats32]:
-    """Distance (B, N³), metres, NaN where fewer than `least_views` maps speak, and colour (B, N³, 3) there."""
+    """Distance (B, N³), metres, NaN where fewer than `least_views` maps speak, and colour (B, N³, 3) there.
+
+    Where a surface may pass, that many must have measured it within the band: maps that look through do not count.
+    """
     count = CORNERS * CORNERS * CORNERS
     out = np.full((len(blocks), count), np.nan, np.float32)
     shown = np.zeros((len(blocks), count, 3), np.float32)
@@ -42,7 +47,7 @@ def fused(
             x = (blocks[b, 0] * EDGE + i) * voxel
             y = (blocks[b, 1] * EDGE + j) * voxel
             z = (blocks[b, 2] * EDGE + k) * voxel
-            total, weights, seen = 0.0, 0.0, 0
+            total, weights, seen, near = 0.0, 0.0, 0, 0
             red, green, blue, tints = 0.0, 0.0, 0.0, 0.0
             for v in range(len(poses)):
                 distance, weight, row, column = _opinion(
@@ -54,11 +59,12 @@ def fused(
                 total += weight * min(distance, band)
                 weights += weight
                 if distance < band:
+                    near += 1
                     red += weight * colors[v, row, column, 0]
                     green += weight * colors[v, row, column, 1]
                     blue += weight * colors[v, row, column, 2]
                     tints += weight
-            if seen >= least_views:
+            if seen >= least_views and (near >= least_views or total >= FREE * band * weights):
                 out[b, n] = total / weights
                 if tints > 0.0:
                     shown[b, n, 0], shown[b, n, 1], shown[b, n, 2] = red / tints, green / tints, blue / tints

@@ -8,20 +8,23 @@ from dataclasses import dataclass, field, replace
 import cv2
 import numpy as np
 
-from skyanchor.bounds import Degrees, Few, NotNegative, Positive, Share
+from skyanchor.bounds import Degrees, Few, FewOrNone, NotNegative, Positive, Share
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.photos import PhotoCache
 from skyanchor.stereo.consistency import ConsistencyConfig, make_consistent
 from skyanchor.stereo.estimate import StereoConfig, estimate_depth
 from skyanchor.stereo.sources import depth_range, in_frame
-from skyanchor.types import Bools, Cloud, DepthMap, Floats, Floats32, Ints, View
+from skyanchor.types import QUIET, Bools, Cloud, DepthMap, Floats, Floats32, Ints, View
 
 NO_PARALLAX = 50.0
 """So many times the farthest depth that is trusted a walk sees no parallax."""
 
 NEARER = 0.5
 """So many times the depth of the nearest points that are known is searched: the ground before the feet has few."""
+
+HALO = 1.3
+"""Depth over that of a pixel from which on what lies beside it is another surface, farther away."""
 
 SPECK_PX = 15
 """Side of the square that a speck is looked for in, pixels."""
@@ -48,6 +51,8 @@ class GroundPointConfig:
     """Triangulation angle with the best source below which depth is dropped, degrees."""
     least_confidence: Share = 0.4
     """0..1."""
+    halo_px: FewOrNone = field(default=0, metadata=QUIET)
+    """Pixels beside a farther surface whose depth is dropped: windows carry an edge as far beyond it as they reach."""
     stride: Few = 2
     """Pixels between two points of one view."""
     finest: Positive = 0.02
@@ -92,13 +97,13 @@ def ground_depth(
     """Measured depth of one street view; `points` are the adjustment's points, which say where the search begins.
 
     It goes on to where nothing has parallax: clouds and distant houses are found there, and have no depth; nor have far
-    specks among them.
+    specks among them, nor the halo of near things.
     """
     hints = points[in_frame(view, points)]
     span = NEARER * depth_range(view, hints)[0], NO_PARALLAX * config.farthest
     found = estimate_depth(view, sources, hints, photos, config.stereo, span=span)
     beyond = found.depth >= config.farthest
-    trusted = ~beyond & ~specks(found.depth, beyond, config)
+    trusted = ~beyond & ~specks(found.depth, beyond, config) & ~halo(found.depth, config.halo_px)
     return replace(found, depth=found.depth * trusted, confidence=found.confidence * trusted)
 
 
@@ -106,6 +111,14 @@ def specks(depth: Floats32, beyond: Bools, config: GroundPointConfig) -> Bools:
     """(H, W), pixels of the farther half of the range around which most lie beyond it: sky, not roofs or posts."""
     share = cv2.blur(beyond.astype(np.float32), (SPECK_PX, SPECK_PX), borderType=cv2.BORDER_REPLICATE)
     return np.asarray((share > 0.5) & (depth > 0.5 * config.farthest))
+
+
+def halo(depth: Floats32, reach: int) -> Bools:
+    """(H, W), pixels with a depth in whose square of 2 `reach` + 1 pixels another surface lies farther away."""
+    if not reach:
+        return np.zeros(depth.shape, np.bool_)
+    farthest = cv2.dilate(depth, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8))
+    return np.asarray((depth > 0) & (farthest > HALO * depth))
 
 
 def consistent_ground_depth(depth_map: DepthMap, neighbours: list[DepthMap], config: GroundPointConfig) -> DepthMap:

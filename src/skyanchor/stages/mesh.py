@@ -40,7 +40,7 @@ TILE = 32
 
 
 def _careful() -> GroundPointConfig:
-    """More than splats need: wider baselines, all sources that see a place, larger windows, planes averaged."""
+    """More than splats need: wide baselines, all sources that see a place, large windows, planes averaged, no halo."""
     stereo = StereoConfig(
         width=960,
         photometry=Photometry(best_sources=6),
@@ -48,7 +48,9 @@ def _careful() -> GroundPointConfig:
         smooth=SmoothConfig(),
     )
     agreeing = ConsistencyConfig(tolerance_px=4.0, fewest_layers=2)
-    return GroundPointConfig(stereo=stereo, baselines=(0.6, 1.2, 2.4, 4.8), consistency=agreeing)
+    return GroundPointConfig(
+        stereo=stereo, baselines=(0.6, 1.2, 2.4, 4.8), consistency=agreeing, halo_px=stereo.refine.radius
+    )
 
 
 @dataclass(frozen=True)
