@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from skyanchor.changes.behind import shows_what_is_behind
 from skyanchor.changes.config import ChangeConfig
 from skyanchor.changes.evidence import Cells, Day, Votes, nobody, surface_cells, trusted, votes
 from skyanchor.changes.found import Change, ChangeKind, Region, inside_cells
@@ -50,8 +51,11 @@ def find_changes(earlier: Sequence[Day], later: Day, config: ChangeConfig) -> tu
     old = side(earlier, [later], then, now, config)
     new = side([later], earlier, now, then, config)
     compared = any(then) and any(now)
+    before, after = ([one for day in days for one in day] for days in (then, now))
     vanished = _changes(ChangeKind.VANISHED, old, _contradicts(old, config), config, compared)
+    vanished = [one for one in vanished if not shows_what_is_behind(one.cells, before, after, config)]
     appeared = _changes(ChangeKind.APPEARED, new, _contradicts(new, config), config, compared)
+    appeared = [one for one in appeared if not shows_what_is_behind(one.cells, after, before, config)]
     altered = _changes(ChangeKind.ALTERED, new, _altered(old, new, config), config, True)
     return tuple(together([*vanished, *appeared, *altered]))
 

@@ -56,17 +56,19 @@ def texture(photo: Bytes, config: LookConfig) -> Floats32:
 
 def looks(one: Seen, day: Sequence[Seen], others: Sequence[Seen], config: LookConfig) -> Looks:
     """What the photos of its own day and of others say of the surface in one photo."""
-    nothing = np.full(one.texture.shape, np.nan, np.float32)
     own = [_onto(one, other, config) for other in apart(one, near(one, day, config), config)]
-    theirs = [_onto(one, other, config) for other in near(one, others, config)[: config.other_photos]]
-    return Looks(
-        _best([nothing, *(correlated(one.texture, a.texture, a.same, 1, config) for a in own)]),
-        _best([nothing, *(correlated(one.texture, a.texture, a.inside, 2, config) for a in theirs)]),
-    )
+    agreed = [correlated(one.texture, a.texture, a.same, 1, config) for a in own]
+    return Looks(_best(one, agreed), across(one, near(one, others, config)[: config.other_photos], config))
 
 
-def _best(scores: Sequence[Floats32]) -> Floats32:
-    return np.fmax.reduce(scores)
+def across(one: Seen, others: Sequence[Seen], config: LookConfig) -> Floats32:
+    """(H, W), how well the best of some photos of other days agrees with one; nan where nothing is said."""
+    theirs = [_onto(one, other, config) for other in others]
+    return _best(one, [correlated(one.texture, a.texture, a.inside, 2, config) for a in theirs])
+
+
+def _best(one: Seen, scores: Sequence[Floats32]) -> Floats32:
+    return np.fmax.reduce([np.full(one.texture.shape, np.nan, np.float32), *scores])
 
 
 # --- which photos -------------------------------------------------------------------------------------------------

@@ -53,6 +53,16 @@ def make_consistent(
     )
 
 
+def seen_from(view: DepthMap, maps: list[DepthMap], config: ConsistencyConfig | None = None) -> Floats32:
+    """(H, W), depth of the surfaces of other maps as a view sees them, their median; 0 where none has any."""
+    config = config or ConsistencyConfig()
+    layers = _drawn(view, maps, config.tolerance_px / cameras.focal_px(view.camera), config).z[1:]
+    order = np.sort(np.where(layers > 0, layers, np.float32(np.inf)), axis=0)
+    count = (layers > 0).sum(axis=0)
+    middle = np.take_along_axis(order, np.maximum(count - 1, 0)[None] // 2, axis=0)[0]
+    return np.where(count > 0, middle, np.float32(0.0))
+
+
 @dataclass(frozen=True, eq=False)
 class _Layers:
     """The photo itself and every neighbour drawn into it, (N, H, W) each."""
