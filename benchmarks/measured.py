@@ -218,9 +218,11 @@ def of_pairing(lines: list[dict[str, object]]) -> Outcome:
 
 
 def over(values: Sequence[float], digits: int, unit: str = "") -> str:
-    """The median with the lowest and the highest; one value alone is said to be one."""
+    """The median with the lowest and the highest; one value alone, or one that repeats, is said to be that."""
     told = [f"{value:.{digits}f}" for value in (np.median(values), min(values), max(values))]
-    return f"{told[0]}{unit} ({told[1]} to {told[2]})" if len(values) > 1 else f"{told[0]}{unit} (once)"
+    if len(values) == 1 or min(values) == max(values):
+        return f"{told[0]}{unit} ({'once' if len(values) == 1 else 'each time'})"
+    return f"{told[0]}{unit} ({told[1]} to {told[2]})"
 
 
 def share(found: Sequence[float], asked: Sequence[float]) -> str:
@@ -265,9 +267,9 @@ def beside_colmap(result: Result) -> str:
 
 def update_of(result: Result) -> str:
     """Likeness before and after."""
-    before, after = (over(result.values(f"street {when}, dB"), 1) for when in ("before", "after"))
+    before, after = (over(result.values(f"street {when}, dB"), 1, " dB") for when in ("before", "after"))
     gained = over(result.values("air gained, dB"), 2, " dB")
-    return f"street {before} -> **{after} dB**; air {gained} of {over(result.values('air before, dB'), 1, ' dB')}"
+    return f"street {before} -> **{after}**; air {gained} of {over(result.values('air before, dB'), 1, ' dB')}"
 
 
 def mesh_of(result: Result) -> str:
@@ -348,7 +350,8 @@ def how_alike(found: dict[str, Result]) -> str:
 def how_long(found: dict[str, Result]) -> str:
     """Poses, the demo and its set-up."""
     poses = between(found["colmap"].values("seconds", "skyanchor"), "seconds")
-    return f"two cores: poses of 40 frames in {poses}, `make demo` in {demo_minutes(found)}"
+    first = f"`make demo`, which compiles them, in {demo_minutes(found)}"
+    return f"two cores: poses of 40 frames in {poses} once the kernels are compiled, {first}"
 
 
 def demo_minutes(found: dict[str, Result]) -> str:
