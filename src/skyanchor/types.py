@@ -471,6 +471,8 @@ class GroupFigures:
     """As fronts, below the horizon."""
     ground_confirmed: float = nan
     """Share of those, 0..1."""
+    exact_share: float = nan
+    """Share of the matches of the last look, by a more exact matcher, that agree, 0..1; nan without one."""
     log_odds: float = nan
     """log10 of the odds, by ratio and those, that the place is the right one and no look-alike; nan where there
     were no views."""

@@ -15,7 +15,8 @@ from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import standing
 from skyanchor.anchors.last_look import sharpened
-from skyanchor.anchors.place import Settled
+from skyanchor.anchors.likelihood import exact_log_odds
+from skyanchor.anchors.place import Settled, Turn
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup, single_frame
 from skyanchor.anchors.solve import GroupSolution
@@ -37,11 +38,17 @@ FINE = GroupFigures(
 """Figures of a group that nothing speaks against."""
 
 
-def settled(poses: tuple[Pose, ...], figures: GroupFigures, refusal: Refusal | None = None) -> Settled:
+MANY, HARDLY_ANY = Turn(500, 300, 290), Turn(500, 40, 38)
+"""What keypoints say at the right place, and at a look-alike."""
+
+
+def settled(
+    poses: tuple[Pose, ...], figures: GroupFigures, refusal: Refusal | None = None, turn: Turn = MANY
+) -> Settled:
     none, nothing = np.empty(0, np.int64), np.empty((0, 3))
     done = FixedAerial(poses, np.zeros((3, 6, 6)), none, none, none, 1.0, 1.0, nothing, 1.0)
     local = LocalGroup((0, 1, 2), FIRST, ba.nothing(), 0.5, 5.0)
-    return Settled(local, done, refusal, figures, figures.support)
+    return Settled(local, done, refusal, figures, figures.support, turns=(turn,))
 
 
 def looked(
@@ -69,12 +76,14 @@ def looked(
     return got
 
 
-def test_its_poses_and_figures_are_taken_with_the_odds_of_the_first_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = replace(FINE, support=200, halves_m=0.01, confirmed=0.2, ground_confirmed=0.1, log_odds=-3.0)
+def test_its_poses_and_figures_are_taken_with_the_odds_of_both_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = replace(FINE, support=200, ratio=0.4, halves_m=0.01, confirmed=0.2, ground_confirmed=0.1, log_odds=-3.0)
     look_alike = Refusal(Reason.LOOK_ALIKE, "few keypoints are confirmed")
     got = looked(monkeypatch, settled(LAST, few, look_alike), settled(FIRST, FINE))
     assert got.done is not None and got.done.cams_from_world == LAST and got.placed
-    assert got.figures == replace(FINE, support=200, halves_m=0.01)
+    odds = FINE.log_odds + exact_log_odds(300, 500)
+    assert got.figures == replace(FINE, support=200, halves_m=0.01, exact_share=0.6, log_odds=odds)
+    assert odds > FINE.log_odds + 1.0
 
 
 @pytest.mark.parametrize("worse", [{"halves_m": 0.4}, {"support": 20}, {"sigma_m": 0.3}, {"bend": 0.2}])
@@ -82,13 +91,33 @@ def test_the_place_stays_as_it_was_where_the_last_look_does_not_bear_it_out(
     worse: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = settled(FIRST, FINE)
-    assert looked(monkeypatch, settled(LAST, replace(FINE, **worse)), first) is first
+    got = looked(monkeypatch, settled(LAST, replace(FINE, **worse)), first)
+    assert got.done is first.done and got.placed and got.support == first.support
+    assert replace(got.figures, exact_share=FINE.exact_share, log_odds=4.0) == FINE
 
 
-def test_the_place_stays_as_it_was_where_the_last_look_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = settled(FIRST, FINE)
-    nothing = Settled(first.local, None, Refusal(Reason.PLACE_NOT_CONFIRMED, "nothing agrees"))
-    assert looked(monkeypatch, nothing, first) is first
+@pytest.mark.parametrize("turn", [HARDLY_ANY, Turn(60, 0, 0), Turn(500, 10, 10)])
+def test_a_place_that_hardly_any_keypoint_agrees_with_must_have_been_sure(
+    turn: Turn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = Settled(None, None, Refusal(Reason.PLACE_NOT_CONFIRMED, "nothing agrees"), turns=(turn,))
+    stays = looked(monkeypatch, nothing, settled(FIRST, FINE))
+    assert stays.placed and 2.9 < stays.figures.log_odds < 3.2, "bare walls, another light: not the end of a sure place"
+    goes = looked(monkeypatch, nothing, settled(FIRST, replace(FINE, log_odds=0.8)))
+    assert goes.refusal is not None and goes.refusal.reason is Reason.LOOK_ALIKE
+    assert goes.figures.log_odds < 0.0 and goes.figures.exact_share == turn.agreeing / turn.matches
+
+
+def test_a_last_look_without_a_match_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Settled(None, None, Refusal(Reason.PLACE_NOT_CONFIRMED, "nothing agrees"), turns=(Turn(0, 0, 0),))
+    got = looked(monkeypatch, nothing, settled(FIRST, replace(FINE, log_odds=0.1)))
+    assert got.placed and got.figures.log_odds == pytest.approx(0.1)
+
+
+def test_the_odds_of_the_last_look_grow_with_what_agrees() -> None:
+    told = [exact_log_odds(agreeing, 400) for agreeing in (40, 120, 160, 200, 240)]
+    assert told == sorted(told) and told[0] < -0.8 and told[-1] > 1.0
+    assert exact_log_odds(12, 20) < exact_log_odds(240, 400), "few matches say less"
 
 
 def test_it_looks_through_the_lens_that_the_group_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,9 +125,20 @@ def test_it_looks_through_the_lens_that_the_group_has_found(monkeypatch: pytest.
     assert got.focal == 1.1 and got.done is not None and got.done.cams_from_world == LAST
 
 
-def test_a_refused_place_gets_no_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = settled(FIRST, FINE, Refusal(Reason.LOOK_ALIKE, "odds"))
+@pytest.mark.parametrize(("reason", "odds"), [(Reason.HALVES_DISAGREE, 4.0), (Reason.LOOK_ALIKE, -2.5)])
+def test_a_refused_place_gets_no_last_look(reason: Reason, odds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = settled(FIRST, replace(FINE, log_odds=odds), Refusal(reason, "refused"))
     assert looked(monkeypatch, None, first) is first
+
+
+@pytest.mark.parametrize(("turn", "placed"), [(MANY, True), (HARDLY_ANY, False)])
+def test_keypoints_can_tell_a_place_from_a_look_alike(
+    turn: Turn, placed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = settled(FIRST, replace(FINE, log_odds=-0.5), Refusal(Reason.LOOK_ALIKE, "odds"))
+    got = looked(monkeypatch, settled(LAST, FINE, turn=turn), first)
+    assert got.placed == placed and (got.refusal is None) == placed
+    assert got.done is not None and got.done.cams_from_world == (LAST if placed else FIRST)
 
 
 def test_none_leaves_it_out_and_so_does_a_matcher_of_ones_own_choice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,15 +39,19 @@ class Places:
     """The same below it."""
     matches: Shares
     """Of the matches, those that agree."""
+    exact: Shares
+    """Of the matches of the last look, by a more exact matcher, those that agree."""
 
 
 COVERED = 0.3
 """Chance that the ground at the right place does not look as it did in the flight: crowds, rain, snow, other cars."""
 ANYTHING = Shares(0.5, 2.0)
 """What is then recognised of it: any share is as likely as another."""
-RIGHT = Places(Shares(0.76, 6.4), Shares(0.75, 5.5), Shares(0.86, 13.0))
+BLIND = 0.1
+"""Chance that a more exact matcher sees no more at the right place than at a look-alike: bare walls, another light."""
+RIGHT = Places(Shares(0.76, 6.4), Shares(0.75, 5.5), Shares(0.86, 13.0), Shares(0.60, 30.0))
 """The right place: what moved, another light and what the flight did not see well are missing."""
-LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0))
+LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0), Shares(0.12, 8.0))
 """The best of all wrong places for a group, in towns whose crossings and houses repeat: a part of it agrees truly."""
 
 
@@ -85,3 +89,15 @@ def _ground(share: float, cells: float) -> float:
     as_it_was, covered, alike = (one.log_chance(below, cells) for one in (RIGHT.ground, ANYTHING, LOOK_ALIKE.ground))
     most = max(as_it_was, covered)
     return most + log((1.0 - COVERED) * exp(as_it_was - most) + COVERED * exp(covered - most)) - alike
+
+
+def exact_log_odds(agreeing: int, matches: int) -> float:
+    """What the last look adds to the log10 of the odds: so many of its matches agree.
+
+    A semi-dense matcher sees the same house in its twin; keypoints sit on what differs. At a look-alike hardly any of
+    their matches agree, at the right place about as many as not, but where they see nothing, which takes little away.
+    """
+    right, alike = (one.exact.log_chance(agreeing, matches) for one in (RIGHT, LOOK_ALIKE))
+    most = max(right, alike)
+    told = log((1.0 - BLIND) * exp(right - most) + BLIND * exp(alike - most)) + most
+    return float((told - alike) / log(10.0))

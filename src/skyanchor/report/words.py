@@ -98,6 +98,7 @@ FIGURES = MappingProxyType(
         "confirmed": "share of the fronts that is recognised",
         "ground": "ground to recognise [cells of a photo]",
         "ground_confirmed": "share of the ground that is recognised",
+        "exact_share": "share that agrees at the last look",
         "log_odds": "odds against a look-alike [powers of ten]",
         "reprojection": "residual in street photos [sigmas of the matcher]",
         "aerial_reprojection": "residual in aerial photos [sigmas of the matcher]",
