@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from skyanchor.anchors.area_file import read_area
+from skyanchor.anchors import priors
 from skyanchor.anchors.priors import LON_LAT, Area, Near, allowed, gps_priors, local_priors, narrowed
 from skyanchor.bridges.ground import Ground
 from skyanchor.errors import InputError
@@ -246,7 +247,15 @@ def test_a_radius_of_zero_ignores_them() -> None:
     assert told_by(Georeference(np.zeros(3), None, ORIGIN), photos_at((0.0, 0.0)), 0.0) == ({}, [])
 
 
-def test_what_is_said_of_the_place_adds_to_the_odds_what_it_leaves_out() -> None:
+def test_what_is_said_of_the_place_adds_to_the_odds_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(priors, "FITTED_M2", 1e9)  # a small model
     assert narrowed((), ground()) == 0.0 and narrowed((Near(0.0, 0.0, 1e3),), ground()) == 0.0
     assert narrowed((Near(0.0, 0.0, 20.0),), ground()) == pytest.approx(np.log10(100.0**2 / (np.pi * 20.0**2)), abs=0.1)
     assert narrowed((Near(500.0, 0.0, 20.0),), ground()) == 0.0, "nothing is left out of what is not there"
+
+
+def test_a_model_larger_than_those_of_the_odds_has_more_look_alikes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(priors, "FITTED_M2", 100.0)
+    assert narrowed((), ground()) == pytest.approx(-2.0, abs=0.1)
+    few = Near(0.0, 0.0, 20.0)
+    assert narrowed((few,), ground()) == pytest.approx(np.log10(100.0 / (np.pi * 20.0**2)), abs=0.1)

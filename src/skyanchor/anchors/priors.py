@@ -19,6 +19,8 @@ from skyanchor.geometry import crs, polygons, rigid
 from skyanchor.scaffold.georeference import local_from_gps, moved_by
 from skyanchor.types import Bools, Floats, Georeference, Scaffold, Sequence
 
+FITTED_M2 = 6_000.0
+"""Free ground of a model that the odds against a look-alike were fitted on, square metres: mini towns have 5 to 7."""
 GRID_M = 4.0
 """Between the places by which free ground is measured, metres."""
 LON_LAT = "EPSG:4326"
@@ -67,14 +69,15 @@ def _holds(prior: Prior, flat: Floats) -> Bools:
 
 
 def narrowed(priors: tuple[Prior, ...], ground: Ground) -> float:
-    """log10 of A / a: all free ground over the part of it that the priors allow; 0 without any.
+    """log10 of A / a: free ground as the odds know it, over the part of the model's that the priors allow.
 
-    Look-alikes lie about evenly over the ground: of n in the whole model n a / A are left where the walk may be. The
-    odds of the right place against them are better by A / a.
+    Look-alikes lie about evenly over the ground: where A holds n of them, a holds n a / A, and the odds of the right
+    place against those are better by A / a, or worse. The odds know as much ground as the models had that they were
+    fitted on, or all that a smaller model has: without a prior they lose what a larger one has more.
     """
     free = free_places(ground, GRID_M, 0.0) @ ground.across.T
     held = int(allowed(priors, free).sum())
-    return log10(len(free) / held) if held else 0.0
+    return log10(min(len(free), FITTED_M2 / GRID_M**2) / held) if held else 0.0
 
 
 # --- from the user's coordinates to the scaffold's -----------------------------------------------------------------
