@@ -77,16 +77,16 @@ def looked(
 
 
 def test_its_poses_and_figures_are_taken_with_the_odds_of_both_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = replace(FINE, support=200, ratio=0.4, halves_m=0.01, confirmed=0.2, ground_confirmed=0.1, log_odds=-3.0)
+    few = replace(FINE, support=200, ratio=0.6, halves_m=0.01, confirmed=0.2, ground_confirmed=0.1, log_odds=-3.0)
     look_alike = Refusal(Reason.LOOK_ALIKE, "few keypoints are confirmed")
     got = looked(monkeypatch, settled(LAST, few, look_alike), settled(FIRST, FINE))
     assert got.done is not None and got.done.cams_from_world == LAST and got.placed
     odds = FINE.log_odds + exact_log_odds(300, 500)
-    assert got.figures == replace(FINE, support=200, halves_m=0.01, exact_share=0.6, log_odds=odds)
+    assert got.figures == replace(FINE, support=200, ratio=0.6, halves_m=0.01, exact_share=0.6, log_odds=odds)
     assert odds > FINE.log_odds + 1.0
 
 
-@pytest.mark.parametrize("worse", [{"halves_m": 0.4}, {"support": 20}, {"sigma_m": 0.3}, {"bend": 0.2}])
+@pytest.mark.parametrize("worse", [{"halves_m": 0.4}, {"ratio": 0.4}, {"support": 20}, {"sigma_m": 0.3}, {"bend": 0.2}])
 def test_the_place_stays_as_it_was_where_the_last_look_does_not_bear_it_out(
     worse: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
