@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skyanchor.anchors.area_file import read_area
 from skyanchor.anchors import priors
+from skyanchor.anchors.area_file import read_area
 from skyanchor.anchors.priors import LON_LAT, Area, Near, allowed, gps_priors, local_priors, narrowed
 from skyanchor.bridges.ground import Ground
 from skyanchor.errors import InputError
