@@ -167,7 +167,8 @@ def test_a_wrong_area_refuses_and_a_right_one_helps(prepared: PreparedScaffold, 
     looked: list[Settled] = []
     close = looked_for(prepared, walk, one_rung(), (rectangle(-7.0, -7.0, 7.0, 17.0),), looked.append)
     assert close.accepted and errors(close).max() < 0.25
-    taken = next(place for place in looked if place.figures.log_odds == close.figures.log_odds)
+    taken = next(place for place in looked if place.figures.confirmed == close.figures.confirmed)
+    assert taken.figures.log_odds < close.figures.log_odds, "the last look bears the place out"
     assert taken.refusal is None and taken.at is not None
     assert taken.figures.support != close.figures.support, "the last look has matches of its own"
     last = taken.turns[-1]
