@@ -335,16 +335,16 @@ def between(values: Sequence[float], unit: str) -> str:
 def how_exact(found: dict[str, Result]) -> str:
     """Centimetres over the towns."""
     errors = [100 * value for value in found["towns"].values("trajectory ATE, m")]
-    return f"{between(errors, 'cm')} on {len(errors)} towns that nothing was tuned on"
+    middle = f"{np.median(errors):.1f} in the median"
+    return f"{between(errors, 'cm')}, {middle}, on {len(errors)} towns that nothing was tuned on"
 
 
 def how_alike(found: dict[str, Result]) -> str:
     """Decibels of street views before and after, over the towns or else in the demo."""
     result, where = (found["updates"], "") if "updates" in found else (found["demo"], "the demo's ")
     before, after = (result.values(f"street {when}, dB") for when in ("before", "after"))
-    return (
-        f"{where}street photos that were held back are drawn at {between(after, 'dB')} instead of {between(before, '')}"
-    )
+    likeness = f"{between(after, 'dB')} (PSNR) instead of {between(before, '')}"
+    return f"{where}street photos that were held back are drawn at {likeness}"
 
 
 def how_long(found: dict[str, Result]) -> str:
