@@ -28,7 +28,7 @@ PARTS = {
 PAGES = {"report-light": (1200, "light"), "report-dark": (1200, "dark"), "report-phone": (390, "light")}
 """Name -> width of the window in pixels, and colours."""
 LONGEST = 2600
-"""Pixels of a page that are shown."""
+"""Pixels of a page that are shown, and of the window."""
 GAP = 10
 
 
@@ -42,7 +42,7 @@ def opened(page: Path, width: int, scheme: str) -> Any:
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 600},
+        {"width": width, "height": LONGEST, "deviceScaleFactor": 1, "mobile": width < 600},
     )
     colours = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": colours})
@@ -62,11 +62,13 @@ def _wait_for_scene(browser: Any) -> None:
 
 
 def picture(browser: Any, box: dict[str, float]) -> Image.Image:
-    """A part of the page, which may be taller than the window."""
-    shot = browser.execute_cdp_cmd(
-        "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": True, "clip": {**box, "scale": 1}}
-    )
-    return Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
+    """A part of the page, at most as tall as the window."""
+    scroll = "scrollTo({top: arguments[0], behavior: 'instant'}); return scrollY"
+    top = box["y"] - browser.execute_script(scroll, box["y"])
+    time.sleep(1.0)
+    shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+    whole = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
+    return whole.crop(tuple(map(round, (box["x"], top, box["x"] + box["width"], top + box["height"]))))
 
 
 def element(browser: Any, selector: str) -> Image.Image | None:
