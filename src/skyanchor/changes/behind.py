@@ -21,7 +21,10 @@ from skyanchor.types import Bools, Floats32, Ints
 
 
 def shows_what_is_behind(cells: Ints, photos: Sequence[Seen], others: Sequence[Seen], config: ChangeConfig) -> bool:
-    """Whether most pixels that have their surface in the cells (N, 3) show what the other day has behind them."""
+    """Whether pixels that have their surface in the cells (N, 3) show what the other day has behind them.
+
+    By `least_share` of those that say something: what was there may look a little like what is behind it.
+    """
     alike, otherwise = 0, 0
     for one in photos:
         mine = _in_cells(one, cells, config)
@@ -29,7 +32,7 @@ def shows_what_is_behind(cells: Ints, photos: Sequence[Seen], others: Sequence[S
             told = _behind(one, near(one, others, config.look)[: config.look.other_photos], config.look)[mine]
             alike += int((told >= config.look.agree).sum())
             otherwise += int((told <= config.look.disagree).sum())
-    return alike > otherwise
+    return alike > 0 and alike >= config.least_share * (alike + otherwise)
 
 
 def _in_cells(one: Seen, cells: Ints, config: ChangeConfig) -> Bools:
