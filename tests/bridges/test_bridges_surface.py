@@ -12,7 +12,7 @@ import pytest
 import surface_oracle
 from box_world import HALF, HIGH, LOW, UP, depth_map, eyes, photo, view
 
-from skyanchor.bridges import fusion, strips, surface_kernels, tiles
+from skyanchor.bridges import carry_kernels, fusion, strips, surface_kernels, tiles
 from skyanchor.bridges import ground as grounds
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import Ground, find_ground
@@ -243,7 +243,10 @@ def test_photos_of_a_full_atlas_keep_their_own_pixels(tmp_path: Path) -> None:
         assert np.array_equal(one.pixels, photo(views[k].camera, views[k].cam_from_world))
 
 
-@pytest.mark.parametrize("kernel", [surface_kernels.splat, surface_kernels._ray_hit])
-def test_discs_are_drawn_alike_by_the_process_that_compiles_and_by_later_ones(kernel: Any) -> None:
+KERNELS = [one for room in (surface_kernels, carry_kernels) for one in vars(room).values() if hasattr(one, "py_func")]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
+def test_the_process_that_compiles_and_later_ones_round_alike(kernel: Any) -> None:
     """Numba optimises a parallel kernel once more when it is kept: what may be rounded otherwise then is."""
-    assert kernel.targetoptions["fastmath"] <= {"nnan", "ninf", "nsz"}
+    assert set(kernel.targetoptions.get("fastmath") or ()) <= {"nnan", "ninf", "nsz"}

@@ -15,7 +15,7 @@ from skyanchor.geometry import cameras
 from skyanchor.types import DepthMap, Floats, Floats32, Ints
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=kernels.ROUNDED)
 def fuse_map(
     depth: Floats32,
     normal: Floats32,
@@ -145,7 +145,7 @@ def moved_table(keys: Ints, sums: Floats, size: int) -> tuple[Ints, Floats]:
     return new_keys, new_sums
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=kernels.ROUNDED)
 def smooth(
     points: Floats32, normals: Floats32, slots: Ints, keys: Ints, rows: Ints, voxel: float
 ) -> tuple[Floats32, Floats32]:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from skyanchor.bridges.surface_kernels import ROUNDED
 from skyanchor.types import Bytes, Floats, Floats32, Ints
 
 HALF = 5
@@ -19,7 +20,7 @@ ROW, SQUARES, CROSSES = np.uint64(2 * LANES), np.uint64(LANES**2), np.uint64(2 *
 ONE = np.uint64(1)
 
 
-@njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=ROUNDED, inline="always")
 def _project(R: Floats, t: Floats, K: Floats, x: float, y: float, w: float) -> tuple[float, float, float]:
     z = R[2, 0] * x + R[2, 1] * y + R[2, 2] * w + t[2]
     if z < 0.05:
@@ -29,7 +30,7 @@ def _project(R: Floats, t: Floats, K: Floats, x: float, y: float, w: float) -> t
     return u, v, z
 
 
-@njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=ROUNDED, inline="always")
 def _sample(image: Bytes, height: int, width: int, u: float, v: float) -> float:
     """Bilinear grey value at a pixel position; negative outside."""
     a, b = u - 0.5, v - 0.5
@@ -42,7 +43,7 @@ def _sample(image: Bytes, height: int, width: int, u: float, v: float) -> float:
     return top * (1.0 - fb) + low * fb
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=ROUNDED)
 def _likeness(
     image: Bytes, height: int, width: int, us: Floats, vs: Floats, du: float, dv: float, wanted: Floats
 ) -> float:
@@ -61,7 +62,7 @@ def _likeness(
     return cross / math.sqrt(spread)
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=ROUNDED)
 def _all_inside(height: int, width: int, us: Floats, vs: Floats, reach: int) -> bool:
     """Whether the samples stay in the image at all shifts up to `reach`."""
     for n in range(SAMPLES):
@@ -71,7 +72,7 @@ def _all_inside(height: int, width: int, us: Floats, vs: Floats, reach: int) -> 
     return True
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=ROUNDED)
 def _likeness_all(
     image: Bytes, us: Floats, vs: Floats, wanted: Floats, round_it: Floats32, sums: Floats32, scores: Floats
 ) -> None:
@@ -111,7 +112,7 @@ def _likeness_all(
             scores[row, column] = -1.0 if spread < 1.0 * SAMPLES else sums[at + CROSSES] / math.sqrt(spread)
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=ROUNDED)
 def _patch(point: Floats, normal: Floats, step: float, R: Floats, t: Floats, K: Floats, us: Floats, vs: Floats) -> None:
     """Fill us, vs with the pixels of a square patch of surface round the point."""
     nx, ny, nz = normal[0], normal[1], normal[2]
@@ -132,7 +133,7 @@ def _patch(point: Floats, normal: Floats, step: float, R: Floats, t: Floats, K: 
             n += 1
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=ROUNDED)
 def _vertex(before: float, here: float, after: float) -> float:
     """Offset of the top of the parabola through three values, -0.5 .. 0.5."""
     bend = before - 2.0 * here + after
@@ -141,7 +142,7 @@ def _vertex(before: float, here: float, after: float) -> float:
     return min(0.5, max(-0.5, 0.5 * (before - after) / bend))
 
 
-@njit(cache=True, parallel=True, fastmath=True)
+@njit(cache=True, parallel=True, fastmath=ROUNDED)
 def relocate(
     points: Floats,
     normals: Floats,

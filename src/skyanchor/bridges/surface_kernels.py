@@ -27,7 +27,7 @@ ROUNDED = {"nnan", "ninf", "nsz"}
 and those that load it afterwards run code of different last digits."""
 
 
-@njit(cache=True, parallel=True, fastmath=True)
+@njit(cache=True, parallel=True, fastmath=ROUNDED)
 def fuse_map(
     depth: Floats32,
     normal: Floats32,
@@ -286,7 +286,7 @@ def _first_from(keys: Ints, wanted: int) -> int:
     return low
 
 
-@njit(cache=True, parallel=True, fastmath=True)
+@njit(cache=True, parallel=True, fastmath=ROUNDED)
 def smooth(points: Floats32, normals: Floats32, keys: Ints, voxel: float) -> tuple[Floats32, Floats32]:
     """(points, normals) after one step towards the plane of their neighbours; edges are kept by the normals.
 
@@ -344,7 +344,7 @@ def _ray_hit(
     return z, (dx * dx + dy * dy + dz * dz) * tight
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=ROUNDED)
 def discs_in_view(
     points: Floats32,
     normals: Floats32,
@@ -458,7 +458,7 @@ def splat(
     return depth, normal
 
 
-@njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=ROUNDED)
 def nearest_depth(
     points: Floats32,
     starts: Ints,
@@ -490,7 +490,7 @@ def nearest_depth(
     return out
 
 
-@njit(cache=True, parallel=True, fastmath=True)
+@njit(cache=True, parallel=True, fastmath=ROUNDED)
 def colour(
     depth: Floats32,
     normal: Floats32,
