@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 
 from skyanchor.bridges import carry_kernels as kernels
+from skyanchor.bridges.surface_kernels import ROUNDED
 
 
 def test_all_shifts_at_once_are_the_shifts_one_by_one() -> None:
@@ -29,3 +30,8 @@ def test_shifts_that_leave_the_image_are_known() -> None:
     assert kernels._all_inside(15, 15, us, vs, 4) and not kernels._all_inside(14, 15, us, vs, 4)
     us[-1] = 4.4
     assert kernels._all_inside(30, 30, us, vs, 3) and not kernels._all_inside(30, 30, us, vs, 4)
+
+
+def test_kernels_round_alike_whether_compiled_or_loaded() -> None:
+    parts = (kernels.relocate, kernels._likeness_all, kernels._likeness, kernels._patch, kernels._project)
+    assert all(one.targetoptions["fastmath"] == ROUNDED for one in parts)
