@@ -27,7 +27,7 @@ PARTS = {
 """Name of a picture -> where it is in the page."""
 PAGES = {"report-light": (1200, "light"), "report-dark": (1200, "dark"), "report-phone": (390, "light")}
 """Name -> width of the window in pixels, and colours."""
-LONGEST = 2600
+LONGEST, WINDOW = 2600, 1000
 """Pixels of a page that are shown, and of the window."""
 GAP = 10
 
@@ -37,12 +37,12 @@ def opened(page: Path, width: int, scheme: str) -> Any:
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     gl = ["--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    for argument in ["--headless=new", "--no-sandbox", *gl]:
+    for argument in ["--headless=new", "--no-sandbox", "--hide-scrollbars", *gl]:
         options.add_argument(argument)
     browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
     browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
-        {"width": width, "height": LONGEST, "deviceScaleFactor": 1, "mobile": width < 600},
+        {"width": width, "height": WINDOW, "deviceScaleFactor": 1, "mobile": width < 600},
     )
     colours = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": colours})
@@ -62,13 +62,17 @@ def _wait_for_scene(browser: Any) -> None:
 
 
 def picture(browser: Any, box: dict[str, float]) -> Image.Image:
-    """A part of the page, at most as tall as the window."""
-    scroll = "scrollTo({top: arguments[0], behavior: 'instant'}); return scrollY"
-    top = box["y"] - browser.execute_script(scroll, box["y"])
-    time.sleep(1.0)
-    shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
-    whole = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
-    return whole.crop(tuple(map(round, (box["x"], top, box["x"] + box["width"], top + box["height"]))))
+    """A part of the page, put together from windows: a taller one would draw the scene for all of them."""
+    x, y, width, height = (round(box[name]) for name in ("x", "y", "width", "height"))
+    sheet = Image.new("RGB", (width, height))
+    for at in range(0, height, WINDOW):
+        scroll = "scrollTo({top: arguments[0], behavior: 'instant'}); return scrollY"
+        top = y + at - round(browser.execute_script(scroll, y + at))
+        time.sleep(1.0)
+        shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+        whole = Image.open(io.BytesIO(base64.b64decode(shot["data"]))).convert("RGB")
+        sheet.paste(whole.crop((x, top, x + width, top + min(WINDOW, height - at))), (0, at))
+    return sheet
 
 
 def element(browser: Any, selector: str) -> Image.Image | None:

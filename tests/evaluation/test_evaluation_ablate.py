@@ -127,7 +127,7 @@ def test_matchers_that_are_not_here_are_told(scene: Path, tmp_path: Path, monkey
     assert [row.name for row in record.rows] == names and "dinov2-s" in record.rows[3].problem
     assert "not on this machine" in record.rows[0].problem and record.rows[1].accepted == record.rows[1].groups == 2
     matchers, descriptors = tables(record)
-    assert matchers.rows[1][:2] == ("sift", "2/2") and matchers.rows[2][0] == "full method, x-feat-star"
+    assert matchers.rows[1][:2] == ("sift", "2/2") and matchers.rows[2][0] == "full method, x-feat-star then sift"
     assert descriptors.rows[-1][0] == "full method, scene-vlad"
 
 
@@ -144,7 +144,7 @@ def test_the_command_line_prints_and_writes_the_tables(
     assert main(asked) == 0
     shown = capsys.readouterr().out
     assert "single-frame localisation" in shown and "12/12" in shown and str(run / "ablations.md") in shown
-    assert "| full method, x-feat-star | 0.000 |" in (run / "ablations.md").read_text()
+    assert "| full method, x-feat-star then sift | 0.000 |" in (run / "ablations.md").read_text()
 
 
 # --- choosing -----------------------------------------------------------------------------------------------------

@@ -166,15 +166,16 @@ def full_method(table: Table) -> Variant:
 
 
 def full_label(table: Table, config: PipelineConfig) -> str:
-    """The full method with its matcher, or its descriptor where those are compared; the update matches nothing."""
+    """The full method with its matchers, or its descriptor where those are compared; the update matches nothing."""
     anchors = config.anchors
-    used: dict[Table, AnyMatcher | AnyDescriptor] = {
-        "anchors": anchors.refine.matcher,
-        "matchers": anchors.refine.matcher,
-        "descriptors": anchors.places.descriptor or SceneVlad(),
-        "trajectory": config.trajectory.matcher,
+    cross_view = [one for one in (anchors.refine.matcher, anchors.refine.last) if one is not None]
+    used: dict[Table, Sequence[AnyMatcher | AnyDescriptor]] = {
+        "anchors": cross_view,
+        "matchers": cross_view,
+        "descriptors": [anchors.places.descriptor or SceneVlad()],
+        "trajectory": [config.trajectory.matcher],
     }
-    return f"{FULL}, {name_of(used[table])}" if table in used else FULL
+    return f"{FULL}, {' then '.join(map(name_of, used[table]))}" if table in used else FULL
 
 
 # --- one variant --------------------------------------------------------------------------------------------------
