@@ -87,8 +87,7 @@ def _ground(share: float, cells: float) -> float:
     """
     below = max(share, LOOK_ALIKE.ground.mean) * cells
     as_it_was, covered, alike = (one.log_chance(below, cells) for one in (RIGHT.ground, ANYTHING, LOOK_ALIKE.ground))
-    most = max(as_it_was, covered)
-    return most + log((1.0 - COVERED) * exp(as_it_was - most) + COVERED * exp(covered - most)) - alike
+    return _either(as_it_was, covered, COVERED) - alike
 
 
 def exact_log_odds(agreeing: int, matches: int) -> float:
@@ -98,6 +97,10 @@ def exact_log_odds(agreeing: int, matches: int) -> float:
     their matches agree, at the right place about as many as not, but where they see nothing, which takes little away.
     """
     right, alike = (one.exact.log_chance(agreeing, matches) for one in (RIGHT, LOOK_ALIKE))
-    most = max(right, alike)
-    told = log((1.0 - BLIND) * exp(right - most) + BLIND * exp(alike - most)) + most
-    return float((told - alike) / log(10.0))
+    return float((_either(right, alike, BLIND) - alike) / log(10.0))
+
+
+def _either(usual: float, other: float, chance: float) -> float:
+    """ln of the probability of what has ln p `usual`, or with some chance `other`: ln [(1 - c) e^usual + c e^other]."""
+    most = max(usual, other)
+    return most + log((1.0 - chance) * exp(usual - most) + chance * exp(other - most))

@@ -159,7 +159,8 @@ def relocate(
 
     The patch of surface round each point is read from its reference photo and searched for in each target photo, at
     whole pixels up to `reach` from where the point would project, then at fractions. Likeness -1 = not found; sharpness
-    is how much likeness falls one pixel aside, in the direction where it falls least."""
+    is how much likeness falls one pixel aside, in the direction where it falls least.
+    """
     count, wide = targets.shape
     xy = np.zeros((count, wide, 2))
     likeness = np.full((count, wide), -1.0)
