@@ -16,7 +16,7 @@ from skyanchor.bridges import carry_kernels, fusion, strips, surface_kernels, ti
 from skyanchor.bridges import ground as grounds
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import Ground, find_ground
-from skyanchor.bridges.surface import Surface, intrinsics, render_depth
+from skyanchor.bridges.surface import Surface, intrinsics, render_depth, thinned
 from skyanchor.bridges.views import AerialAtlas, BridgeConfig, painted_share, render_bridge
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import Event, Progress
@@ -214,6 +214,17 @@ def test_a_glance_says_how_much_of_a_view_is_painted(tmp_path: Path) -> None:
     whole, glance = np.array(shares).T
     assert whole[0] > 0.4 and whole[2] < 0.05
     assert np.abs(whole - glance).max() < 0.1
+
+
+def test_a_thin_surface_has_its_discs_in_the_same_cells_and_covers_as_much() -> None:
+    whole = fuse_surface(mixed_maps(), UP, NEAR)
+    thin = thinned(whole, 4)
+    assert len(thin.points) == -(-len(whole.points) // 4) == thin.cell_starts[-1]
+    for cell, (first, end) in enumerate(zip(thin.cell_starts[:-1], thin.cell_starts[1:], strict=True)):
+        own = whole.points[whole.cell_starts[cell] : whole.cell_starts[cell + 1]]
+        assert all((own == point).all(axis=1).any() for point in thin.points[first:end])
+    areas = [float((one.spacing.astype(np.float64) ** 2).sum()) for one in (whole, thin)]
+    assert areas[1] == pytest.approx(areas[0], rel=0.02)
 
 
 def test_an_atlas_of_different_cameras_paints_what_is_there(tmp_path: Path) -> None:

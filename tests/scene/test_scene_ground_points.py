@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -95,6 +96,10 @@ def test_clouds_have_no_depth_and_the_wall_below_them_has(tmp_path: Path) -> Non
     sky, below = found.depth[8:50, 20:140], found.depth[70:112, 30:130]
     assert (sky > 0).mean() < 0.1, "at the end of the search range it would seem a wall"
     assert np.median(np.abs(below - 6.0)) < 0.1
+    edge = replace(config, halo_px=5)
+    cut = ground_depth(views[1], [views[0], views[2]], points, PhotoCache(), edge).depth
+    assert (cut[70:112, 30:130] == below).mean() > 0.95
+    assert (cut[55:65, 30:130] > 0).mean() < 0.5 * (found.depth[55:65, 30:130] > 0).mean(), "beside the clouds"
 
 
 def test_a_walk_that_looks_along_its_way_measures_the_street_beside_it(tmp_path: Path) -> None:
