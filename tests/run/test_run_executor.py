@@ -70,6 +70,10 @@ def process_number(listen: Listener) -> int:
     return os.getpid()
 
 
+def parent_number(listen: Listener) -> int:
+    return os.getppid()
+
+
 def is_gone(number: int) -> bool:
     """Whether no process has this number."""
     try:
@@ -171,6 +175,49 @@ def test_a_worker_that_died_between_two_runs_is_named() -> None:
         engine._held.idle[0].messages.get(timeout=10.0)
         with pytest.raises(WorkerError, match="signal 9"):
             engine.run([Job.of(process_number)])
+
+
+def test_workers_are_copies_of_one_interpreter() -> None:
+    engine = Processes(workers=2)
+    with engine.held(("colorsys",)):
+        parents = engine.run([Job.of(parent_number)] * 2)
+        nursery = engine._held.idle[0].nursery.process.pid
+    assert set(map(int, parents)) == {nursery} and is_gone(nursery)
+
+
+def test_a_worker_that_would_wait_works_ahead(tmp_path: Path) -> None:
+    """The job of the run ends when a job ahead of it has written its file; what others meet troubles nobody."""
+    engine, flag = Processes(workers=2), str(tmp_path / "flag")
+    with engine.held(("colorsys",)):
+        heard: list[Event] = []
+        square_ahead = Job.of(square, number=3, wait_s=0.0)
+        engine.ahead([Job.of(crash), square_ahead, Job.of(write_after, path=flag, wait_s=0.0)])
+        assert engine.run([Job.of(wait_for, path=flag)], heard.append) == [None]
+        assert heard == []
+
+
+def test_the_next_run_finds_all_workers_at_its_disposal(tmp_path: Path) -> None:
+    engine, late, never = Processes(workers=2), tmp_path / "late", tmp_path / "never"
+    with engine.held(("colorsys",)):
+        before = engine.run([Job.of(process_number), Job.of(process_number)])
+        engine.ahead([Job.of(write_after, path=str(late), wait_s=0.4)])
+        engine.run([Job.of(wait_for, path=f"{late}.started")])
+        slow = [Job.of(wait_for, path=str(late)), Job.of(process_number)]
+        assert engine.run(slow)[1] in before and late.exists()
+        engine.ahead([Job.of(die)])
+    engine.ahead([Job.of(write_after, path=str(never), wait_s=0.0)])
+    engine.run([Job.of(square, number=1, wait_s=0.3)])
+    assert not never.with_name("never.started").exists()
+
+
+def test_a_worker_that_dies_ahead_of_a_run_is_named_by_it(tmp_path: Path) -> None:
+    engine = Processes(workers=2)
+    with engine.held(("colorsys",)):
+        engine.run([Job.of(process_number)] * 2)
+        engine.ahead([Job.of(die)])
+        engine.run([Job.of(square, number=1, wait_s=0.5)])
+        with pytest.raises(WorkerError, match="signal 9"):
+            engine.run([Job.of(square, number=1, wait_s=0.1)] * 2)
 
 
 def test_a_backend_that_a_worker_misses_is_told_as_such() -> None:

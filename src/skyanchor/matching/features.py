@@ -84,7 +84,7 @@ def content_key(photo: Photo, settings: str) -> str:
 
 
 def save_features(features: Features, path: Path) -> None:
-    """Write an .npz, atomically."""
+    """Write an .npz, atomically; one that the disk loses is made anew."""
     arrays: dict[str, Any] = {
         "xy": features.xy.astype(np.float32),
         "descriptors": features.descriptors.astype(np.float16),
@@ -92,7 +92,7 @@ def save_features(features: Features, path: Path) -> None:
         "scales": features.scales,
         "size": np.array([features.width, features.height, features.sigma_px], dtype=np.float64),
     }
-    files.write_arrays(path, arrays)
+    files.write_arrays(path, arrays, lasting=False)
 
 
 def load_features(path: Path) -> Features:

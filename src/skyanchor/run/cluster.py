@@ -82,6 +82,9 @@ class OnRay:
         """Nothing to hold: the cluster keeps workers for the jobs that follow."""
         return nullcontext()
 
+    def ahead(self, jobs: Sequence[Job]) -> None:
+        """Nobody waits: the cluster is others' as well."""
+
 
 def connected(address: str) -> Any:
     """Ray, connected to the cluster; SkyAnchorError where it is not installed or no cluster answers."""

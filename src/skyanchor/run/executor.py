@@ -1,8 +1,8 @@
 """Independent jobs, in this process, its threads or several processes: the results do not depend on which.
 
 A job is an importable function and JSON arguments; big inputs and outputs are files that the arguments name. Workers
-are fresh interpreters that speak JSON lines over pipes, so nothing is pickled, a script needs no `__main__` guard, and
-a worker whose parent was killed ends by itself.
+are copies of a fresh interpreter that speak JSON lines over pipes, so nothing is pickled, a script needs no `__main__`
+guard, and a worker whose parent was killed ends by itself.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import importlib
 import json
 import os
 import queue
-import signal
-import subprocess
 import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeAlias
+from typing import IO, Any, NoReturn, Protocol, TypeAlias
 
 from threadpoolctl import threadpool_limits
 
@@ -30,6 +29,7 @@ from skyanchor.backends.devices import cuda_is_here
 from skyanchor.bounds import Workers, checked
 from skyanchor.errors import BackendError, SkyAnchorError
 from skyanchor.events import Event, Listener, silent
+from skyanchor.run.nursery import Nursery
 from skyanchor.storage import codec
 from skyanchor.storage.codec import Json
 
@@ -49,6 +49,10 @@ WORKER_BYTES = 3 << 30
 """Memory that a worker may need: measured up to 2.2 GB in the anchor stage."""
 CUDA_WORKER_BYTES = 5 << 30
 """GPU memory that a worker may need for the networks that match photos; depth on a GPU is measured in one process."""
+
+
+AHEAD = -1
+"""In place of the position of a job that is not of the run."""
 
 
 class WorkerError(SkyAnchorError):
@@ -148,6 +152,14 @@ class Executor(Protocol):
         """
         ...
 
+    def ahead(self, jobs: Sequence[Job]) -> None:
+        """Jobs for workers of the block that would wait while others work, in this order.
+
+        What they leave is what later jobs look for first and make where it is not there: none of them need come to its
+        turn, and whatever one returns or meets is nobody's concern.
+        """
+        ...
+
 
 @dataclass(frozen=True)
 class InProcess:
@@ -166,6 +178,9 @@ class InProcess:
     def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
         """Nothing to hold."""
         return nullcontext()
+
+    def ahead(self, jobs: Sequence[Job]) -> None:
+        """Nobody waits here."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +213,9 @@ class Threads:
     def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
         """Nothing to hold."""
         return nullcontext()
+
+    def ahead(self, jobs: Sequence[Job]) -> None:
+        """Nobody waits here."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +258,8 @@ class Processes:
         workers = min(self.workers, len(jobs))
         threads = self.threads or max(1, cores() // workers)
         with self._held.pool(workers, self._environment) as pool:
-            return _drive(pool.workers[:workers], pool.messages, jobs, threads, listen, done)
+            _settle(pool)
+            return _drive(pool, workers, jobs, threads, listen, done, self._held.waiting)
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -259,6 +278,11 @@ class Processes:
             self._held.depth -= 1
             if not self._held.depth:
                 self._held.close()
+
+    def ahead(self, jobs: Sequence[Job]) -> None:
+        """Jobs for workers of the block that would wait; see `Executor`."""
+        if self._held.depth:
+            self._held.waiting.extend(jobs)
 
 
 def usual_workers() -> int:
@@ -325,17 +349,20 @@ class _Message:
 class _Pool:
     """Workers and what they say."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str], modules: tuple[str, ...] = ()) -> None:
         self.messages: queue.Queue[_Message] = queue.Queue()
         self.workers: list[_Worker] = []
+        work = f"{serve.__module__}:{serve.__name__}"
+        self.nursery = Nursery(work, environment, modules, apart=cuda_is_here())
 
-    def grow(self, workers: int, environment: Mapping[str, str], modules: tuple[str, ...] = ()) -> None:
+    def grow(self, workers: int) -> None:
         """Start what is missing to so many workers."""
-        for number in range(len(self.workers), workers):
-            self.workers.append(_Worker(number, environment, self.messages, modules))
+        for _ in range(len(self.workers), workers):
+            self.workers.append(_Worker(self.nursery, self.messages))
 
     def close(self) -> None:
         """End the workers, whatever they are doing."""
+        self.nursery.close()
         for worker in self.workers:
             worker.close()
 
@@ -347,13 +374,15 @@ class _Held:
     depth: int = 0
     """Blocks that want them held."""
     idle: list[_Pool] = field(default_factory=list)
+    waiting: deque[Job] = field(default_factory=deque)
+    """For workers that would wait."""
 
     @contextmanager
     def pool(self, workers: int, environment: Mapping[str, str], modules: tuple[str, ...] = ()) -> Iterator[_Pool]:
         """So many idle workers or more, kept afterwards if they are wanted and nothing failed."""
-        pool = self.idle.pop() if self.idle else _Pool()
+        pool = self.idle.pop() if self.idle else _Pool(environment, modules)
         try:
-            pool.grow(workers, environment, modules)
+            pool.grow(workers)
             yield pool
         except BaseException:
             pool.close()
@@ -365,6 +394,7 @@ class _Held:
 
     def close(self) -> None:
         """End all workers."""
+        self.waiting.clear()
         while self.idle:
             self.idle.pop().close()
 
@@ -372,84 +402,87 @@ class _Held:
 class _Worker:
     """A worker process and the thread that reads what it says."""
 
-    def __init__(
-        self,
-        number: int,
-        environment: Mapping[str, str],
-        messages: queue.Queue[_Message],
-        modules: tuple[str, ...] = (),
-    ) -> None:
-        command = [sys.executable, "-c", "from skyanchor.run.executor import serve; serve()", *modules]
-        self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
-        )  # a group of its own: Ctrl-C is for the parent, which decides when to stop
+    def __init__(self, nursery: Nursery, messages: queue.Queue[_Message]) -> None:
+        self.nursery = nursery
+        self.number, self.stdin, self.stdout = nursery.worker()
         self.job: int | None = None
-        self._gone = functools.partial(messages.put, _Message(number, None))
-        self._reader = threading.Thread(target=self._read, args=(number, messages), daemon=True)
+        """Position in the run of the job that it is at."""
+        self._gone = functools.partial(messages.put, _Message(self.number, None))
+        self._reader = threading.Thread(target=self._read, args=(messages,), daemon=True)
         self._reader.start()
 
-    def _read(self, number: int, messages: queue.Queue[_Message]) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            messages.put(_Message(number, json.loads(line)))
+    def _read(self, messages: queue.Queue[_Message]) -> None:
+        for line in self.stdout:
+            messages.put(_Message(self.number, json.loads(line)))
         self._gone()
 
     def give(self, index: int, job: Job, threads: int) -> None:
         """Send a job that may use so many threads; a dead worker shows as a closed pipe soon after."""
-        assert self.process.stdin is not None
         self.job = index
         with suppress(BrokenPipeError):
             body = {"function": job.function, "arguments": dict(job.arguments), "threads": threads}
-            _send(self.process.stdin, body)
+            _send(self.stdin, body)
         if not self._reader.is_alive():  # it died between two runs, when nobody listened
             self._gone()
 
     def close(self) -> None:
-        """End the process and wait until it is gone."""
-        self.process.kill()
-        self.process.wait()
+        """Close the pipes of a process that is gone."""
         self._reader.join()
-        for pipe in (self.process.stdin, self.process.stdout):
+        for pipe in (self.stdin, self.stdout):
             with suppress(BrokenPipeError):
-                if pipe is not None:
-                    pipe.close()
+                pipe.close()
+
+
+def _settle(pool: _Pool) -> None:
+    """Wait until no worker is at a job that was ahead: each then takes the job that its memory is prepared for."""
+    while any(worker.job is not None for worker in pool.workers):
+        message = pool.messages.get()
+        if message.body is None or "event" not in message.body:
+            pool.workers[message.worker].job = None
 
 
 def _drive(
-    workers: list[_Worker],
-    messages: queue.Queue[_Message],
+    pool: _Pool,
+    count: int,
     jobs: Sequence[Job],
     threads: int,
     listen: Listener,
     done: Done | None,
+    ahead: deque[Job],
 ) -> list[Json]:
-    """Keep every worker busy until all results are in; there are as many jobs as workers at least."""
-    waiting = list(enumerate(jobs))[::-1]
+    """Keep the first `count` workers busy until all results are in, those who would wait with what is ahead."""
+    waiting = deque(enumerate(jobs))
     results: dict[int, Json] = {}
-    for worker in workers:
-        worker.give(*waiting.pop(), threads)
+
+    def employ(worker: _Worker) -> None:
+        if waiting and worker.number < count:
+            worker.give(*waiting.popleft(), threads)
+        elif ahead and len(results) < len(jobs):
+            worker.give(AHEAD, ahead.popleft(), 1)
+
+    for worker in pool.workers:
+        employ(worker)
     while len(results) < len(jobs):
-        message = messages.get()
-        if message.worker >= len(workers):
-            continue
-        worker = workers[message.worker]
+        message = pool.messages.get()
+        worker = pool.workers[message.worker]
         if message.body is not None and "event" in message.body:
-            listen(event_of(message.body))
+            if worker.job != AHEAD:
+                listen(event_of(message.body))
             continue
         if worker.job is None:
             continue
         index, worker.job = worker.job, None
-        results[index] = _result(message.body, worker, jobs[index])
-        if done is not None:
+        if index != AHEAD:
+            results[index] = _result(message.body, worker, jobs[index])
+        employ(worker)
+        if index != AHEAD and done is not None:
             done(index, results[index])
-        if waiting:
-            worker.give(*waiting.pop(), threads)
     return [results[index] for index in range(len(jobs))]
 
 
 def _result(body: dict[str, Any] | None, worker: _Worker, job: Job) -> Json:
     if body is None:
-        code = worker.process.wait()
+        code = worker.nursery.exit_code(worker.number)
         how = f"signal {-code}, often out of memory" if code < 0 else f"exit code {code}"
         raise WorkerError(
             f"{job.function}: its worker process died ({how}). Run again, with fewer workers if it recurs."
@@ -489,22 +522,12 @@ def _send(pipe: IO[bytes], body: Json) -> None:
     pipe.flush()
 
 
-def serve() -> None:
-    """Answer jobs from stdin until it closes; whatever libraries print goes to stderr.
-
-    The modules that the command line names are imported first, while the parent may still be at other things.
-    """
-    with suppress(ImportError):
-        import pycolmap  # noqa: F401  it takes SIGTERM for itself when it is imported
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+def serve() -> NoReturn:
+    """Answer jobs from stdin until it closes; whatever libraries print goes to stderr."""
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     jobs: queue.Queue[tuple[Job, int]] = queue.Queue()
     threading.Thread(target=_receive, args=(jobs,), daemon=True).start()
-    for module in sys.argv[1:]:
-        with suppress(Exception):  # a job that needs it will say what is wrong
-            importlib.import_module(module)
     while True:
         job, threads = jobs.get()
         _share(threads)

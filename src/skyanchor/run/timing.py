@@ -43,8 +43,9 @@ class Stopwatch:
         self._since = time.monotonic()
 
     def _write(self, seconds: float) -> None:
+        """Twice for every job: none of them waits for the disk."""
         known = {**timings(self.root), self.stage: round(seconds, 3)}
-        files.write_bytes(self.root / TIMINGS, codec.dumps(dict(sorted(known.items()))).encode())
+        files.note_bytes(self.root / TIMINGS, codec.dumps(dict(sorted(known.items()))).encode())
 
 
 def timings(root: Path) -> dict[str, float]:

@@ -139,15 +139,24 @@ def write_bytes(path: Path, data: bytes) -> None:
     write_through(path, write)
 
 
+def note_bytes(path: Path, data: bytes) -> None:
+    """As `write_bytes` as far as processes can tell; when the power goes, what was there before may be back."""
+
+    def write(draft: Path) -> None:
+        draft.write_bytes(data)
+
+    write_through(path, write, lasting=False)
+
+
 def write_text(path: Path, text: str) -> None:
     """As `write_bytes`, for a text."""
     write_bytes(path, text.encode())
 
 
-def write_through(path: Path, write: Callable[[Path], None]) -> None:
+def write_through(path: Path, write: Callable[[Path], None], lasting: bool = True) -> None:
     """As `write_bytes`, for a function that writes a file or a folder at the path it is given.
 
-    Where the function raises, what it wrote goes and what was there stays.
+    Where the function raises, what it wrote goes and what was there stays. Only what is `lasting` waits for the disk.
     """
     make_folder(path.parent)
     draft = temporary(path)
@@ -155,7 +164,8 @@ def write_through(path: Path, write: Callable[[Path], None]) -> None:
         try:
             remove(draft)
             write(draft)
-            sync_tree(draft)
+            if lasting:
+                sync_tree(draft)
             if draft.is_dir():
                 remove(path)
             draft.replace(path)
@@ -163,17 +173,20 @@ def write_through(path: Path, write: Callable[[Path], None]) -> None:
             with suppress(OSError):
                 remove(draft)
             raise
-        sync_folder(path.parent)
+        if lasting:
+            sync_folder(path.parent)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], compressed: bool = False) -> None:
+def write_arrays(
+    path: Path, arrays: Mapping[str, npt.NDArray[Any]], compressed: bool = False, lasting: bool = True
+) -> None:
     """As `write_bytes`, for an .npz of named arrays."""
 
     def write(draft: Path) -> None:
         with draft.open("wb") as file:
             (np.savez_compressed if compressed else np.savez)(file, allow_pickle=False, **arrays)
 
-    write_through(path, write)
+    write_through(path, write, lasting)
 
 
 def link(source: Path, target: Path) -> None:
