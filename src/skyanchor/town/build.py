@@ -164,8 +164,11 @@ def _write_walk(root: Path, town: Town, walk: _Walk, seed: int, listen: Listener
     since = (turnovers(town.things, epoch, walk.epoch) for epoch in (Epoch.AERIAL, Epoch.GROUND))
     files.save(root / TRUE_CHANGES, TrueChanges(*since))
     (root / TRUE_DEPTH).mkdir()
-    for done, shot in enumerate(walk.shots):
+
+    def write(shot: Shot) -> None:
         _write_depth(root / TRUE_DEPTH, town, half_camera(camera), shot, walk.epoch)
+
+    for done, _ in enumerate(photographing.side_by_side(write, walk.shots)):
         listen(Progress("town", f"{root.name} depth", done + 1, len(walk.shots)))
 
 

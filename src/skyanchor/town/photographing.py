@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import cv2
+import numba
 import numpy as np
 
 from skyanchor.events import Listener, Progress
@@ -17,6 +21,9 @@ from skyanchor.town.rendering import render_depth, render_shot
 from skyanchor.town.routes import Shot
 from skyanchor.town.town import Epoch, Town, with_more
 from skyanchor.types import Bytes, Camera
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 SMALL = 80
 """Width at which the share of the picture that movers cover is counted, pixels."""
@@ -37,14 +44,31 @@ class Roll:
 def photograph(town: Town, roll: Roll, folder: Path, seed: int, listen: Listener) -> None:
     """Write the photos of a roll into a new folder."""
     folder.mkdir(parents=True)
+    name = roll.epoch.name.lower() if roll.epoch.name else ""
     done = 0
     for there, shots in _by_frames(town, roll, seed):
-        for shot in shots:
-            pixels = _photo(there, roll, shot, done, seed)
-            _write_jpeg(folder / shot.name, pixels, roll.sensor.quality)
+
+        def take(numbered: tuple[int, Shot], there: Town = there) -> None:
+            number, shot = numbered
+            _write_jpeg(folder / shot.name, _photo(there, roll, shot, number, seed), roll.sensor.quality)
+
+        for _ in side_by_side(take, list(enumerate(shots, done))):
             done += 1
-            name = roll.epoch.name.lower() if roll.epoch.name else ""
             listen(Progress("town", f"{name} photos", done, len(roll.shots)))
+
+
+def side_by_side(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
+    """The results in order, as many at work as numba may use threads; few wait to be taken."""
+    threads = numba.get_num_threads()
+    with ThreadPoolExecutor(threads) as pool:
+        coming = deque(pool.submit(work, item) for item in items[: 2 * threads])
+        try:
+            for k in range(len(items)):
+                yield coming.popleft().result()
+                if k + 2 * threads < len(items):
+                    coming.append(pool.submit(work, items[k + 2 * threads]))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _photo(town: Town, roll: Roll, shot: Shot, number: int, seed: int) -> Bytes:

@@ -19,6 +19,7 @@ from skyanchor.matching.sift import SiftMatcher
 from skyanchor.photos import read_pixels
 from skyanchor.scaffold import colmap_files
 from skyanchor.storage import files
+from skyanchor.town.photographing import side_by_side
 from skyanchor.town.routes import Shot, zoomed
 from skyanchor.types import Camera, Floats, Ints, Photo, Pose
 
@@ -44,18 +45,21 @@ def triangulated(
 ) -> pycolmap.Reconstruction:
     """The COLMAP model of the photos in `folder`: exact poses, points with tracks, colours."""
     matcher = SiftMatcher(config.sift)
-    features = []
-    for k, shot in enumerate(shots):
-        features.append(matcher.extract(Photo(shot.name, read_pixels(folder / shot.name))))
-        listen(Progress("town", "aerial features", k + 1, len(shots)))
+    features: list[Features] = []
+    for one in side_by_side(lambda shot: matcher.extract(Photo(shot.name, read_pixels(folder / shot.name))), shots):
+        features.append(one)
+        listen(Progress("town", "aerial features", len(features), len(shots)))
     model = empty_model(camera, shots, [f.xy for f in features])
     graph = pycolmap.CorrespondenceGraph()
     for k in range(len(shots)):
         graph.add_image(k + 1, len(features[k].xy))
     pairs = _pairs(camera, shots, config.neighbours)
-    for n, (a, b) in enumerate(pairs):
-        found = matcher.pairs(features[a], features[b])
-        found = _true(found, features[a], features[b], camera, (shots[a], shots[b]), config.epipolar_px)
+
+    def matched(pair: tuple[int, int]) -> Ints:
+        a, b = (features[k] for k in pair)
+        return _true(matcher.pairs(a, b), a, b, camera, (shots[pair[0]], shots[pair[1]]), config.epipolar_px)
+
+    for n, ((a, b), found) in enumerate(zip(pairs, side_by_side(matched, pairs), strict=True)):
         if len(found):
             geometry = pycolmap.TwoViewGeometry(inlier_matches=found.astype(np.uint32))
             graph.add_two_view_geometry(a + 1, b + 1, geometry)
@@ -108,10 +112,11 @@ def _footprints(camera: Camera, shots: list[Shot]) -> csr_array:
     low, high = centres[:, :2].min(axis=0) - 60.0, centres[:, :2].max(axis=0) + 60.0
     x, y = np.meshgrid(np.arange(low[0], high[0], 2.5), np.arange(low[1], high[1], 2.5))
     cells = np.stack([x.ravel(), y.ravel(), np.full(x.size, 3.0)], axis=1)
-    seen = []
-    for shot in shots:
-        uv = cameras.project(camera, shot.cam_from_world(cells))
-        seen.append(np.flatnonzero(inside(camera, uv)))
+
+    def seen_by(shot: Shot) -> Ints:
+        return np.flatnonzero(inside(camera, cameras.project(camera, shot.cam_from_world(cells))))
+
+    seen = list(side_by_side(seen_by, shots))
     starts = np.cumsum([0, *map(len, seen)])
     return csr_array((np.ones(starts[-1]), np.concatenate(seen), starts), shape=(len(shots), len(cells)))
 
