@@ -22,6 +22,7 @@ from skyanchor.run.executor import (
     InProcess,
     Job,
     Processes,
+    Stretches,
     Threads,
     WorkerError,
     executor_of,
@@ -104,6 +105,13 @@ def test_results_in_order_and_events_forwarded(engine: Executor) -> None:
     assert sorted(finished) == list(range(5))
     assert sorted(e.done for e in heard if isinstance(e, Progress)) == list(range(5))
     assert Progress("test", "squares", 3, 5, {"half": 1.5}) in heard
+
+
+def test_a_worker_goes_on_beside_what_it_did_and_helps_the_one_with_most_left() -> None:
+    waiting = Stretches(10, 2)
+    assert [waiting.take(0) for _ in range(3)] == [0, 1, 2] and waiting.take(1) == 5
+    assert [waiting.take(0) for _ in range(3)] == [3, 4, 8]  # 6 to 9 are left: the far half of them
+    assert [waiting.take(k) for k in (1, 1, 1, 0, 1)] == [6, 7, 9, None, None]
 
 
 @pytest.mark.parametrize("engine", ENGINES[1:])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skyanchor.storage.spill import Spill
+from skyanchor.storage.spill import Heaps, Spill
 
 
 def pair(number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -44,3 +44,17 @@ def test_without_a_folder_everything_stays() -> None:
     for number in range(9):
         spill[number] = pair(number)
     assert [spill[number][0][0, 0] for number in spill] == list(range(9))
+
+
+@pytest.mark.parametrize("room", [0, 500, 1 << 20])
+def test_a_heap_gives_its_arrays_in_the_order_they_came(tmp_path: Path, room: int) -> None:
+    heaps = Heaps(tmp_path / "away", room)
+    for number in (5, 3, 5, 8, 3, 5):
+        heaps.add(number, pair(number))
+        heaps.add(number, pair(number + 1))
+    assert list(heaps) == [3, 5, 8]
+    assert (tmp_path / "away").is_dir() == (room < 1 << 20)
+    assert [int(values[0, 0]) for values, _ in heaps.take(5)] == [5, 6, 5, 6, 5, 6]
+    assert [len(rest) for _, rest in heaps.take(3)] == [3, 4, 3, 4]
+    assert list(heaps) == [8] and not list(heaps.take(5))
+    assert not (tmp_path / "away" / "5").exists()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numba
 import numpy as np
 
 from skyanchor.bridges import surface_kernels as kernels
-from skyanchor.geometry import cameras
+from skyanchor.geometry import cameras, rigid
 from skyanchor.types import Camera, Floats, Floats32, Ints, Pose
 
 
@@ -53,37 +53,30 @@ def intrinsics(camera: Camera) -> Floats:
     return np.array([k[0, 0], k[1, 1], k[0, 2], k[1, 2]])
 
 
-def thinned(surface: Surface, every: int) -> Surface:
-    """One of so many discs, as much larger that they cover what all did: for small pictures."""
-    return replace(
-        surface,
-        points=np.ascontiguousarray(surface.points[::every]),
-        normals=np.ascontiguousarray(surface.normals[::every]),
-        spacing=surface.spacing[::every] * np.float32(np.sqrt(every)),
-        cell_starts=-(-surface.cell_starts // every),
-    )
-
-
 # --- drawing ------------------------------------------------------------------------------------------------------
 
 
 def _cells_in_view(surface: Surface, camera: Camera, cam_from_world: Pose, far: float) -> Ints:
     """Cells whose ball touches the view's cone up to `far`, the nearest first."""
-    in_cam = cam_from_world(surface.cell_centres)
+    away = np.linalg.norm(surface.cell_centres - rigid.centre_in_world(cam_from_world), axis=1)
+    near = np.flatnonzero(away - surface.cell_radius < far)
+    in_cam, radius = cam_from_world(surface.cell_centres[near]), surface.cell_radius[near]
     corners = cameras.unproject(camera, np.array([[0.0, 0.0], [camera.width, camera.height]]))
     half = float(np.arctan(np.max(np.linalg.norm(corners[:, :2], axis=1))))
     distance = np.linalg.norm(in_cam, axis=1)
     aside = np.arctan2(np.linalg.norm(in_cam[:, :2], axis=1), in_cam[:, 2])
-    slack = np.arcsin(np.clip(surface.cell_radius / np.maximum(distance, 1e-9), 0.0, 1.0))
-    inside = (aside < half + slack) | (distance < surface.cell_radius)
-    cells = np.flatnonzero(inside & (distance - surface.cell_radius < far))
-    return cells[np.argsort(distance[cells], kind="stable")]
+    slack = np.arcsin(np.clip(radius / np.maximum(distance, 1e-9), 0.0, 1.0))
+    inside = np.flatnonzero((aside < half + slack) | (distance < radius))
+    return near[inside[np.argsort(distance[inside], kind="stable")]]
 
 
 def render_depth(
-    surface: Surface, camera: Camera, cam_from_world: Pose, near: float, far: float
+    surface: Surface, camera: Camera, cam_from_world: Pose, near: float, far: float, every: int = 1
 ) -> tuple[Floats32, Floats32]:
-    """(depth (H, W), normal in camera axes (H, W, 3)) of the surface from a PINHOLE camera; 0 where there is none."""
+    """(depth (H, W), normal in camera axes (H, W, 3)) of the surface from a PINHOLE camera; 0 where there is none.
+
+    For small pictures one of `every` so many discs will do, as much larger.
+    """
     cells = _cells_in_view(surface, camera, cam_from_world, far)
     k = intrinsics(camera)
     discs, boxes = kernels.discs_in_view(
@@ -99,6 +92,7 @@ def render_depth(
         camera.height,
         near,
         far,
+        every,
     )
     depth, normal = kernels.splat(discs, boxes, k, camera.width, camera.height, near, numba.get_num_threads())
     return depth, normal

@@ -358,24 +358,26 @@ def discs_in_view(
     height: int,
     near: float,
     far: float,
+    every: int,
 ) -> tuple[Floats32, Numbers]:
     """Discs of the index ranges that may cover the middle of a pixel, and (M, 4) where: first column, row, last ones.
 
+    Only one of `every` so many is looked at, as much larger that they cover what all would.
     A row of the (M, 8) discs is centre and normal in camera axes, radius, least depth. A disc of radius r reaches
     r √(1 - n²) from its centre along an axis: seen edge-on, as ground mostly is, it is flat.
     """
-    total = 0
+    total, larger = 0, math.sqrt(every)
     for r in range(len(starts)):
-        total += ends[r] - starts[r]
+        total += (ends[r] - starts[r]) // every + 1
     out, boxes = np.empty((total, 8), np.float32), np.empty((total, 4), np.int32)
     count = 0
     for r in range(len(starts)):
-        for i in range(starts[r], ends[r]):
+        for i in range((starts[r] + every - 1) // every * every, ends[r], every):
             x, y, w = points[i, 0], points[i, 1], points[i, 2]
             Z = R[2, 0] * x + R[2, 1] * y + R[2, 2] * w + t[2]
             if not near < Z < far:
                 continue
-            size = spacing[i]
+            size = spacing[i] * larger
             X = R[0, 0] * x + R[0, 1] * y + R[0, 2] * w + t[0]
             Y = R[1, 0] * x + R[1, 1] * y + R[1, 2] * w + t[1]
             u, v = X / Z * K[0] + K[2], Y / Z * K[1] + K[3]

@@ -12,15 +12,15 @@ import numba
 import numpy as np
 
 from skyanchor.bridges import surface_kernels as kernels
-from skyanchor.storage.spill import Spill
+from skyanchor.storage.spill import Heaps, Spill
 from skyanchor.types import Bools, Floats, Floats32, Ints
 
 TILE_BITS = 9
 """A tile is a cube of 2⁹ voxels a side: tens of metres."""
 REACH = 8
 """Voxels that one step of smoothing carries something over: 6 that a disc moves, 2 that it looks around."""
-TABLE_BYTES = 1 << 28
-"""Of voxels in memory while maps are added."""
+PIXEL_BYTES = 1 << 28
+"""Of pixels in memory that wait for their tile's turn."""
 DISC_BYTES = 1 << 27
 """Of discs in memory while they are smoothed."""
 SMALLEST_TABLE = 1 << 14
@@ -44,17 +44,21 @@ def _within(keys: Ints, tile: int, halo: int) -> Bools:
 
 @dataclass
 class VoxelTiles:
-    """Weighted sums per voxel, a hash table per tile."""
+    """Pixels by tile, to be summed up in a hash table of voxels, one tile after the other.
+
+    A photo shows many tiles and a tile is shown by many photos: pixels are written and read once, tables would be for
+    every photo.
+    """
 
     voxel: float
     """Side of a voxel, metres."""
     scratch: Path | None = None
-    """For the tiles that find no room in memory."""
-    tables: Spill = field(init=False)
+    """For the pixels that find no room in memory."""
+    pixels: Heaps = field(init=False)
 
     def __post_init__(self) -> None:
-        """No voxels yet."""
-        self.tables = Spill(self.scratch and self.scratch / "voxels", TABLE_BYTES)
+        """No pixels yet."""
+        self.pixels = Heaps(self.scratch and self.scratch / "pixels", PIXEL_BYTES)
 
     def add(self, points: Floats32, normals: Floats32, weights: Floats32, least: float) -> None:
         """Add pixels (H, W) of weight above `least`, each voxel's in their order."""
@@ -65,26 +69,30 @@ class VoxelTiles:
         while len(rows):
             here = tiles == tiles[0]
             own = rows[here]
-            self._add_to(int(tiles[0]), voxels[own], *(values[own] for values in flat))
+            self.pixels.add(int(tiles[0]), tuple(values[own] for values in flat))
             rows, tiles = rows[~here], tiles[~here]
 
-    def _add_to(self, tile: int, voxels: Ints, points: Floats32, normals: Floats32, weights: Floats32) -> None:
-        keys, sums, used = self.tables.pop(tile) if tile in self.tables else _empty_table()
-        most = int((used + kernels.shard_counts(voxels[None])).max()) * kernels.SHARDS
-        size = len(keys)
-        while most > 0.6 * size:
-            size *= 2
-        if size != len(keys):
-            keys, sums = kernels.moved_table(keys, sums, size)
-        used += kernels.add_to_voxels(voxels[None], points[None], normals[None], weights[None], self.voxel, keys, sums)
-        self.tables[tile] = (keys, sums, used)
+    def _summed(self, tile: int) -> tuple[Ints, Floats]:
+        """(keys, sums) of a tile's table of voxels."""
+        keys, sums, used = _empty_table()
+        for pixels in self.pixels.take(tile):
+            points, normals, weights = (values[None] for values in pixels)
+            voxels = kernels.voxel_keys(points, weights, 0.0, self.voxel)
+            most = int((used + kernels.shard_counts(voxels)).max()) * kernels.SHARDS
+            size = len(keys)
+            while most > 0.6 * size:
+                size *= 2
+            if size != len(keys):
+                keys, sums = kernels.moved_table(keys, sums, size)
+            used += kernels.add_to_voxels(voxels, points, normals, weights, self.voxel, keys, sums)
+        return keys, sums
 
     def discs(self, smoothing: int) -> DiscTiles:
-        """The mean disc of every voxel; the sums are gone then."""
+        """The mean disc of every voxel; the pixels are gone then."""
         discs = Spill(self.scratch and self.scratch / "discs", DISC_BYTES)
         givers: defaultdict[int, list[int]] = defaultdict(list)
-        for tile in self.tables:
-            keys, sums, _ = self.tables.pop(tile)
+        for tile in self.pixels:
+            keys, sums = self._summed(tile)
             slots = np.flatnonzero(keys >= 0)
             slots = slots[ascending(keys[slots])]
             discs[tile] = (keys[slots], *kernels.voxel_means(keys, sums, slots, self.voxel))

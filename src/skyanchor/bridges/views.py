@@ -17,7 +17,7 @@ import numpy as np
 from skyanchor.bounds import Coordinate, Few, FewOrNone, NotNegative, Pixels, Positive, Range
 from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.bridges.ground import Ground
-from skyanchor.bridges.surface import Surface, intrinsics, render_depth, render_front, thinned
+from skyanchor.bridges.surface import Surface, intrinsics, render_depth, render_front
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry import depth as depths
 from skyanchor.photos import load_photo
@@ -122,11 +122,6 @@ class AerialAtlas:
         return Rig(photos, sizes, fronts, front_sizes, rotations, rigid.centres_in_world(poses))
 
     @cached_property
-    def thin(self) -> Surface:
-        """The surface for pictures that are `GLANCE` times smaller."""
-        return thinned(self.surface, GLANCE)
-
-    @cached_property
     def half_angles(self) -> Floats:
         """(V,), between the optical axis of each view and its farthest corner, radians."""
         k, size = self.rig.fronts, self.rig.front_sizes
@@ -226,7 +221,7 @@ def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, norma
 
 def render_bridge(atlas: AerialAtlas, camera: Camera, cam_from_world: Pose, name: str = "bridge") -> Bridge:
     """The scaffold as a PINHOLE camera at the given pose would see it."""
-    depth, normal, pixels, source = _painted(atlas, atlas.surface, camera, cam_from_world)
+    depth, normal, pixels, source = _painted(atlas, camera, cam_from_world)
     photo = Photo(name, _calm(pixels, source >= 0), _mask(source >= 0, atlas.config.margin))
     return Bridge(camera, cam_from_world, photo, depth, normal, source)
 
@@ -234,16 +229,19 @@ def render_bridge(atlas: AerialAtlas, camera: Camera, cam_from_world: Pose, name
 def painted_share(atlas: AerialAtlas, camera: Camera, cam_from_world: Pose) -> float:
     """About the share of such a view that its mask would leave, by a small picture of it."""
     small = cameras.scaled(camera, max(1, camera.width // GLANCE))
-    source = _painted(atlas, atlas.thin, small, cam_from_world)[3]
+    source = _painted(atlas, small, cam_from_world, GLANCE)[3]
     return float(_mask(source >= 0, atlas.config.margin // GLANCE).mean())
 
 
 def _painted(
-    atlas: AerialAtlas, surface: Surface, camera: Camera, cam_from_world: Pose
+    atlas: AerialAtlas, camera: Camera, cam_from_world: Pose, every: int = 1
 ) -> tuple[Floats32, Floats32, Bytes, Ints]:
-    """(depth, normal, RGB, aerial view of each pixel) of a view, black and -1 where no aerial photo shows it."""
+    """(depth, normal, RGB, aerial view of each pixel) of a view, black and -1 where no aerial photo shows it.
+
+    One of `every` so many discs of the surface is drawn.
+    """
     config, rig = atlas.config, atlas.rig
-    depth, normal = render_depth(surface, camera, cam_from_world, config.near, config.far)
+    depth, normal = render_depth(atlas.surface, camera, cam_from_world, config.near, config.far, every)
     chosen = _sources(atlas, *_sampled_points(camera, cam_from_world, depth, normal), config.sources)
     if not len(chosen):
         return depth, normal, np.zeros((*depth.shape, 3), np.uint8), np.full(depth.shape, -1, np.int64)
