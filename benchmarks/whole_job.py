@@ -34,7 +34,9 @@ from skyanchor.evaluation.peers import PeerScene
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.events import SCENE
 from skyanchor.geometry import rigid
+from skyanchor.run.memory import Peak
 from skyanchor.run.results import Run
+from skyanchor.run.runtime import runtime
 from skyanchor.types import Floats, Pose
 
 PAPER_POSES_S, PAPER_PHOTOS = 78.0 * 60.0, 419 + 436
@@ -54,6 +56,10 @@ class Row:
     error_m: float | None
     """Root mean square of the positions, metres."""
     steps: dict[str, float] = field(default_factory=dict)
+    within: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Seconds per step of a stage, all its processes together."""
+    memory: dict[str, Peak] = field(default_factory=dict)
+    """Most memory at a time per stage."""
     scene: dict[str, float] = field(default_factory=dict)
     """What the update scored, dB."""
 
@@ -98,6 +104,8 @@ def ours(args: argparse.Namespace, work: Path, name: str, source: Path | None = 
     poses = done.poses
     frames = f"{len(poses)}/{len(true)}"
     row = row_of(name, spent, frames, rms(position_errors(poses, true)), done.seconds)
+    within = {stage.stage: {step.name: step.seconds for step in stage.steps} for stage in runtime(done).stages}
+    row = replace(row, within=within, memory=done.memory)
     return replace(row, scene=scored(done)) if done.has(SCENE) else row
 
 
@@ -195,6 +203,10 @@ def main() -> None:
     print(f"\nThe paper's poses for {photos} photos, by their number: {PAPER_POSES_S * photos / PAPER_PHOTOS:.0f} s.")
     for row in rows:
         print(f"\n{row.name}: " + ", ".join(f"{step} {seconds:.0f} s" for step, seconds in row.steps.items()))
+        for stage, steps in row.within.items():
+            print(f"  {stage}: " + ", ".join(f"{step} {seconds:.1f} s" for step, seconds in steps.items()))
+        for stage, peak in row.memory.items():
+            print(f"  {stage}: {peak.bytes / 1e9:.1f} GB, {peak.gpu_bytes / 1e9:.1f} GB on the GPU")
 
 
 if __name__ == "__main__":

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+import torch
 from gaussians_small_scene import disturbed, engine, floor, photograph
 
+from skyanchor.errors import WriteError
 from skyanchor.events import Event, Note, Progress
 from skyanchor.gaussians import splats as splat_sets
 from skyanchor.gaussians import training
+from skyanchor.gaussians.checkpoint import Behind, checkpoint_splats, read_checkpoint, write_checkpoint
 from skyanchor.gaussians.densify import McmcGrowth, SplitGrowth
 from skyanchor.gaussians.exposure import ExposureConfig
-from skyanchor.gaussians.parameters import Rates, splats_of
+from skyanchor.gaussians.parameters import ParameterSet, Rates, adam_step, parameter_set, splats_of
 from skyanchor.gaussians.scoring import score
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.training import TrainConfig
 from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool, view_at
+from skyanchor.storage import files
 from skyanchor.types import View
 
 QUICK = TrainConfig(iterations=60, width=64, growth=None, sh_degree=1, sh_every=20, checkpoint_every=20, report_every=5)
@@ -177,11 +182,95 @@ def test_a_heavier_pool_wins_where_two_contradict(truth: Splats, views: tuple[Vi
     assert against_dark > against_bright + 1.5
 
 
-def test_a_clone_stays_when_the_training_goes_on(truth: Splats, scene: TrainingScene) -> None:
+def test_a_kept_state_stays_when_the_training_goes_on(truth: Splats, scene: TrainingScene, tmp_path: Path) -> None:
     state = training.train(training.start((disturbed(truth),), scene, QUICK, "cpu"), scene, QUICK, engine(), until=5)
-    kept = training.cloned(state)
+    kept = training.kept(state)
     before = splats_of(kept.sets[0])
-    training.train(state, scene, QUICK, engine(), until=15)
-    assert same(splats_of(kept.sets[0]), before)
-    again = training.train(kept, scene, QUICK, engine(), until=15)
-    assert again.iteration == 15 and not same(splats_of(again.sets[0]), before)
+    write_checkpoint(tmp_path / "kept.npz", kept, "this")
+    later = training.train(state, scene, QUICK, engine(), until=15)
+    assert same(splats_of(kept.sets[0]), before) and not same(splats_of(later.sets[0]), before)
+    read = read_checkpoint(tmp_path / "kept.npz", "this", "cpu")
+    assert read is not None and read.iteration == 5 and same(splats_of(read.sets[0]), before)
+
+
+def test_a_checkpoint_written_behind_is_of_the_moment(
+    truth: Splats, scene: TrainingScene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is so slow that the training has gone on before anything is written."""
+    go, write = threading.Event(), files.write_arrays
+
+    def slowly(path: Path, arrays: dict[str, np.ndarray]) -> None:
+        assert go.wait(20.0)
+        write(path, arrays)
+
+    monkeypatch.setattr(files, "write_arrays", slowly)
+    state = training.train(training.start((disturbed(truth),), scene, QUICK, "cpu"), scene, QUICK, engine(), until=3)
+    before = splats_of(state.sets[0])
+    with Behind() as behind:
+        behind.write_checkpoint(tmp_path / "three.npz", state, "this")
+        training.train(state, scene, QUICK, engine(), until=6)
+        go.set()
+    (held,) = checkpoint_splats(tmp_path / "three.npz")
+    assert same(held, before)
+
+
+def test_what_the_disk_refuses_behind_is_raised(truth: Splats, scene: TrainingScene, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    state = training.start((truth,), scene, QUICK, "cpu")
+    with pytest.raises(WriteError), Behind() as behind:
+        behind.write_checkpoint(tmp_path / "file/three.npz", state, "this")
+
+
+# --- Gaussians that a photo shows, alone --------------------------------------------------------------------------
+
+
+def moved(shown: np.ndarray | None, device: str = "cpu", steps: int = 3) -> ParameterSet:
+    """A small set after some Adam steps along the same gradients."""
+    rng = np.random.default_rng(0)
+    held = parameter_set(floor(), device, frozen=False)
+    mask = None if shown is None else torch.from_numpy(shown).to(device)
+    for step in range(1, steps + 1):
+        for value in held.values:
+            value.grad = torch.from_numpy(rng.normal(size=tuple(value.shape)).astype(np.float32)).to(device)
+        adam_step(held, Rates(), step=step, progress=0.1, extent=5.0, shown=mask)
+    return held
+
+
+def everything(held: ParameterSet) -> list[np.ndarray]:
+    assert held.first is not None and held.second is not None
+    return [leaf.detach().cpu().numpy() for part in (held.values, held.first, held.second) for leaf in part]
+
+
+def test_a_step_of_all_that_is_shown_is_a_usual_step() -> None:
+    for one, usual in zip(everything(moved(np.ones(len(floor()), bool))), everything(moved(None)), strict=True):
+        np.testing.assert_allclose(one, usual, rtol=2e-5, atol=1e-7)
+
+
+def test_what_is_not_shown_rests_with_its_moments() -> None:
+    shown = np.arange(len(floor())) % 3 == 0
+    before, usual = everything(parameter_set(floor(), "cpu", frozen=False)), everything(moved(None))
+    for one, was, all_moved in zip(everything(moved(shown)), before, usual, strict=True):
+        np.testing.assert_array_equal(one[~shown], was[~shown])
+        np.testing.assert_allclose(one[shown], all_moved[shown], rtol=2e-5, atol=1e-7)
+
+
+def test_a_training_of_what_photos_show_learns_and_leaves_the_rest(truth: Splats, scene: TrainingScene) -> None:
+    """A Gaussian behind all cameras has gradients of the opacity's weight alone, and is not moved by them."""
+    behind = splat_sets.select(truth, slice(0, 1))
+    far = replace(behind, means=behind.means + np.array([0.0, 0.0, 500.0], np.float32))
+    both = splat_sets.concat([disturbed(truth), far])
+    config = replace(QUICK, seen_alone=True, opacity_weight=0.01)
+    (after,) = training.fit((both,), scene, config, engine())
+    (usual,) = training.fit((both,), scene, replace(config, seen_alone=False), engine())
+    assert after.logit_opacities[-1] == far.logit_opacities[0] != usual.logit_opacities[-1]
+    views = [one for pool in scene.pools for one in pool]
+    before = score(both, views, engine(), 64).psnr
+    assert score(after, views, engine(), 64).psnr > before + 0.5 * (score(usual, views, engine(), 64).psnr - before)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_the_gpu_moves_what_is_shown_as_the_cpu_does() -> None:
+    shown = np.arange(len(floor())) % 3 == 0
+    for one, other in zip(everything(moved(shown, "cuda")), everything(moved(shown)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

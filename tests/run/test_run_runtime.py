@@ -11,11 +11,11 @@ import pytest
 import report_run
 
 from skyanchor.cli.main import main
-from skyanchor.events import ANCHORS, TRAJECTORY
+from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.report.folder import write_report
 from skyanchor.run import records
 from skyanchor.run.memory import MEMORY, Peak
-from skyanchor.run.records import AnchorSeconds, GroupSeconds, SubmapSeconds, TrajectorySeconds
+from skyanchor.run.records import AnchorSeconds, GroupSeconds, SceneSeconds, SubmapSeconds, TrajectorySeconds
 from skyanchor.run.results import Run
 from skyanchor.run.runtime import RUNTIME_FILE, Runtime, runtime
 from skyanchor.run.timing import TIMINGS
@@ -60,6 +60,16 @@ def test_steps_are_summed_and_the_solver_has_its_share(run: Run) -> None:
     assert [(s.name, s.seconds) for s in walk.steps] == [("matching", 6.0), ("solver", 2.0), ("tracks", 2.0)]
     assert walk.solver_share == pytest.approx(0.2) and walk.count == report_run.FRAMES
     assert runtime(run).memory[TRAJECTORY].gpu_bytes == 10**9
+
+
+def test_the_steps_of_the_update_are_shown(run: Run) -> None:
+    report_run.add_scene(run.root)
+    spent = {"training": 6.0, "free space": 2.0, "total": 8.0}
+    files.save(run.root / records.SCENE_SECONDS_FILE, SceneSeconds(spent))
+    update = runtime(Run(run.root)).stages[-1]
+    named = [(step.name, step.seconds) for step in update.steps]
+    assert update.stage == SCENE and named == [("training", 6.0), ("free space", 2.0)]
+    assert update.work_s == 8.0 and update.solver_share is None
 
 
 def test_the_page_and_the_file_have_them(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from skyanchor.geometry import cameras, rigid
-from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions
+from skyanchor.geometry.depth import inside
+from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions, seen_surface
 from skyanchor.types import DepthMap, Pose
 
 WALL_Z = 10.0
@@ -52,3 +53,22 @@ def test_views_that_see_a_surface_there_protect_it() -> None:
     opinions = free_space_opinions(MEANS[:1], [*through, seen, seen], FloaterConfig())
     assert (opinions.through[0], opinions.at[0]) == (3, 2)
     assert not floaters(opinions, FloaterConfig()).any()
+
+
+def test_points_meet_the_surface_in_their_pixel_alone() -> None:
+    """Against projections one by one; depth that is unsure, completed or missing is none."""
+    rng = np.random.default_rng(0)
+    camera, shape = cameras.pinhole(40, 30, 30.0, (19.3, 15.4)), (30, 40)
+    pose = Pose(rigid.rotation_exp(np.array([0.1, -0.2, 0.3])), np.array([0.2, 0.1, 4.0]))
+    depth = rng.uniform(2.0, 8.0, shape).astype(np.float32) * (rng.random(shape) > 0.3)
+    sure, filled = rng.random(shape).astype(np.float32), rng.random(shape) > 0.7
+    view = DepthMap("v", camera, pose, depth, sure, filled, np.zeros((*shape, 3), np.float32))
+    points = rng.uniform(-6.0, 6.0, (500, 3)).astype(np.float32)
+    rows, own, surface = seen_surface(points, view, 0.5)
+    expected = []
+    for n, point in enumerate(pose(points.astype(np.float64))):
+        if point[2] > 0 and inside(camera, cameras.project(camera, point[None]))[0]:
+            column, row = np.floor(cameras.project(camera, point[None])[0]).astype(int)
+            if depth[row, column] > 0 and sure[row, column] >= 0.5 and not filled[row, column]:
+                expected.append((n, np.float32(point[2]), depth[row, column]))
+    assert len(expected) > 20 and list(zip(rows.tolist(), own, surface, strict=True)) == expected

@@ -24,6 +24,7 @@ from skyanchor.stages import scene
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work
 from skyanchor.stereo import StereoConfig
+from skyanchor.storage import files
 from skyanchor.types import (
     Frame,
     Georeference,
@@ -116,3 +117,6 @@ def test_scene_stage_end_to_end(world: World, scaffold: Scaffold, tmp_path: Path
         ]
         assert names[0] and names[0] == names[1] == names[2]
     assert not stage.path("progress").exists()
+    spent = files.load(tmp_path / "run" / records.SCENE_SECONDS_FILE, records.SceneSeconds).seconds
+    assert {"street depth", "free space", "first Gaussians", "training", "scores", "patch", "pictures"} < set(spent)
+    assert spent["total"] == pytest.approx(sum(spent.values()) / 2)

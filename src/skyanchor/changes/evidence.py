@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from skyanchor.ahead import made_ahead, threads
 from skyanchor.changes.config import ChangeConfig
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift, pixel_centres
@@ -100,7 +101,7 @@ def trusted(one: DepthMap, day: Day, config: ChangeConfig) -> Bools:
 
 def surface_cells(day: Day, config: ChangeConfig) -> Cells:
     """The cells that the surfaces of a day's maps pass."""
-    parts = [_cells_of(one, day, config) for one in day.maps]
+    parts = list(made_ahead(lambda one: _cells_of(one, day, config), day.maps))
     index = np.concatenate([part[0] for part in parts]) if parts else np.zeros((0, 3), np.int64)
     points = np.concatenate([part[1] for part in parts]) if parts else np.zeros((0, 3))
     return Cells(*_mean_by_cell(index, points))
@@ -166,6 +167,11 @@ def _batches(maps: Iterable[DepthMap]) -> Iterable[list[DepthMap]]:
     yield from held.values()
 
 
+def _normals_in_camera(one: DepthMap) -> Floats32:
+    """(H, W, 3), the normals of a map in the axes of its camera."""
+    return np.asarray(one.normal @ one.cam_from_world.rotation.T, np.float32)
+
+
 def _asked(points: Floats, maps: Sequence[DepthMap], day: Day, config: ChangeConfig) -> Votes:
     from skyanchor.changes import kernels
 
@@ -173,12 +179,16 @@ def _asked(points: Floats, maps: Sequence[DepthMap], day: Day, config: ChangeCon
     pinholes = np.array([(K[0, 0], K[1, 1], K[0, 2], K[1, 2]) for K in matrices])
     poses = [np.concatenate([one.cam_from_world.rotation.ravel(), one.cam_from_world.translation]) for one in maps]
     depth: Floats32 = np.stack([one.depth * measured(one, config) for one in maps]).astype(np.float32)
-    normal = np.stack([one.normal @ one.cam_from_world.rotation.T for one in maps]).astype(np.float32)
+    normal = np.stack(list(made_ahead(_normals_in_camera, maps)))
     relative = day.margin_px / pinholes[:, 0]
     sure = np.stack([one.confidence for one in maps])
     weight = -np.log(np.maximum(1.0 - sure, MOST_SURE)).astype(np.float32)
-    found = kernels.asked(
-        points, np.array(poses), pinholes, depth, normal, weight,
-        day.farthest_m, config.margin_m, relative, config.least_height,
-    )  # fmt: skip
-    return Votes(*found)
+
+    def heard(some: Floats) -> tuple[Ints, Ints, Floats, Floats]:
+        return kernels.asked(
+            some, np.array(poses), pinholes, depth, normal, weight,
+            day.farthest_m, config.margin_m, relative, config.least_height,
+        )  # fmt: skip
+
+    found = list(made_ahead(heard, np.array_split(points, threads())))
+    return Votes(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from skyanchor.types import Floats, Floats32, Ints
 
@@ -13,7 +13,7 @@ NEAREST = 0.3
 """Metres: nearer than this a camera has no opinion."""
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def asked(
     points: Floats,
     poses: Floats,
@@ -36,7 +36,7 @@ def asked(
     at = np.zeros(len(points), np.int64)
     weight_through = np.zeros(len(points), np.float64)
     weight_at = np.zeros(len(points), np.float64)
-    for n in prange(len(points)):
+    for n in range(len(points)):
         x, y, z = points[n, 0], points[n, 1], points[n, 2]
         for v in range(len(poses)):
             opinion, row, column = _opinion(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +24,52 @@ if TYPE_CHECKING:
 Arrays = dict[str, npt.NDArray[Any]]
 
 
+@dataclass
+class Behind:
+    """Writes on one thread, in the order they were asked for, while the training goes on.
+
+    What a disk refuses is raised by a later call, or at the end of the block.
+    """
+
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="checkpoints"))
+    _asked: list[Future[None]] = field(default_factory=list)
+
+    def __enter__(self) -> Behind:
+        """Ready to write."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait until all is on the disk."""
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
+
+    def do(self, write: Callable[[], None]) -> None:
+        """Call the function on the thread, after what was asked for before."""
+        while self._asked and self._asked[0].done():
+            self._asked.pop(0).result()
+        self._asked.append(self._thread.submit(write))
+
+    def wait(self) -> None:
+        """Until nothing is under way."""
+        while self._asked:
+            self._asked.pop(0).result()
+
+    def write_checkpoint(self, path: Path, state: TrainState, fingerprint: str) -> None:
+        """As the function, of the state as it is now; no two are held in memory."""
+        self.wait()
+        arrays = checkpoint_arrays(state, fingerprint)
+        self.do(lambda: files.write_arrays(path, arrays))
+
+
 def write_checkpoint(path: Path, state: TrainState, fingerprint: str) -> None:
     """Put the state where `read_checkpoint` finds it; an older one stays until the new one is complete."""
+    files.write_arrays(path, checkpoint_arrays(state, fingerprint))
+
+
+def checkpoint_arrays(state: TrainState, fingerprint: str) -> Arrays:
+    """A copy of the state as it is stored."""
     arrays: Arrays = {"iteration": np.array(state.iteration), "fingerprint": np.array(fingerprint)}
     for k, one in enumerate(state.sets):
         arrays[f"set{k}.owner"] = one.owner
@@ -33,7 +79,7 @@ def write_checkpoint(path: Path, state: TrainState, fingerprint: str) -> None:
     for name in ("maps", "first", "second", "visits"):
         arrays[f"exposure.{name}"] = _array(getattr(exposures, name))
     arrays |= {"growth.pull": _array(statistics.pull), "growth.seen": _array(statistics.seen)}
-    files.write_arrays(path, arrays)
+    return arrays
 
 
 def read_checkpoint(path: Path, fingerprint: str, device: str) -> TrainState | None:
@@ -88,4 +134,6 @@ def _tensor(array: npt.NDArray[Any], device: str) -> Tensor:
 
 
 def _array(tensor: Tensor) -> npt.NDArray[Any]:
-    return np.asarray(tensor.detach().cpu().numpy())
+    """The numbers as they are now: later steps do not touch them."""
+    held = tensor.detach().cpu().numpy()
+    return held.copy() if tensor.device.type == "cpu" else held

@@ -154,10 +154,13 @@ def means_rate(rates: Rates, progress: float, extent: float) -> float:
     return float(extent * rates.means ** (1.0 - progress) * rates.means_last**progress)
 
 
-def adam_step(parameters: ParameterSet, rates: Rates, *, step: int, progress: float, extent: float) -> None:
-    """Move a set along its gradients, in place, and drop the gradients. `step` counts from 1."""
-    from torch.optim.adam import adam
+def adam_step(
+    parameters: ParameterSet, rates: Rates, *, step: int, progress: float, extent: float, shown: Tensor | None = None
+) -> None:
+    """Move a set along its gradients, in place, and drop the gradients. `step` counts from 1.
 
+    With `shown` (N,) the other rows rest, their moments too.
+    """
     if parameters.first is None or parameters.second is None or not len(parameters):
         return
     moving = means_rate(rates, progress, extent)
@@ -165,12 +168,43 @@ def adam_step(parameters: ParameterSet, rates: Rates, *, step: int, progress: fl
     for value, first, second, speed in zip(parameters.values, parameters.first, parameters.second, speeds, strict=True):
         if value.grad is None or not value.numel():
             continue
-        adam(
-            [value], [value.grad], [first], [second], [], [_count(step, value)],
-            fused=True, amsgrad=False, beta1=ADAM_BETAS[0], beta2=ADAM_BETAS[1], lr=speed,
-            weight_decay=0.0, eps=ADAM_EPSILON, maximize=False,
-        )  # fmt: skip
+        if shown is None:
+            _moved(value, value.grad, first, second, speed, step)
+        else:
+            _moved_where(shown, value, value.grad, first, second, speed, step)
         value.grad = None
+
+
+def _moved(value: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate: float, step: int) -> None:
+    """One Adam step of all rows, in place."""
+    from torch.optim.adam import adam
+
+    adam(
+        [value], [gradient], [first], [second], [], [_count(step, value)],
+        fused=True, amsgrad=False, beta1=ADAM_BETAS[0], beta2=ADAM_BETAS[1], lr=rate,
+        weight_decay=0.0, eps=ADAM_EPSILON, maximize=False,
+    )  # fmt: skip
+
+
+def _moved_where(
+    shown: Tensor, value: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate: float, step: int
+) -> None:
+    """One Adam step of the rows in `shown`, in place; the correction for the first steps is that of the whole set."""
+    import math
+
+    beta1, beta2 = ADAM_BETAS
+    rate *= math.sqrt(1.0 - beta2**step) / (1.0 - beta1**step)
+    held = value.detach()
+    if held.is_cuda:
+        from gsplat.cuda._wrapper import adam
+
+        adam(held, gradient.contiguous(), first, second, shown, rate, beta1, beta2, ADAM_EPSILON)
+        return
+    rows = shown.nonzero()[:, 0]
+    mean = first[rows].lerp(gradient[rows], 1.0 - beta1)
+    square = beta2 * second[rows] + (1.0 - beta2) * gradient[rows].square()
+    held[rows] -= rate * mean / (square.sqrt() + ADAM_EPSILON)
+    first[rows], second[rows] = mean, square
 
 
 def _count(step: int, like: Tensor) -> Tensor:
@@ -180,14 +214,12 @@ def _count(step: int, like: Tensor) -> Tensor:
     return torch.full((), step - 1, dtype=torch.float32, device=like.device)
 
 
-def parameters_cloned(parameters: ParameterSet) -> ParameterSet:
-    """A set of its own with the same numbers."""
-
-    def copied(old: Leaves | None) -> Leaves | None:
-        return None if old is None else Leaves(*(value.clone() for value in old))
-
-    values = _leaves([value.detach().clone() for value in parameters.values], grad=not parameters.frozen)
-    return ParameterSet(values, copied(parameters.first), copied(parameters.second), parameters.owner)
+def without_moments(parameters: ParameterSet) -> ParameterSet:
+    """A frozen set with the same numbers; those of a set that is frozen already are shared."""
+    if parameters.frozen:
+        return parameters
+    values = Leaves(*(value.detach().clone() for value in parameters.values))
+    return ParameterSet(values, None, None, parameters.owner)
 
 
 # --- editing rows -----------------------------------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skyanchor.gaussians.splats import Splats, to_tensors
-from skyanchor.gaussians.views import Target, TrainingView, load_target, matrix
+from skyanchor.gaussians.views import Target, TrainingView, matrix, targets
 from skyanchor.photos import PhotoCache
 from skyanchor.types import View
 
@@ -62,14 +62,14 @@ class Sitter:
     """(H, W); None = everywhere."""
 
 
-def sitter(cache: PhotoCache, view: View | TrainingView, width: int, device: str) -> Sitter:
-    """The view's photo at most `width` pixels wide, on the device."""
+def sitters(cache: PhotoCache, views: Sequence[View | TrainingView], width: int, device: str) -> Iterator[Sitter]:
+    """The views' photos at most `width` pixels wide, on the device, the next ones decoded meanwhile."""
     import torch
 
-    item = view if isinstance(view, TrainingView) else TrainingView(view)
-    target = load_target(cache, item, width)
-    use = None if target.use is None else torch.from_numpy(target.use).to(device)
-    return Sitter(item.view.name, target, torch.from_numpy(target.pixels).to(device), use)
+    names = [view.view.name if isinstance(view, TrainingView) else view.name for view in views]
+    for name, target in zip(names, targets(cache, views, width), strict=True):
+        use = None if target.use is None else torch.from_numpy(target.use).to(device)
+        yield Sitter(name, target, torch.from_numpy(target.pixels).to(device), use)
 
 
 def score(
@@ -82,11 +82,8 @@ def score(
     """PSNR and SSIM of every view at most `width` pixels wide; exposures are not applied."""
     tensors = to_tensors(splats, engine.device) if isinstance(splats, Splats) else splats
     cache = cache or PhotoCache(1 << 26)
-    scores = []
-    for view in views:
-        one = sitter(cache, view, width, engine.device)
-        scores.append(compared(rendered_rgb(tensors, one.target, engine), one))
-    return Scores(tuple(scores))
+    shown = sitters(cache, views, width, engine.device)
+    return Scores(tuple(compared(rendered_rgb(tensors, one.target, engine), one) for one in shown))
 
 
 def rendered_rgb(tensors: SplatTensors, target: Target, engine: Engine) -> Tensor:

@@ -80,6 +80,8 @@ def select(splats: Splats, rows: Bools | Ints | slice) -> Splats:
 def with_sh_degree(splats: Splats, degree: int) -> Splats:
     """The same Gaussians with zero bands added, or bands above `degree` cut off."""
     count = (degree + 1) ** 2
+    if splats.sh.shape[1] == count:
+        return splats
     kept = splats.sh[:, :count]
     padding = np.zeros((len(splats), count - kept.shape[1], 3), np.float32)
     return replace(splats, sh=np.concatenate([kept, padding], axis=1))
@@ -137,6 +139,17 @@ def to_tensors(splats: Splats, device: str = "cpu") -> SplatTensors:
 
     arrays = (splats.means, splats.quats, splats.log_scales, splats.logit_opacities, splats.sh)
     return SplatTensors(*(torch.tensor(array, device=device) for array in arrays))
+
+
+def rows_of(tensors: SplatTensors, kept: Bools) -> SplatTensors:
+    """The Gaussians of a mask (N,), where the tensors are."""
+    import torch
+
+    from skyanchor.gaussians.rasteriser import SplatTensors
+
+    rows = torch.from_numpy(np.flatnonzero(kept)).to(tensors.means.device)
+    fields = (tensors.means, tensors.quats, tensors.log_scales, tensors.logit_opacities, tensors.sh)
+    return SplatTensors(*(field[rows] for field in fields))
 
 
 def from_tensors(tensors: SplatTensors, owner: Owners | int = AERIAL) -> Splats:

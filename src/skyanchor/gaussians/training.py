@@ -21,22 +21,25 @@ from skyanchor.gaussians import exposure
 from skyanchor.gaussians.densify import AnyGrowth, GrowthStatistics, SplitGrowth, grown, no_statistics, observe
 from skyanchor.gaussians.exposure import ExposureConfig, Exposures
 from skyanchor.gaussians.parameters import (
+    Leaves,
     ParameterSet,
     Rates,
     adam_step,
     drawn,
     means_rate,
     parameter_set,
-    parameters_cloned,
     splats_of,
+    without_moments,
 )
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.views import PhotoStream, Target, TrainingScene, exposure_count, matrix, photo_stream
 from skyanchor.photos import PhotoCache
+from skyanchor.types import QUIET
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
+    from skyanchor.gaussians.checkpoint import Behind
     from skyanchor.gaussians.devices import Engine
     from skyanchor.gaussians.rasteriser import Rendered
 
@@ -69,6 +72,8 @@ class TrainConfig:
     """Weight of the mean scale of the growing set as a fraction of the extent; 0.01 with McmcGrowth."""
     exposure: ExposureConfig = field(default_factory=ExposureConfig)
     """For views that have an exposure of their own."""
+    seen_alone: bool = field(default=False, metadata=QUIET)
+    """Whether a step moves only the Gaussians that its photo shows; the moments of the others rest too."""
     seed: Seed = 0
     cache_bytes: Annotated[int, Range(0, 2**50)] = 1 << 30
     """Decoded photos held in memory."""
@@ -108,14 +113,20 @@ def start(sets: Sequence[Splats], scene: TrainingScene, config: TrainConfig, dev
     return TrainState(0, parameters, exposures, no_statistics(len(parameters[0]), device))
 
 
-def cloned(state: TrainState) -> TrainState:
-    """A state of its own with the same numbers, which later steps do not touch."""
+def kept(state: TrainState) -> TrainState:
+    """A state with the same numbers that later steps do not touch, to come back to and not to train on: no moments."""
     return TrainState(
         state.iteration,
-        tuple(parameters_cloned(one) for one in state.sets),
+        tuple(without_moments(one) for one in state.sets),
         Exposures(*(value.clone() for value in state.exposures.__dict__.values())),
-        GrowthStatistics(state.statistics.pull.clone(), state.statistics.seen.clone()),
+        no_statistics(0, str(state.statistics.pull.device)),
     )
+
+
+def finished(state: TrainState) -> TrainState:
+    """The same state for drawing alone: what only training needs is let go."""
+    sets = tuple(ParameterSet(Leaves(*(v.detach() for v in one.values)), None, None, one.owner) for one in state.sets)
+    return TrainState(state.iteration, sets, state.exposures, no_statistics(0, str(state.statistics.pull.device)))
 
 
 def step(
@@ -139,7 +150,8 @@ def step(
     loss.backward()  # type: ignore[no-untyped-call]
     if config.growth is not None:
         observe(state.statistics, rendered, target.camera.width, target.camera.height, target.weight)
-    return _updated(state, target, colour_map, extent, config), StepFigures(loss.detach(), squared_error)
+    shown = rendered.visible if config.seen_alone else None
+    return _updated(state, target, colour_map, shown, extent, config), StepFigures(loss.detach(), squared_error)
 
 
 def objective(
@@ -181,15 +193,23 @@ def _on_device(array: npt.NDArray[Any], like: Tensor) -> Tensor:
 
 
 def _updated(
-    state: TrainState, target: Target, colour_map: Tensor | None, extent: float, config: TrainConfig
+    state: TrainState,
+    target: Target,
+    colour_map: Tensor | None,
+    shown: Tensor | None,
+    extent: float,
+    config: TrainConfig,
 ) -> TrainState:
     """After the backward pass: parameters moved, exposure moved, the first set grown."""
     count = state.iteration + 1
     progress = min(count / max(config.iterations, 1), 1.0)
     eased = min(1.0, count / config.warmup) if config.warmup else 1.0
+    begin = 0
     for one, rates in zip(state.sets, config.rates, strict=True):
         if rates is not None:
-            adam_step(one, rates.scaled(eased), step=count, progress=progress, extent=extent)
+            part = None if shown is None else shown[begin : begin + len(one)]
+            adam_step(one, rates.scaled(eased), step=count, progress=progress, extent=extent, shown=part)
+        begin += len(one)
     if colour_map is not None and target.exposure is not None and colour_map.grad is not None:
         rate = config.exposure.rate * 0.1**progress
         exposure.update(state.exposures, target.exposure, colour_map.grad, rate)
@@ -205,7 +225,17 @@ def _updated(
             noise=means_rate(rates, progress, extent) / extent**2,
             generator=_generator(config.seed, count, str(first.values.means.device)),
         )
+        if len(first) != len(state.sets[0]):
+            give_back(str(first.values.means.device))
     return TrainState(count, (first, *state.sets[1:]), state.exposures, statistics)
+
+
+def give_back(device: str) -> None:
+    """Let go of GPU memory that torch keeps for tensors of sizes that will not come again."""
+    import torch
+
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()
 
 
 def _generator(seed: int, iteration: int, device: str) -> Generator:
@@ -242,13 +272,16 @@ def train(
     checkpoint: Path | None = None,
     fingerprint: str = "",
     photos: PhotoCache | None = None,
+    behind: Behind | None = None,
 ) -> TrainState:
     """The state after iteration `until` (all of them when None); checkpoints on the way and at the very end.
 
-    Progress is told as `what` of the `stage`; `photos` keeps decoded photos from one call to the next.
+    Progress is told as `what` of the `stage`; `photos` keeps decoded photos from one call to the next. Checkpoints may
+    still be on their way to the disk at the end where `behind` writes them.
     """
     from skyanchor.gaussians.checkpoint import write_checkpoint
 
+    write = write_checkpoint if behind is None else behind.write_checkpoint
     last = config.iterations if until is None else min(until, config.iterations)
     with photo_stream(scene.pools, config.seed, photos or PhotoCache(config.cache_bytes)) as stream:
         while state.iteration < last:
@@ -257,7 +290,7 @@ def train(
             if done % config.report_every == 0 or done == last:
                 listen(Progress(stage, what, done, config.iterations, _shown(state, figures)))
             if checkpoint is not None and is_kept(done, config):
-                write_checkpoint(checkpoint, state, fingerprint)
+                write(checkpoint, state, fingerprint)
     return state
 
 
@@ -291,7 +324,7 @@ def fit(
     checkpoint: Path | None = None,
 ) -> tuple[Splats, ...]:
     """The sets after training, from the checkpoint on where there is one of this same training."""
-    from skyanchor.gaussians.checkpoint import read_checkpoint
+    from skyanchor.gaussians.checkpoint import Behind, read_checkpoint
 
     fingerprint = training_fingerprint(sets, scene, config, engine.device)
     state = None
@@ -301,9 +334,11 @@ def fit(
         listen(Note(stage, f"checkpoint {checkpoint.name}: {text}", warning=state is None))
     if state is None:
         state = start(sets, scene, config, engine.device)
-    state = train(
-        state, scene, config, engine, listen=listen, stage=stage, checkpoint=checkpoint, fingerprint=fingerprint
-    )
+    with Behind() as behind:
+        state = train(
+            state, scene, config, engine, listen=listen, stage=stage, checkpoint=checkpoint, fingerprint=fingerprint,
+            behind=behind,
+        )  # fmt: skip
     return tuple(splats_of(one) for one in state.sets)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skyanchor.ahead import made_ahead
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache, resized
 from skyanchor.types import Bools, Bytes, Camera, Ints, Pose, View
@@ -91,6 +92,12 @@ def load_target(cache: PhotoCache, training_view: TrainingView, width: int) -> T
         inside = _inside(view.camera, camera.width)
         use = inside if use is None else use & inside
     return Target(camera, view.cam_from_world, photo.pixels, use, training_view.exposure, training_view.weight)
+
+
+def targets(cache: PhotoCache, views: Iterable[View | TrainingView], width: int) -> Iterator[Target]:
+    """The photos of all views in order, at most `width` pixels wide, the next ones decoded meanwhile."""
+    items = (view if isinstance(view, TrainingView) else TrainingView(view) for view in views)
+    return made_ahead(lambda item: load_target(cache, item, width), items)
 
 
 def _target_of_pixels(one: TrainingView, pixels: Bytes, width: int) -> Target:

@@ -40,7 +40,8 @@ COMMON = (STATE, RECIPE, PROGRESS, "log.txt", TIMINGS, MEMORY)
 OF_A_RUN = Layout(
     (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE, MESH, CHANGES),
     (
-        *(*COMMON, "anchor_seconds.json", "trajectory_seconds.json", "runtime.json", "metrics.json"),
+        *(*COMMON, "anchor_seconds.json", "trajectory_seconds.json", "scene_seconds.json"),
+        *("runtime.json", "metrics.json"),
         *("report.html", "plots", "frames", "ablations", "ablations.json", "ablations.md"),
     ),
 )

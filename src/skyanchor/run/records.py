@@ -15,6 +15,7 @@ SEQUENCE_FILE = "sequence.json"
 """In .state/: the street frames as they were read."""
 ANCHORS_FILE = "anchors.json"
 ANCHOR_SECONDS_FILE, TRAJECTORY_SECONDS_FILE = "anchor_seconds.json", "trajectory_seconds.json"
+SCENE_SECONDS_FILE = "scene_seconds.json"
 TRAJECTORY_FILE = "trajectory.json"
 POINTS_FILE = "points.npz"
 REPORT_FILE = "report.json"
@@ -74,6 +75,14 @@ class TrajectorySeconds:
     submaps: tuple[SubmapSeconds, ...]
     whole: dict[str, float]
     """Per step of the stage, the submaps being one of them."""
+
+
+@dataclass(frozen=True)
+class SceneSeconds:
+    """scene_seconds.json: the last attempt at the update, apart from its results."""
+
+    seconds: dict[str, float]
+    """Per step, e.g. `free space`, `training`, `scores`, and as `total` their sum."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from skyanchor.run.records import (
     ChangesRecord,
     MeshRecord,
     SceneRecord,
+    SceneSeconds,
     TrajectoryRecord,
     TrajectorySeconds,
 )
@@ -289,6 +290,12 @@ class Run:
         """Seconds per step of every submap, and of what follows them; None where they were not measured."""
         path = self.root / records.TRAJECTORY_SECONDS_FILE
         return files.load(path, TrajectorySeconds) if path.is_file() else None
+
+    @property
+    def scene_seconds(self) -> SceneSeconds | None:
+        """Seconds per step of the update; None where they were not measured."""
+        path = self.root / records.SCENE_SECONDS_FILE
+        return files.load(path, SceneSeconds) if path.is_file() else None
 
     @property
     def memory(self) -> dict[str, Peak]:

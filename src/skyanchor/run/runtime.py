@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from skyanchor.events import ANCHORS, TRAJECTORY
+from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.run.memory import Peak
 from skyanchor.run.results import Run
 
@@ -84,6 +84,9 @@ def runtime(run: Run) -> Runtime:
     if spent is not None and run.has(TRAJECTORY):
         parts = [*(submap.seconds for submap in spent.submaps), without_submaps(spent.whole)]
         stages.append(_stage(TRAJECTORY, seconds, parts, len(run.names), "frame"))
+    update = run.scene_seconds
+    if update is not None and run.has(SCENE):
+        stages.append(_stage(SCENE, seconds, [update.seconds], len(run.names), "frame"))
     return Runtime(seconds, run.memory, tuple(stages))
 
 

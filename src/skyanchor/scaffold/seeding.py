@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 from scipy.spatial import Delaunay, QhullError
 
+from skyanchor.ahead import made_ahead
 from skyanchor.bounds import Count, Pixels, Positive, Range, Share
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import lift
 from skyanchor.photos import load_photo
-from skyanchor.types import Bools, Cloud, DepthMap, Floats, Floats32, Ints, Photo, Plane, Scaffold, View
+from skyanchor.types import Bools, Cloud, DepthMap, Floats, Ints, Photo, Plane, Scaffold, View
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def dense_cloud(maps: Iterable[DepthMap], views: Sequence[View], config: SeedCon
     """
     config = config or SeedConfig()
     by_name = {view.name: view for view in views}
-    sampled = [_sampled(one, by_name[one.name], config) for one in maps if one.name in by_name]
+    wanted = (one for one in maps if one.name in by_name)
+    sampled = list(made_ahead(lambda one: _sampled(one, by_name[one.name], config), wanted))
     return thinned(_joined([measured for measured, _ in sampled] + [filled for _, filled in sampled]), config.count)
 
 
@@ -170,33 +171,17 @@ def _facing_normals(triangles: Floats) -> Floats:
 
 def thinned(cloud: Cloud, count: int) -> Cloud:
     """About `count` points, one per voxel; a voxel's size follows the spacing that its points were seen at."""
+    from skyanchor.scaffold.voxels import first_in_voxel
+
     if len(cloud.points) <= count:
         return cloud
     octave = np.floor(np.log2(np.maximum(cloud.spacing.astype(np.float64), 1e-6)))
     low, high = 0.25, 64.0
     for _ in range(14):
         factor = float(np.sqrt(low * high))
-        rows = _one_per_voxel(cloud.points, factor * 2.0**octave, octave)
+        rows = np.flatnonzero(first_in_voxel(cloud.points, factor * 2.0**octave, octave.astype(np.int64)))
         if abs(len(rows) - count) < 0.03 * count:
             break
         low, high = (factor, high) if len(rows) > count else (low, factor)
     spacing = np.maximum(cloud.spacing[rows], (factor * 2.0 ** octave[rows]).astype(np.float32))
     return Cloud(cloud.points[rows], cloud.normals[rows], cloud.colors[rows], spacing)
-
-
-def _one_per_voxel(points: Floats32, voxel: Floats, octave: Floats) -> Ints:
-    """The first point of every voxel, in order; points of different octaves never share one."""
-    cells = np.floor(points / voxel[:, None]).astype(np.int64)
-    keys = _mixed(np.concatenate([octave[:, None].astype(np.int64), cells], axis=1))
-    return np.sort(np.unique(keys, return_index=True)[1])
-
-
-def _mixed(rows: Ints) -> npt.NDArray[np.uint64]:
-    """(N,), one number per row of integers (N, K) that no other row has, but for a chance of N² / 2⁶⁵ (SplitMix64)."""
-    key = np.zeros(len(rows), np.uint64)
-    for column in rows.T:
-        key += column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        key ^= key >> np.uint64(31)
-    return key

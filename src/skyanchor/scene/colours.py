@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skyanchor.ahead import made_ahead
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import under
 from skyanchor.photos import PhotoCache
@@ -56,9 +57,11 @@ def sights(
 ) -> Iterator[tuple[View, DepthMap, Sight]]:
     """Each aerial view that has depth, and what it shows; photos count as at most `width` pixels wide."""
     by_name = {view.name: view for view in views}
-    for one in depth:
-        if one.name in by_name:
-            yield by_name[one.name], one, _sight(cloud, by_name[one.name], one, width)
+
+    def seen(one: DepthMap) -> tuple[View, DepthMap, Sight]:
+        return by_name[one.name], one, _sight(cloud, by_name[one.name], one, width)
+
+    return made_ahead(seen, (one for one in depth if one.name in by_name))
 
 
 def _sight(cloud: Cloud, view: View, depth: DepthMap, width: int) -> Sight:

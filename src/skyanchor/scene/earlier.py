@@ -13,7 +13,7 @@ from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.scoring import rendered_rgb
 from skyanchor.gaussians.splats import Splats, select, to_tensors
 from skyanchor.gaussians.split import Split
-from skyanchor.gaussians.views import TrainingView, load_target
+from skyanchor.gaussians.views import TrainingView, targets
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.colours import Pairs, shared_exposure
 from skyanchor.types import Bools, Cloud, Floats, View
@@ -83,8 +83,7 @@ def found_exposures(
     found = []
     for walk in earlier:
         maps = []
-        for view in walk.views.training:
-            target = load_target(photos, TrainingView(view), max(64, width // 2))
+        for target in targets(photos, walk.views.training, max(64, width // 2)):
             drawn = rendered_rgb(tensors, target, engine).cpu().numpy().astype(np.float64)
             usable = np.ones(drawn.shape[:2], np.bool_) if target.use is None else target.use
             every = max(1, int(usable.sum()) // SAMPLED)

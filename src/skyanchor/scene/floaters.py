@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skyanchor.ahead import made_ahead
 from skyanchor.bounds import Few, NotNegative, NotNegativeOrAny, Share
 from skyanchor.geometry import cameras
-from skyanchor.geometry.depth import inside
 from skyanchor.types import Bools, DepthMap, Floats32, Ints
 
 
@@ -45,8 +45,7 @@ def free_space_opinions(means: Floats32, ground_depth: Iterable[DepthMap], confi
     """Votes of all ground views on the Gaussians at `means` (N, 3)."""
     through = np.zeros(len(means), np.int64)
     at = np.zeros(len(means), np.int64)
-    for view in ground_depth:
-        rows, z, surface = seen_surface(means, view, config.least_confidence)
+    for rows, z, surface in made_ahead(lambda view: seen_surface(means, view, config.least_confidence), ground_depth):
         margin = config.margin + config.relative_margin * surface
         through[rows] += z < surface - margin
         at[rows] += np.abs(z - surface) <= margin
@@ -55,13 +54,15 @@ def free_space_opinions(means: Floats32, ground_depth: Iterable[DepthMap], confi
 
 def seen_surface(means: Floats32, view: DepthMap, least_confidence: float) -> tuple[Ints, Floats32, Floats32]:
     """Rows of the means (N, 3) that fall on measured depth, their own depth, and the depth of the surface there."""
-    in_cam = view.cam_from_world(means.astype(np.float64))
-    xy = cameras.project(view.camera, in_cam)
-    rows = np.flatnonzero((in_cam[:, 2] > 0) & inside(view.camera, xy))
-    column, row = np.floor(xy[rows]).astype(int).T
+    from skyanchor.scene import kernels
+
     known = (view.depth > 0) & (view.confidence >= least_confidence) & ~view.completed
-    rows, column, row = (values[known[row, column]] for values in (rows, column, row))
-    return rows, in_cam[rows, 2].astype(np.float32), view.depth[row, column]
+    k = cameras.calibration(view.camera)
+    pinhole = np.array([k[0, 0], k[1, 1], k[0, 2], k[1, 2]])
+    pose = np.concatenate([view.cam_from_world.rotation.ravel(), view.cam_from_world.translation])
+    own, surface = kernels.met(np.ascontiguousarray(means), pose, pinhole, view.depth, known)
+    rows = np.flatnonzero(surface > 0)
+    return rows, own[rows], surface[rows]
 
 
 def floaters(opinions: Opinions, config: FloaterConfig) -> Bools:

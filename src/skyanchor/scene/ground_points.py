@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import cv2
 import numpy as np
 
+from skyanchor.ahead import made_ahead
 from skyanchor.bounds import Degrees, Few, FewOrNone, NotNegative, Positive, Share
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import lift, pixel_centres
@@ -131,7 +132,7 @@ def ground_cloud(maps: Sequence[DepthMap], views: Sequence[View], config: Ground
     by_name = {view.name: view for view in views}
     centres = rigid.centres_in_world([view.cam_from_world for view in views])
     photos = PhotoCache(1 << 26)
-    parts = [_points_of(one, by_name[one.name], centres, photos, config) for one in maps]
+    parts = list(made_ahead(lambda one: _points_of(one, by_name[one.name], centres, photos, config), maps))
     if not parts:
         nothing = np.zeros((0, 3), np.float32)
         return Cloud(nothing, nothing, np.zeros((0, 3), np.uint8), np.zeros(0, np.float32))
@@ -182,21 +183,14 @@ def thinned_by_spacing(points: Floats32, spacing: Floats32, finest: float) -> In
 
     Going from fine to coarse, a point is dropped where a finer one lies in its voxel already.
     """
+    from skyanchor.scaffold.voxels import first_in_voxel
+
     level = np.maximum(0, np.round(np.log2(np.maximum(spacing, 1e-9) / finest))).astype(np.int64)
     kept = np.zeros(0, np.int64)
     for one in np.unique(level):
         rows = np.flatnonzero(level == one)
         rows = rows[np.argsort(spacing[rows], kind="stable")]
-        keys = _voxel_keys(points, finest * 2.0**one)
-        _, first = np.unique(keys[rows], return_index=True)
-        rows = rows[np.sort(first)]
-        kept = np.concatenate([kept, rows[~np.isin(keys[rows], keys[kept])]])
+        both = np.concatenate([kept, rows])
+        first = first_in_voxel(points[both], np.full(len(both), finest * 2.0**one), np.zeros(len(both), np.int64))
+        kept = np.concatenate([kept, rows[first[len(kept) :]]])
     return np.sort(kept)
-
-
-def _voxel_keys(points: Floats32, side: float) -> Ints:
-    """(N,), one integer per voxel of the given side."""
-    index = np.floor(points.astype(np.float64) / side).astype(np.int64)
-    index -= index.min(axis=0)
-    size = index.max(axis=0) + 1
-    return (index[:, 0] * size[1] + index[:, 1]) * size[2] + index[:, 2]

@@ -86,6 +86,11 @@ class Change:
 
 def make_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> Patch:
     """The patch that brings the change into `base`."""
+    return made_patch(base, name, change, recipe)[0]
+
+
+def made_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> tuple[Patch, bytes]:
+    """The patch that brings the change into `base`, and the bytes of the file after it."""
     usable = np.flatnonzero(base.usable)
     if len(change.aerial) != len(usable):
         raise ValueError(f"the aerial set has {len(change.aerial)} Gaussians, {base.path} has {len(usable)}")
@@ -103,7 +108,8 @@ def make_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> Patch:
         name, files.digest(base.data), "", np.frombuffer(base.head, np.uint8), base.header.count,
         changed, rows[changed], wanted[changed], added, hidden, recipe,
     )  # fmt: skip
-    return replace(patch, result_digest=files.digest(_patched(base, patch)))
+    data = _patched(base, patch)
+    return replace(patch, result_digest=files.digest(data)), data
 
 
 def apply_patch(base: PlyBytes, patch: Patch, out: Path) -> None:

@@ -19,7 +19,7 @@ from skyanchor.types import Camera, DepthMap, Floats, Pose, View
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
-    from skyanchor.gaussians.rasteriser import Rendered
+    from skyanchor.gaussians.rasteriser import Rendered, SplatTensors
 
 LEAST_ALPHA = 0.9
 """Where less of a pixel is covered the model has no surface."""
@@ -27,10 +27,10 @@ LEAST_ALPHA = 0.9
 
 def rendered_depth(splats: Splats, views: Sequence[View], width: int, engine: Engine) -> tuple[DepthMap, ...]:
     """Expected depth of the splats at the views, at most `width` pixels wide, where they are opaque."""
-    maps = []
+    maps, tensors = [], to_tensors(splats, engine.device)
     for view in views:
         camera = _camera(view, width)
-        drawn = _drawn(splats, camera, view.cam_from_world, engine)
+        drawn = _drawn(tensors, camera, view.cam_from_world, engine)
         solid = (drawn.alpha > LEAST_ALPHA).cpu().numpy()
         depth = np.where(solid, drawn.depth.cpu().numpy(), 0.0).astype(np.float32)
         nothing = np.zeros((*depth.shape, 3), np.float32)
@@ -44,10 +44,12 @@ def guard_pictures(
     splats: Splats, views: Sequence[View], count: int, width: int, engine: Engine, weight: float = 1.0, seed: int = 0
 ) -> tuple[TrainingView, ...]:
     """`count` pictures of the splats from poses between those of the views, at most `width` pixels wide."""
-    pictures = []
+    if not count:
+        return ()
+    pictures, tensors = [], to_tensors(splats, engine.device)
     for k, (view, pose) in enumerate(poses_between(views, count, seed)):
         camera = _camera(view, width)
-        rgb = _drawn(splats, camera, pose, engine).rgb.clamp(0.0, 1.0)
+        rgb = _drawn(tensors, camera, pose, engine).rgb.clamp(0.0, 1.0)
         pixels = (255.0 * rgb).round().byte().cpu().numpy()
         between = View(f"guard {k}", Path(f"guard {k}"), camera, pose)
         pictures.append(TrainingView(between, weight=weight, pixels=pixels))
@@ -86,8 +88,8 @@ def _camera(view: View, width: int) -> Camera:
     return cameras.undistorted(cameras.scaled(view.camera, min(width, view.camera.width)))
 
 
-def _drawn(splats: Splats, camera: Camera, pose: Pose, engine: Engine) -> Rendered:
+def _drawn(tensors: SplatTensors, camera: Camera, pose: Pose, engine: Engine) -> Rendered:
     import torch
 
     with torch.no_grad():
-        return engine.rasteriser.render(to_tensors(splats, engine.device), camera, matrix(pose, engine.device))
+        return engine.rasteriser.render(tensors, camera, matrix(pose, engine.device))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from skyanchor.events import SCENE, Listener, Note, Progress
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import drawn
 from skyanchor.gaussians.splats import Splats
-from skyanchor.gaussians.training import TrainConfig, TrainState, cloned, is_kept, start, train, training_fingerprint
+from skyanchor.gaussians.training import TrainConfig, TrainState, is_kept, kept, start, train, training_fingerprint
 from skyanchor.gaussians.views import TrainingScene
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.scoring import Judge, Quality
@@ -20,6 +20,8 @@ from skyanchor.types import Floats
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from skyanchor.gaussians.checkpoint import Behind
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,15 @@ class Curve:
     points: tuple[CurvePoint, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class KeptIn:
+    """Where a phase keeps what it has so far."""
+
+    folder: Path
+    behind: Behind
+    """Writes it."""
+
+
 def run_phase(
     sets: Sequence[Splats],
     exposures: Exposures | None,
@@ -63,47 +74,47 @@ def run_phase(
     phase: Phase,
     judge: Judge,
     listen: Listener,
-    folder: Path | None,
+    kept_in: KeptIn | None,
 ) -> tuple[TrainState, tuple[CurvePoint, ...]]:
-    """The trained state and its curve; goes on from a checkpoint of this same phase where `folder` holds one."""
-    from skyanchor.gaussians.checkpoint import read_checkpoint
-
-    device = judge.engine.device
-    fingerprint = training_fingerprint(sets, scene, phase.training, device)
-    checkpoint = None if folder is None else folder / f"{phase.name}.npz"
-    state = kept = None
-    if checkpoint is not None and checkpoint.is_file():
-        state = read_checkpoint(checkpoint, fingerprint, device)
-        kept = read_checkpoint(_kept_path(checkpoint), fingerprint, device)
-    if state is None:
-        state = start(sets, scene, phase.training, device)
-        if exposures is not None and len(exposures.maps) == len(state.exposures.maps):
-            state = replace(state, exposures=_without_moments(exposures))
-        kept = None
+    """The trained state and its curve; goes on from a checkpoint of this same phase where there is one."""
+    device, clock = judge.engine.device, judge.clock
+    with clock.step("training begins"):
+        fingerprint = training_fingerprint(sets, scene, phase.training, device)
+        checkpoint = None if kept_in is None else kept_in.folder / f"{phase.name}.npz"
+        state, good_state = _held_states(checkpoint, fingerprint, device)
+        if state is None:
+            state = start(sets, scene, phase.training, device)
+            if exposures is not None and len(exposures.maps) == len(state.exposures.maps):
+                state = replace(state, exposures=_without_moments(exposures))
     photos = PhotoCache(phase.training.cache_bytes)
     curve = _held_curve(checkpoint, fingerprint, state.iteration)
     while True:
         if _is_due(state.iteration, curve, phase):
             curve.append(_scored(state, phase, judge))
-            kept = cloned(state) if _is_good(curve[-1], phase) else kept
-            if checkpoint is not None:
-                _write_beside(checkpoint, state, kept, Curve(fingerprint, tuple(curve)), phase)
+            good_state = kept(state) if _is_good(curve[-1], phase) else good_state
+            if checkpoint is not None and kept_in is not None:
+                with clock.step("checkpoints"):
+                    so_far = Curve(fingerprint, tuple(curve))
+                    kept_in.behind.do(_beside(checkpoint, state.iteration, good_state, so_far, phase))
             listen(_progress(curve[-1], phase))
         if state.iteration >= phase.training.iterations or is_flat(curve, phase):
             break
         until = state.iteration + phase.score_every - state.iteration % phase.score_every
-        state = train(
-            state, scene, phase.training, judge.engine, until=until, listen=listen, stage=SCENE,
-            what=f"{phase.name}, training", checkpoint=checkpoint, fingerprint=fingerprint, photos=photos,
-        )  # fmt: skip
+        with clock.step("training"):
+            state = train(
+                state, scene, phase.training, judge.engine, until=until, listen=listen, stage=SCENE,
+                what=f"{phase.name}, training", checkpoint=checkpoint, fingerprint=fingerprint, photos=photos,
+                behind=None if kept_in is None else kept_in.behind,
+            )  # fmt: skip
     if state.iteration < phase.training.iterations:
         listen(Note(SCENE, f"{phase.name} ended at iteration {state.iteration}: the validation curves are flat"))
     good = [k for k, point in enumerate(curve) if _is_good(point, phase)]
     if not good or good[-1] == len(curve) - 1:
         return state, tuple(curve)
-    assert kept is not None
-    listen(Note(SCENE, f"{phase.name}: back to iteration {kept.iteration}, later a guarded view lost", warning=True))
-    return kept, tuple(curve[: good[-1] + 1])
+    assert good_state is not None
+    back = f"{phase.name}: back to iteration {good_state.iteration}, later a guarded view lost"
+    listen(Note(SCENE, back, warning=True))
+    return good_state, tuple(curve[: good[-1] + 1])
 
 
 def _is_good(point: CurvePoint, phase: Phase) -> bool:
@@ -118,16 +129,31 @@ def _is_due(iteration: int, curve: Sequence[CurvePoint], phase: Phase) -> bool:
     return at_score and iteration > (curve[-1].iteration if curve else 0)
 
 
-def _write_beside(checkpoint: Path, state: TrainState, kept: TrainState | None, curve: Curve, phase: Phase) -> None:
-    """The curve, and with a checkpoint of this state the one to come back to."""
+def _held_states(checkpoint: Path | None, fingerprint: str, device: str) -> tuple[TrainState | None, TrainState | None]:
+    """Where an interrupted run of this same phase was, and the state that it would have come back to."""
+    from skyanchor.gaussians.checkpoint import read_checkpoint
+
+    if checkpoint is None or not checkpoint.is_file():
+        return None, None
+    state = read_checkpoint(checkpoint, fingerprint, device)
+    return state, None if state is None else read_checkpoint(_kept_path(checkpoint), fingerprint, device)
+
+
+def _beside(
+    checkpoint: Path, iteration: int, good: TrainState | None, curve: Curve, phase: Phase
+) -> Callable[[], None]:
+    """Writes the curve, and with a checkpoint of this iteration the one to come back to."""
     from skyanchor.gaussians.checkpoint import write_checkpoint
 
-    if kept is not None and is_kept(state.iteration, phase.training):
-        if kept.iteration == state.iteration:
-            files.copy(checkpoint, _kept_path(checkpoint))
-        else:
-            write_checkpoint(_kept_path(checkpoint), kept, curve.fingerprint)
-    files.save(_curve_path(checkpoint), curve)
+    def write() -> None:
+        if good is not None and is_kept(iteration, phase.training):
+            if good.iteration == iteration:
+                files.renamed_link(checkpoint, _kept_path(checkpoint))
+            else:
+                write_checkpoint(_kept_path(checkpoint), good, curve.fingerprint)
+        files.save(_curve_path(checkpoint), curve)
+
+    return write
 
 
 def _kept_path(checkpoint: Path) -> Path:

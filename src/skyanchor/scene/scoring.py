@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skyanchor.gaussians import exposure
-from skyanchor.gaussians.scoring import Scores, Sitter, compared, rendered_rgb, sitter
+from skyanchor.gaussians.scoring import Scores, Sitter, compared, rendered_rgb, sitters
 from skyanchor.photos import PhotoCache
+from skyanchor.step_clock import StepClock
 from skyanchor.types import QUIET, View
 
 if TYPE_CHECKING:
@@ -70,12 +71,15 @@ class Judge:
     """The photos stay on the device from one score to the next; None = they do not."""
     earlier: tuple[Gallery, ...] = ()
     """Photos of walks that the scene held before."""
+    clock: StepClock = field(default_factory=StepClock)
+    """Where the update's time goes."""
 
     def quality(self, tensors: SplatTensors, maps: Tensor | None) -> Quality:
         """Scores of the splats; `maps` (V, 3, 4) are exposures of the ground training views, then of earlier walks'."""
-        aerial, _ = self._scores(tensors, self.aerial, None, ())
-        raw, shown = self._scores(tensors, self.ground, maps, self.ground_training)
-        earlier = self._earlier(tensors, maps)
+        with self.clock.step("scores"):
+            aerial, _ = self._scores(tensors, self.aerial, None, ())
+            raw, shown = self._scores(tensors, self.ground, maps, self.ground_training)
+            earlier = self._earlier(tensors, maps)
         return Quality(aerial.psnr, aerial.ssim, shown.psnr, shown.ssim, raw.psnr, earlier)
 
     def guarded(self, tensors: SplatTensors) -> tuple[float, ...]:
@@ -98,8 +102,7 @@ class Judge:
         `training` are the views that `maps` belong to.
         """
         raw, shown = [], []
-        for view in views:
-            one = self._sitter(view)
+        for view, one in zip(views, self._sitters(views), strict=True):
             rgb = rendered_rgb(tensors, one.target, self.engine)
             raw.append(compared(rgb, one))
             if maps is not None:
@@ -107,12 +110,16 @@ class Judge:
                 shown.append(compared(exposure.exposed(rgb, colour_map).clamp(0.0, 1.0), one))
         return Scores(tuple(raw)), Scores(tuple(shown or raw))
 
-    def _sitter(self, view: View) -> Sitter:
-        held = (self.sitters or {}).get(view.path)
-        one = held or sitter(self.photos, view, self.width, self.engine.device)
-        if self.sitters is not None:
-            self.sitters[view.path] = one
-        return one
+    def _sitters(self, views: Sequence[View]) -> Iterator[Sitter]:
+        """The views' photos on the device, in order; those that do not stay there are read again."""
+        held = dict(self.sitters or {})
+        absent = [view for view in views if view.path not in held]
+        missing = sitters(self.photos, absent, self.width, self.engine.device)
+        for view in views:
+            one = held.get(view.path) or next(missing)
+            if self.sitters is not None:
+                self.sitters[view.path] = one
+            yield one
 
 
 def borrowed_exposure(view: View, training: Sequence[View], maps: Tensor) -> Tensor:

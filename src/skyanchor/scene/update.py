@@ -17,10 +17,10 @@ from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.exposure import ExposureConfig
 from skyanchor.gaussians.parameters import QUICK, Rates, drawn, splats_of
 from skyanchor.gaussians.seeding import splats_from_cloud, splats_from_points
-from skyanchor.gaussians.splats import Splats, concat, owned, select, to_tensors
+from skyanchor.gaussians.splats import Splats, concat, owned, rows_of, select, to_tensors, with_sh_degree
 from skyanchor.gaussians.split import Split
-from skyanchor.gaussians.training import TrainConfig
-from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool, load_target, matrix
+from skyanchor.gaussians.training import TrainConfig, finished, give_back
+from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool, matrix, targets
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold.seeding import dense_cloud, thinned
@@ -29,10 +29,11 @@ from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, gu
 from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions
 from skyanchor.scene.patch import Change
 from skyanchor.scene.rendered import guard_pictures, rendered_depth
-from skyanchor.scene.schedule import CurvePoint, Phase, constant_exposures, run_phase
+from skyanchor.scene.schedule import CurvePoint, KeptIn, Phase, constant_exposures, run_phase
 from skyanchor.scene.scoring import Judge, Quality, losses
 from skyanchor.scene.sky import sky_shell
 from skyanchor.scene.views import street_pool
+from skyanchor.step_clock import StepClock
 from skyanchor.stereo.storage import DepthFolder
 from skyanchor.types import QUIET, Bools, Cloud, DepthMap, Floats, Ints, View
 
@@ -249,29 +250,40 @@ def update_scene(
     engine: Engine,
     listen: Listener = silent,
     checkpoints: Path | None = None,
+    clock: StepClock | None = None,
 ) -> SceneUpdate:
-    """The street added to the aerial splats: hide floaters, insert, refine, keep what the guard allows."""
+    """The street added to the aerial splats: hide floaters, insert, refine, keep what the guard allows.
+
+    `clock` is told where the time goes.
+    """
+    from skyanchor.gaussians.checkpoint import Behind
+
+    clock = clock or StepClock()
     above, street, photos = inputs.aerial_views, inputs.ground_views, PhotoCache(1 << 28)
     scale = (street.training, config.insertion.width, engine, photos)
     found = found_exposures(inputs.earlier, inputs.aerial, config.insertion.width, engine, photos)
     deciding, judging = (
         galleries(inputs.earlier, found, part, len(street.training), engine.device) for part in (VALIDATION, TEST)
     )
-    judge = Judge(above.validation, street.validation, *scale, sitters={}, earlier=deciding)
-    examiner = Judge(above.test, street.test, *scale, earlier=judging)
+    judge = Judge(above.validation, street.validation, *scale, {}, deciding, clock)
+    examiner = Judge(above.test, street.test, *scale, None, judging, clock)
     start = judge.quality(to_tensors(inputs.aerial, engine.device), None)
-    jury = Judge(spread(above.training + above.validation, JURY), (), *scale, earlier=deciding)
-    hidden = hidden_floaters(inputs, config.floaters, jury, listen)
+    with clock.step("free space"):
+        jury = Judge(spread(above.training + above.validation, JURY), (), *scale, {}, deciding, clock)
+        hidden = hidden_floaters(inputs, config.floaters, jury, listen)
     visible = np.flatnonzero(~hidden)
     aerial = select(inputs.aerial, np.empty(0, np.int64) if config.from_scratch else visible)
-    inserted = _insert(inputs, aerial, config, judge, listen, checkpoints)
-    refined = None
-    if config.joint is not None and not config.from_scratch:
-        refined = _refine(inputs, inserted, config, judge, start, listen, checkpoints)
-    final = inserted if refined is None else refined
+    with Behind() as behind:
+        kept_in = None if checkpoints is None else KeptIn(checkpoints, behind)
+        inserted = _insert(inputs, aerial, config, judge, listen, kept_in)
+        refined = None
+        if config.joint is not None and not config.from_scratch:
+            refined = _refine(inputs, inserted, config, judge, start, listen, kept_in)
+        final = inserted if refined is None else refined
+        before = examiner.quality(to_tensors(inputs.aerial, engine.device), None)
+        after = _quality(final.state, examiner, config)
     return SceneUpdate(
-        _change(inputs, final, visible, hidden, config),
-        examiner.quality(to_tensors(inputs.aerial, engine.device), None), _quality(final.state, examiner, config),
+        _change(inputs, final, visible, hidden, config), before, after,
         start, inserted.curve + (refined.curve if refined else ()),
         config.joint is not None and refined is None and not config.from_scratch,
         final.state.exposures.maps[: len(street.training)].detach().cpu().numpy().astype(np.float64),
@@ -306,12 +318,13 @@ def hidden_floaters(
         return hidden
     weight = shown_weights(inputs.aerial, inputs.aerial_views, judge)[found]
     order = found[np.argsort(weight, kind="stable")]
-    whole = judge.guarded(to_tensors(inputs.aerial, judge.engine.device))
+    tensors = to_tensors(inputs.aerial, judge.engine.device)
+    whole = judge.guarded(tensors)
 
     def loss(count: int) -> float:
         kept = np.ones(len(inputs.aerial), np.bool_)
         kept[order[:count]] = False
-        return max(losses(whole, judge.guarded(to_tensors(select(inputs.aerial, kept), judge.engine.device))))
+        return max(losses(whole, judge.guarded(rows_of(tensors, kept))))
 
     count = most_within(len(order), loss, config.most_aerial_loss_db)
     hidden[order[:count]] = True
@@ -339,8 +352,7 @@ def shown_weights(splats: Splats, views: Split, judge: Judge) -> Floats:
     """
     tensors = to_tensors(splats, judge.engine.device)
     tensors.sh.requires_grad_(True)
-    for view in views.training:
-        target = load_target(judge.photos, TrainingView(view), max(64, judge.width // 2))
+    for target in targets(judge.photos, views.training, max(64, judge.width // 2)):
         pose = matrix(target.cam_from_world, judge.engine.device)
         judge.engine.rasteriser.render(tensors, target.camera, pose).rgb.sum().backward()
     assert tensors.sh.grad is not None
@@ -365,7 +377,12 @@ def ground_seeds(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, c
     if config.sky_radius > 0 and inputs.depth:
         shell = sky_shell(inputs.ground_views.training, inputs.depth, inputs.up, sky_radius(inputs, config))
         street = concat([street, shell])
-    return owned(street, inputs.owner)
+    return owned(with_sh_degree(street, learnt_degree(config)), inputs.owner)
+
+
+def learnt_degree(config: UpdateConfig) -> int:
+    """The highest SH band that the ground Gaussians learn; more would only fill the memory."""
+    return max(config.insertion.sh_degree, config.joint.sh_degree if config.joint else 0)
 
 
 def sky_radius(inputs: UpdateInputs, config: UpdateConfig) -> float:
@@ -426,43 +443,48 @@ class Fitted:
 
 
 def _insert(
-    inputs: UpdateInputs, aerial: Splats, config: UpdateConfig, judge: Judge, listen: Listener, folder: Path | None
-) -> Fitted:
+    inputs: UpdateInputs, aerial: Splats, config: UpdateConfig, judge: Judge, listen: Listener,
+    kept_in: KeptIn | None,
+) -> Fitted:  # fmt: skip
     guard = config.guard or config.from_scratch
     pictures = config.guard_pictures if config.guard and not config.from_scratch else 0
-    pools = _pools(inputs, config, judge, guard=guard, pictures=pictures)
+    with judge.clock.step("guard pictures"):
+        pools = _pools(inputs, config, judge, guard=guard, pictures=pictures)
     free = not config.frozen
     training = config.insertion
     rates = (training.rates[0], Rates().scaled(0.1) if free else None)
     scene = TrainingScene(pools, inputs.extent)
     above = inputs.aerial_views.training
-    depth = inputs.aerial_depth or rendered_depth(inputs.aerial, above, training.width, judge.engine)
-    colour_map = np.eye(3, 4)
-    if config.exposures:
-        colour_map = shared_exposure(paired_colours(inputs.cloud, above, depth, judge.photos))
+    with judge.clock.step("first Gaussians"):
+        depth = inputs.aerial_depth or rendered_depth(inputs.aerial, above, training.width, judge.engine)
+        colour_map = np.eye(3, 4)
+        if config.exposures:
+            colour_map = shared_exposure(paired_colours(inputs.cloud, above, depth, judge.photos))
+        seeds = ground_seeds(inputs, colour_map, depth, config)
     exposures = constant_exposures(colour_map, len(inputs.ground_views.training), judge.engine.device)
     exposures = with_earlier(exposures, judge.earlier)
-    seeds = ground_seeds(inputs, colour_map, depth, config)
     if not len(seeds):
         training = replace(training, iterations=0)  # the scene holds all of it: the refinement alone is left
     phase = Phase("insertion", _with_rates(training, rates), config.score_every, config.patience, config.least_gain_db)
     listen(Note(SCENE, f"{len(seeds)} first ground Gaussians, street exposure {np.diag(colour_map).round(2)}"))
-    state, curve = run_phase((seeds, aerial), exposures, scene, phase, judge, listen, folder)
+    state, curve = run_phase((seeds, aerial), exposures, scene, phase, judge, listen, kept_in)
     after = splats_of(state.sets[1])
     if not free:
         _assert_same_bits(after, aerial)
-    moved = np.full(len(aerial), free)
+    moved, state = np.full(len(aerial), free), finished(state)
+    give_back(judge.engine.device)
     return Fitted(state, splats_of(state.sets[0]), after, moved, _quality(state, judge, config), curve)
 
 
 def _refine(
     inputs: UpdateInputs, inserted: Fitted, config: UpdateConfig, judge: Judge, start: Quality, listen: Listener,
-    folder: Path | None,
+    kept_in: KeptIn | None,
 ) -> Fitted | None:  # fmt: skip
     """Both sets after the joint refinement; None when it costs the aerial view too much."""
     assert config.joint is not None
     everything = np.ones(len(inserted.aerial), np.bool_)
-    seen = everything if config.refined == "all" else seen_by(inserted.aerial, inputs.ground_views, judge)
+    with judge.clock.step("seen from the street"):
+        seen = everything if config.refined == "all" else seen_by(inserted.aerial, inputs.ground_views, judge)
     order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])
     near, far = select(inserted.aerial, seen), select(inserted.aerial, ~seen)
     pools = _pools(inputs, config, judge, guard=True, pictures=0)
@@ -471,7 +493,7 @@ def _refine(
     phase = Phase("joint", config.joint, *ending, least, tuple(of_walks))
     scene = TrainingScene(pools, inputs.extent)
     sets = (inserted.ground, near, far)
-    state, curve = run_phase(sets, inserted.state.exposures, scene, phase, judge, listen, folder)
+    state, curve = run_phase(sets, inserted.state.exposures, scene, phase, judge, listen, kept_in)
     quality = _quality(state, judge, config)
     spoilt = _spoilt(start, inserted.quality, quality, config.most_aerial_loss_db)
     if spoilt is not None:

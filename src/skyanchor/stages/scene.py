@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from skyanchor.ahead import made_ahead
 from skyanchor.changes import Region, flight_as_day, vanished_region, walk_as_day
 from skyanchor.errors import NothingPlacedError, SkyAnchorError
 from skyanchor.events import SCENE, Listener, Note
@@ -20,7 +21,7 @@ from skyanchor.gaussians.scoring import rendered_rgb
 from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.split import Split, split
-from skyanchor.gaussians.views import TrainingView, load_target
+from skyanchor.gaussians.views import targets
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import inside
 from skyanchor.photos import PhotoCache
@@ -30,7 +31,15 @@ from skyanchor.run.executor import Executor, Job, in_threads
 from skyanchor.run.folder import Made, Stage
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.prepared import Prepared
-from skyanchor.run.records import PATCH_FILE, SCENE_FILE, TEST_FOLDER, UPDATED_PLY, UPDATED_SPLAT, SceneRecord
+from skyanchor.run.records import (
+    PATCH_FILE,
+    SCENE_FILE,
+    TEST_FOLDER,
+    UPDATED_PLY,
+    UPDATED_SPLAT,
+    SceneRecord,
+    SceneSeconds,
+)
 from skyanchor.scaffold import frame_check, georeference, training
 from skyanchor.scaffold.blocks import BlockConfig
 from skyanchor.scaffold.training import AerialConfig
@@ -49,6 +58,7 @@ from skyanchor.scene.views import ground_views
 from skyanchor.stages.earlier import patch_digests, with_patches
 from skyanchor.stages.splats import splats_part
 from skyanchor.stages.survey import Work
+from skyanchor.step_clock import StepClock
 from skyanchor.stereo import DepthFolder, depth_files, depth_path, load_depth, save_depth
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
@@ -151,18 +161,22 @@ def check_given_splats(scaffold: Scaffold) -> None:
 def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config: SceneConfig, engine: Engine) -> None:
     settings = config.update or preset(engine.device)
     views = split(ground_views(work.sequence, trajectory))
-    plan = StreetPlan(views.training, trajectory.points, config.points)
-    maps = [load_depth(path) for path in street_depth(stage, plan, work.executor).values()]
-    cloud = ground_cloud(maps, views.training, config.points)
-    aerial = _aerial_depth(work.site.prepared, work.scaffold, cloud)
+    plan, clock = StreetPlan(views.training, trajectory.points, config.points), StepClock()
+    with clock.step("street depth"):
+        maps = list(made_ahead(load_depth, street_depth(stage, plan, work.executor).values()))
+    with clock.step("street points"):
+        cloud = ground_cloud(maps, views.training, config.points)
+    with clock.step("what vanished"):
+        aerial = _aerial_depth(work.site.prepared, work.scaffold, cloud)
+        vanished = _vanished(maps, aerial, settings)
     inputs = UpdateInputs(
         base.splats, split(work.scaffold.views), views, cloud,
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
         aerial, int(patches.owners(base.held).max()) + 1,
-        tuple(one.views for one in work.earlier), _vanished(maps, aerial, settings),
+        tuple(one.views for one in work.earlier), vanished,
     )  # fmt: skip
-    update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS))
-    _write(stage, work, base, inputs, update, engine, settings)
+    update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS), clock)
+    _write(stage, work, base, inputs, update, engine, settings, clock)
 
 
 def _vanished(maps: list[DepthMap], aerial: DepthFolder, config: UpdateConfig) -> Region | None:
@@ -272,19 +286,23 @@ def _refuse_other_frame(base: Base, scaffold: Scaffold, engine: Engine) -> None:
 
 def _write(
     stage: Stage, work: Work, base: Base, inputs: UpdateInputs, update: SceneUpdate, engine: Engine,
-    config: UpdateConfig,
+    config: UpdateConfig, clock: StepClock,
 ) -> None:  # fmt: skip
     file = base.file
     change = replace(
         update.change, aerial=file.in_file(update.change.aerial), ground=file.in_file(update.change.ground)
     )
     recipe: Json = codec.to_json(stage.recipe)
-    made = patches.make_patch(base.held, _patch_name(base.held, work.sequence), change, codec.dumps(recipe))
-    patches.save_patch(stage.path(PATCH_FILE), made)
-    patches.apply_patch(base.held, made, stage.path(UPDATED_PLY))
-    final = _visible(update)
-    ply.write_splat(stage.path(UPDATED_SPLAT), final)
-    _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
+    with clock.step("patch"):
+        name = _patch_name(base.held, work.sequence)
+        made, data = patches.made_patch(base.held, name, change, codec.dumps(recipe))
+        patches.save_patch(stage.path(PATCH_FILE), made)
+        files.write_bytes(stage.path(UPDATED_PLY), data)
+        final = _visible(update)
+        ply.write_splat(stage.path(UPDATED_SPLAT), final)
+    with clock.step("pictures"):
+        _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
+    files.save(work.run.root / records.SCENE_SECONDS_FILE, SceneSeconds(clock.with_total))
     facts = patches.summary(made)
     stage.save(
         SCENE_FILE,
@@ -315,21 +333,28 @@ def _visible(update: SceneUpdate) -> Splats:
 def _write_pictures(
     folder: Path, inputs: UpdateInputs, update: SceneUpdate, final: Splats, engine: Engine, config: UpdateConfig
 ) -> None:
-    """test/{aerial,ground}/{photo,before,render}/*.png of the test views."""
+    """test/{aerial,ground}/{photo,before,render}/*.png of the test views, packed beside the drawing."""
+    for _ in made_ahead(lambda picture: _save_png(*picture), _pictures(folder, inputs, update, final, engine, config)):
+        pass
+
+
+def _pictures(
+    folder: Path, inputs: UpdateInputs, update: SceneUpdate, final: Splats, engine: Engine, config: UpdateConfig
+) -> Iterator[tuple[Path, Bytes]]:
+    """Where each picture belongs, and its pixels."""
     import torch
 
     sets = {"before": to_tensors(inputs.aerial, engine.device), "render": to_tensors(final, engine.device)}
     maps = torch.tensor(update.exposures, dtype=torch.float32, device=engine.device)
-    photos = PhotoCache(64 << 20)
     for kind, views in (("aerial", inputs.aerial_views), ("ground", inputs.ground_views)):
-        for view, png in zip(views.test, picture_names(views.test), strict=True):
-            target = load_target(photos, TrainingView(view), config.insertion.width)
-            _save_png(folder / kind / "photo" / png, target.pixels)
+        photos = targets(PhotoCache(64 << 20), views.test, config.insertion.width)
+        for view, png, target in zip(views.test, picture_names(views.test), photos, strict=True):
+            yield folder / kind / "photo" / png, target.pixels
             for name, tensors in sets.items():
                 rgb = rendered_rgb(tensors, target, engine)
                 if kind == "ground" and name == "render" and len(maps):
                     rgb = exposure.exposed(rgb, _exposure_of(view, views, maps)).clamp(0.0, 1.0)
-                _save_png(folder / kind / name / png, (255.0 * rgb).round().byte().cpu().numpy())
+                yield folder / kind / name / png, (255.0 * rgb).round().byte().cpu().numpy()
 
 
 def _exposure_of(view: View, views: Split, maps: object) -> object:

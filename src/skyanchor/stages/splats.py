@@ -15,11 +15,14 @@ from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, train_aerial
 from skyanchor.stages.blocks import splats_of_blocks
 from skyanchor.stages.survey import Site, aerial_digests
-from skyanchor.stereo import depth_path, load_depth
+from skyanchor.stereo import DepthFolder, depth_path
 from skyanchor.types import Cloud, Scaffold
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
+
+DEPTH_BYTES = 1 << 28
+"""Depth held in memory."""
 
 
 def splats_part(site: Site, engine: Engine, config: AerialConfig) -> Made:
@@ -69,5 +72,5 @@ def train_splats(
 def _cloud(depth: Finished, scaffold: Scaffold, config: AerialConfig) -> Cloud:
     """Surface points of the photos that are trained on."""
     views = split(scaffold.views, config.test_every).training
-    paths = [depth_path(depth.folder, view.name) for view in views]
-    return dense_cloud((load_depth(path) for path in paths if path.is_file()), views, config.seeds)
+    names = tuple(view.name for view in views if depth_path(depth.folder, view.name).is_file())
+    return dense_cloud(DepthFolder(depth.folder, names, DEPTH_BYTES), views, config.seeds)

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import numpy.typing as npt
 
+from skyanchor.ahead import made_ahead
 from skyanchor.errors import InputError
 from skyanchor.storage import codec, files
 from skyanchor.storage.files import beneath, names_for
@@ -82,8 +83,8 @@ class DepthFolder:
         return loaded
 
     def __iter__(self) -> Iterator[DepthMap]:
-        """One map after the other."""
-        return (self[index] for index in range(len(self)))
+        """One map after the other, the next ones read meanwhile."""
+        return made_ahead(self.__getitem__, range(len(self)))
 
     def _keep(self, name: str, loaded: DepthMap) -> None:
         if name in self._held:

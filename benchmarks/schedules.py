@@ -1,0 +1,243 @@
+"""One training after the other of one scene, each with one thing changed: likeness, seconds, memory of the GPU.
+
+    python benchmarks/schedules.py SCENE aerial --depth RUN/1-scaffold/depth --out rows.jsonl [--rows NAME ...]
+    python benchmarks/schedules.py SCENE update --splats aerial.ply --out rows.jsonl [--run RUN] [--depth DIR] ...
+
+Settings are to be chosen by the validation photos of a scene that is not reported; the test photos are scored besides,
+once each. A row that is in the file already is not made again, so an interrupted command goes on. `--steps` shortens
+every row for a trial. Seconds of an aerial row are of its first Gaussians and its training, those of an update of
+`update_scene`, which begins with the depth of the street at hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from kept import Made, Outcome, made_here, read_lines, write_lines
+from scene_update import recovered_views, street_depth, true_views
+
+from skyanchor.events import Event, Note
+from skyanchor.gaussians.densify import SplitGrowth
+from skyanchor.gaussians.devices import Engine, load_engine
+from skyanchor.gaussians.parameters import BRISK
+from skyanchor.gaussians.ply import read_splats, write_ply
+from skyanchor.gaussians.scoring import score
+from skyanchor.gaussians.split import split
+from skyanchor.gaussians.training import TrainConfig
+from skyanchor.scaffold import load_scaffold, training
+from skyanchor.scaffold.seeding import dense_cloud
+from skyanchor.scaffold.training import AerialConfig, train_aerial
+from skyanchor.scene import update as updates
+from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
+from skyanchor.scene.update import UpdateConfig, UpdateInputs, update_scene
+from skyanchor.step_clock import StepClock
+from skyanchor.stereo import DepthFolder, depth_path
+from skyanchor.stereo.backends import NumbaStereo, TritonStereo
+from skyanchor.types import Scaffold
+
+GB = 1e9
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def wide(width: int, steps: int, **changes: object) -> Callable[[AerialConfig], AerialConfig]:
+    """The preset at a width with so many steps."""
+
+    def changed(config: AerialConfig) -> AerialConfig:
+        longer = training.with_iterations(config, steps)
+        return replace(longer, train=replace(longer.train, width=width, **changes))
+
+    return changed
+
+
+AERIAL: dict[str, Callable[[AerialConfig], AerialConfig]] = {
+    "1024 px": wide(1024, 7000),
+    "1024 px, seen alone": wide(1024, 7000, seen_alone=True),
+    "1024 px, 4000 brisk": wide(1024, 4000, rates=(BRISK,)),
+    "1024 px, 4000 brisk, seen alone": wide(1024, 4000, rates=(BRISK,), seen_alone=True),
+    "1600 px": wide(1600, 7000),
+    "1600 px, seen alone": wide(1600, 7000, seen_alone=True),
+    "1024 px, 5500 brisk": wide(1024, 5500, rates=(BRISK,)),
+}
+"""Of the aerial Gaussians."""
+
+
+def both(config: UpdateConfig, **changes: object) -> UpdateConfig:
+    """The update with something changed in both of its phases."""
+    assert config.joint is not None
+    return replace(config, insertion=replace(config.insertion, **changes), joint=replace(config.joint, **changes))
+
+
+def growing(config: UpdateConfig) -> UpdateConfig:
+    """The update whose street Gaussians grow for the first half of the refinement too."""
+    assert config.joint is not None
+    growth = SplitGrowth(start=500, stop=config.joint.iterations // 2, reset_every=0)
+    return replace(config, joint=replace(config.joint, growth=growth))
+
+
+UPDATES: dict[str, Callable[[UpdateConfig], UpdateConfig]] = {
+    "preset": lambda config: config,
+    "seen alone": lambda config: both(config, seen_alone=True),
+    "growth in the refinement": growing,
+    "SH degree 2": lambda config: both(config, sh_degree=2),
+    "growth, SH degree 2": lambda config: growing(both(config, sh_degree=2)),
+    "SH degree 3": lambda config: both(config, sh_degree=3),
+    "half the steps": lambda config: updates.with_iterations(config, 1000, 6000),
+    "half the steps, brisk": lambda config: brisk(updates.with_iterations(config, 1000, 6000)),
+}
+"""Of the street."""
+
+
+def brisk(config: UpdateConfig) -> UpdateConfig:
+    """The update with larger steps."""
+    assert config.joint is not None
+    insertion, joint = (BRISK, *config.insertion.rates[1:]), (BRISK, BRISK, None)
+    return replace(
+        config, insertion=replace(config.insertion, rates=insertion), joint=replace(config.joint, rates=joint)
+    )
+
+
+# --- measuring ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Meter:
+    """Seconds and GPU memory of one row."""
+
+    device: str
+    begun: float = 0.0
+
+    def start(self) -> None:
+        """Begin a row with an empty GPU."""
+        if self.device == "cuda":
+            import torch
+
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        self.begun = time.perf_counter()
+
+    def figures(self) -> dict[str, float]:
+        """Seconds since, and the most memory of torch's tensors and of what torch took for them."""
+        found = {"seconds": time.perf_counter() - self.begun}
+        if self.device == "cuda":
+            import torch
+
+            found["GB in tensors"] = torch.cuda.max_memory_allocated() / GB
+            found["GB reserved"] = torch.cuda.max_memory_reserved() / GB
+        return found
+
+
+def shortened(train: TrainConfig, steps: int | None) -> TrainConfig:
+    """At most so many steps."""
+    return train if steps is None else replace(train, iterations=min(steps, train.iterations))
+
+
+def told(event: Event) -> None:
+    if isinstance(event, Note):
+        print("  " + event.text, flush=True)
+
+
+def aerial_rows(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -> dict[str, Callable[[], Outcome]]:
+    base, views = training.preset(engine.device), split(scaffold.views)
+
+    def made(name: str, change: Callable[[AerialConfig], AerialConfig]) -> Outcome:
+        config = change(base)
+        config = replace(config, train=shortened(config.train, given.steps))
+        meter = Meter(engine.device)
+        meter.start()
+        names = tuple(view.name for view in views.training if depth_path(given.depth, view.name).is_file())
+        cloud = dense_cloud(DepthFolder(given.depth, names), views.training, config.seeds)
+        seeds_s = time.perf_counter() - meter.begun
+        model = train_aerial(scaffold, engine, config, cloud=cloud, listen=told)
+        spent = meter.figures()
+        decides = score(model.splats, views.validation, engine, config.train.width)
+        if given.splats:
+            write_ply(given.splats.with_name(f"{given.splats.stem}-{config.train.width}.ply"), model.splats)
+        figures = {"validation dB": decides.psnr, "test dB": model.scores.psnr, "test SSIM": model.scores.ssim}
+        return Outcome(name, figures | {"Gaussians": len(model.splats), "first Gaussians s": seeds_s} | spent)
+
+    return {name: lambda name=name, change=change: made(name, change) for name, change in AERIAL.items()}
+
+
+def update_rows(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -> dict[str, Callable[[], Outcome]]:
+    inputs = update_inputs(given, engine, scaffold)
+    base = updates.preset(engine.device)
+    assert base.joint is not None
+    if given.width:
+        base = both(base, width=given.width)
+
+    def made(name: str, change: Callable[[UpdateConfig], UpdateConfig]) -> Outcome:
+        config, clock, meter = change(base), StepClock(), Meter(engine.device)
+        if given.steps:
+            config = updates.with_iterations(config, given.steps, given.steps)
+        meter.start()
+        found = update_scene(inputs, config, engine, told, clock=clock)
+        spent = meter.figures()
+        last = found.curves[-1].quality
+        figures = {
+            "validation street dB": last.ground_psnr,
+            "validation air dB": last.aerial_psnr,
+            "test street dB": found.after.ground_psnr,
+            "test air dB": found.after.aerial_psnr,
+            "test air before dB": found.before.aerial_psnr,
+        }
+        steps = {f"{step} s": seconds for step, seconds in clock.seconds.items()}
+        return Outcome(name, figures | {"Gaussians added": len(found.change.ground)} | spent | steps)
+
+    return {name: lambda name=name, change=change: made(name, change) for name, change in UPDATES.items()}
+
+
+def update_inputs(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -> UpdateInputs:
+    """What the update works on, at the poses of a run or at the true ones."""
+    views = recovered_views(given.scene, given.run) if given.run else true_views(given.scene, scaffold)
+    points = GroundPointConfig()
+    backend = TritonStereo() if engine.device == "cuda" else NumbaStereo()
+    points = replace(points, stereo=replace(points.stereo, backend=backend))
+    maps = street_depth(split(views).training, scaffold.points, points, given.street)
+    cloud = ground_cloud(maps, views, points)
+    extent = float(np.median(np.concatenate([one.depth[one.depth > 0] for one in maps])))
+    every = max(1, len(cloud.points) // 20_000)
+    known = [view.name for view in scaffold.views if given.depth and depth_path(given.depth, view.name).is_file()]
+    above = DepthFolder(given.depth, tuple(known), 1 << 28) if known else ()
+    return UpdateInputs(
+        read_splats(given.splats), split(scaffold.views), split(views), cloud,
+        cloud.points[::every].astype(np.float64), cloud.colors[::every], tuple(maps), scaffold.up, extent, above,
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scene", type=Path, help="holds aerial/ and ground/")
+    parser.add_argument("kind", choices=("aerial", "update"))
+    parser.add_argument("--out", type=Path, required=True, help="JSON lines, one per row")
+    parser.add_argument("--rows", nargs="*", help="names of rows; all without it")
+    parser.add_argument("--depth", type=Path, help="depth of the aerial photos, 1-scaffold/depth of a run")
+    parser.add_argument("--splats", type=Path, help="aerial model: read by `update`, written by `aerial` per width")
+    parser.add_argument("--run", type=Path, help="take the poses of this run instead of the true ones")
+    parser.add_argument("--street", type=Path, help="folder for the street's depth: read if there, else written")
+    parser.add_argument("--width", type=int, help="pixels of the update")
+    parser.add_argument("--steps", type=int, help="at most so many of each phase, for a trial")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    given = parser.parse_args()
+    engine, scaffold = load_engine(given.device), load_scaffold(given.scene / "aerial")
+    made: Made = made_here()
+    held = read_lines(given.out, Outcome)[1] if given.out.is_file() else []
+    rows = (aerial_rows if given.kind == "aerial" else update_rows)(given, engine, scaffold)
+    for name, row in rows.items():
+        if (given.rows is not None and name not in given.rows) or any(one.of == name for one in held):
+            continue
+        found = row()
+        held.append(Outcome(name, {key: round(float(value), 4) for key, value in found.figures.items()}))
+        write_lines(given.out, made, held)
+        print(f"{name}: " + ", ".join(f"{key} {value:g}" for key, value in held[-1].figures.items()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
