@@ -19,7 +19,7 @@ from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.bounds import Cosine, Count, CountOrNone, Few, NotNegative, Pixels, Positive, Range, Share
 from skyanchor.bridges.ground import Ground
-from skyanchor.bridges.views import AerialAtlas, Bridge, BridgeConfig, Node, NodeConfig, lift, nodes
+from skyanchor.bridges.views import AerialAtlas, Bridge, BridgeConfig, Node, NodeConfig, free_places, lift, nodes_at
 from skyanchor.geometry import cameras
 from skyanchor.matching import Features, SparseMatcher, XFeat, match_features
 from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor
@@ -143,18 +143,18 @@ def described_view(
     return PlaceView(node.eye, node.heading, features, points[good].astype(np.float32), source[good], look)
 
 
-def _with_landmarks(all_nodes: tuple[Node, ...], landmarks: Floats, least: int, reach: float) -> tuple[Node, ...]:
-    """The nodes with enough landmarks (N, 3) around; all of them for a scaffold without sparse points."""
-    if len(landmarks) < least or not all_nodes:
-        return all_nodes
-    tree = cKDTree(landmarks)
-    counts = tree.query_ball_point(np.array([node.eye for node in all_nodes]), reach, return_length=True)
-    return tuple(node for node, count in zip(all_nodes, counts, strict=True) if count >= least)
+def _with_landmarks(places: Floats, landmarks: Floats, least: int, reach: float) -> Floats:
+    """The places (N, 3) with enough landmarks around; all of them for a scaffold without sparse points."""
+    if len(landmarks) < least or not len(places):
+        return places
+    counts = cKDTree(landmarks).query_ball_point(places, reach, return_length=True)
+    return places[counts >= least]
 
 
 def choose_nodes(ground: Ground, landmarks: Floats, config: PlacesConfig) -> tuple[Node, ...]:
     """Where views may stand: free ground that landmarks surround."""
-    return _with_landmarks(nodes(ground, config.nodes), landmarks, *config.landmarks)
+    places = free_places(ground, config.nodes.spacing, config.nodes.eye)
+    return nodes_at(_with_landmarks(places, landmarks, *config.landmarks), ground, config.nodes)
 
 
 def in_tiles(chosen: tuple[Node, ...], ground: Ground, side: float) -> dict[tuple[int, int], tuple[Node, ...]]:

@@ -15,6 +15,8 @@ Numbers: TypeAlias = npt.NDArray[np.int32]
 
 BACK = 0.25
 """Cosine between ray and normal from which a surface counts as seen from behind; grazed ground must not."""
+LEAST_FACING = 0.08**2
+"""Square of the cosine between a surface's normal and the way to a photo that may paint it, at least."""
 SHARD_BITS = 4
 SHARDS = 1 << SHARD_BITS
 """Parts of the table of voxels that threads fill independently."""
@@ -517,17 +519,17 @@ def colour(
     height, width = depth.shape
     out = np.zeros((height, width, 3), np.uint8)
     source = np.full((height, width), -1, np.int64)
+    per_x, per_y = 1.0 / K[0], 1.0 / K[1]
     for row in prange(height):
         for column in range(width):
             z = depth[row, column]
             if z <= 0:
                 continue
-            rx, ry = (column + 0.5 - K[2]) / K[0], (row + 0.5 - K[3]) / K[1]
+            rx, ry = (column + 0.5 - K[2]) * per_x, (row + 0.5 - K[3]) * per_y
             n0, n1, n2 = normal[row, column, 0], normal[row, column, 1], normal[row, column, 2]
             if n0 * rx + n1 * ry + n2 > BACK * math.sqrt(rx * rx + ry * ry + 1.0):
                 continue
-            a, b = (column + 0.5 - K[2]) / K[0] * z - t[0], (row + 0.5 - K[3]) / K[1] * z - t[1]
-            c = z - t[2]
+            a, b, c = rx * z - t[0], ry * z - t[1], z - t[2]
             x = R[0, 0] * a + R[1, 0] * b + R[2, 0] * c
             y = R[0, 1] * a + R[1, 1] * b + R[2, 1] * c
             w = R[0, 2] * a + R[1, 2] * b + R[2, 2] * c
@@ -537,27 +539,26 @@ def colour(
             best, which, bu, bv = 0.0, -1, 0.0, 0.0
             for j in range(len(slots)):
                 tx, ty, tz = centres[j, 0] - x, centres[j, 1] - y, centres[j, 2] - w
-                length = math.sqrt(tx * tx + ty * ty + tz * tz)
-                facing = (nx * tx + ny * ty + nz * tz) / length
-                score = facing / length * photo_K[j, 0]
-                if facing < 0.08 or score <= best:
+                square = tx * tx + ty * ty + tz * tz
+                towards = nx * tx + ny * ty + nz * tz
+                if towards * photo_K[j, 0] <= best * square or towards * towards < LEAST_FACING * square:
                     continue
-                q = Rs[j]
-                Z = -(q[2, 0] * tx + q[2, 1] * ty + q[2, 2] * tz)
+                Z = -(Rs[j, 2, 0] * tx + Rs[j, 2, 1] * ty + Rs[j, 2, 2] * tz)
                 if Z < 0.1:
                     continue
-                X = -(q[0, 0] * tx + q[0, 1] * ty + q[0, 2] * tz)
-                Y = -(q[1, 0] * tx + q[1, 1] * ty + q[1, 2] * tz)
-                u, v = X / Z * photo_K[j, 0] + photo_K[j, 2], Y / Z * photo_K[j, 1] + photo_K[j, 3]
+                nearer = 1.0 / Z
+                a = -(Rs[j, 0, 0] * tx + Rs[j, 0, 1] * ty + Rs[j, 0, 2] * tz) * nearer
+                b = -(Rs[j, 1, 0] * tx + Rs[j, 1, 1] * ty + Rs[j, 1, 2] * tz) * nearer
+                u, v = a * photo_K[j, 0] + photo_K[j, 2], b * photo_K[j, 1] + photo_K[j, 3]
                 if u < 1 or v < 1 or u >= sizes[j, 0] - 1 or v >= sizes[j, 1] - 1:
                     continue
-                fu, fv = X / Z * front_K[j, 0] + front_K[j, 2], Y / Z * front_K[j, 1] + front_K[j, 3]
+                fu, fv = a * front_K[j, 0] + front_K[j, 2], b * front_K[j, 1] + front_K[j, 3]
                 if fu < 0 or fv < 0 or fu >= front.shape[2] or fv >= front.shape[1]:
                     continue
                 ahead = front[slots[j], int(fv), int(fu)]
                 if ahead <= 0 or Z - ahead > tolerance:
                     continue
-                best, which, bu, bv = score, j, u, v
+                best, which, bu, bv = towards / square * photo_K[j, 0], j, u, v
             if which < 0:
                 continue
             source[row, column] = which

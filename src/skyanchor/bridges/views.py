@@ -337,6 +337,10 @@ def free_places(ground: Ground, spacing: float, eye: float) -> Floats:
 
 def nodes(ground: Ground, config: NodeConfig) -> tuple[Node, ...]:
     """Every heading at every free place."""
+    return nodes_at(free_places(ground, config.spacing, config.eye), ground, config)
+
+
+def nodes_at(places: Floats, ground: Ground, config: NodeConfig) -> tuple[Node, ...]:
+    """Every heading at the places (N, 3)."""
     turns = np.arange(config.headings) * 2.0 * np.pi / config.headings
-    places = free_places(ground, config.spacing, config.eye)
     return tuple(looking(ground, eye, float(turn), config.pitch_deg) for eye in places for turn in turns)
