@@ -16,6 +16,7 @@ from skyanchor.report.advice import explained
 from skyanchor.report.build import ReportInputs, build_report, thinned, verdict
 from skyanchor.report.content import AIR_TABLE, STREET_TABLE
 from skyanchor.report.page import render_page
+from skyanchor.report.top_points import drawn
 from skyanchor.types import (
     AnchorGroup,
     AnchorPose,
@@ -65,8 +66,7 @@ def inputs(accepted: bool) -> ReportInputs:
         "walk",
         scaffold,
         ("f0", "f1", "f2", "f3"),
-        points,
-        np.full((500, 3), 99, np.uint8),
+        drawn(points, np.full((500, 3), 99, np.uint8), scaffold.up),
         Anchors((first, second), CAMERA),
     )
 

@@ -18,7 +18,7 @@ from skyanchor.anchors.priors import Near
 from skyanchor.anchors.walk import GroupVerdict
 from skyanchor.cli.main import main
 from skyanchor.errors import InputError
-from skyanchor.events import ANCHORS
+from skyanchor.events import ANCHORS, SCAFFOLD, Note, StageFinished
 from skyanchor.geometry import rigid
 from skyanchor.pipeline import CPU, SETTINGS_FILE
 from skyanchor.report.advice import Known
@@ -27,9 +27,11 @@ from skyanchor.report.content import Report
 from skyanchor.report.folder import report_inputs, write_plots, write_report
 from skyanchor.report.live_folder import live_scene, state_of, status_of
 from skyanchor.report.live_scene import layers
+from skyanchor.report.map_ahead import MapAhead
 from skyanchor.report.outcome import known
 from skyanchor.report.page import render_page
 from skyanchor.report.shown_paths import shown_settings
+from skyanchor.report.top_points import from_above
 from skyanchor.run.inputs import remember_command
 from skyanchor.run.layout import STATE
 from skyanchor.run.memory import MEMORY
@@ -71,6 +73,23 @@ def test_before_the_anchors_there_is_nothing_to_report(run: Path, tmp_path: Path
         write_report(open_run(run))
     with pytest.raises(InputError, match="is no run folder"):
         open_run(tmp_path)
+
+
+def test_the_map_is_drawn_ahead_as_the_report_would(scene: Path, run: Path, tmp_path: Path) -> None:
+    report_run.add_anchors(scene, run, (True, False))
+    drawing = MapAhead(run)
+    for event in (Note(ANCHORS, "two groups"), StageFinished(SCAFFOLD, 1.0)):
+        drawing(event)
+        assert drawing.map() is None
+    drawing(StageFinished(ANCHORS, 1.0))
+    above = drawing.map()
+    assert above is not None and above == from_above(open_run(run))
+    page = write_report(open_run(run)).read_text()
+    assert write_report(open_run(run), above=above).read_text() == page
+    assert write_report(open_run(run), above=replace(above, picture="data:,elsewhere")).read_text() != page
+    nowhere = MapAhead(tmp_path / "nowhere")
+    nowhere(StageFinished(ANCHORS, 1.0))
+    assert nowhere.map() is None
 
 
 def test_after_the_anchors(scene: Path, run: Path) -> None:

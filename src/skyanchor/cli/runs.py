@@ -28,6 +28,7 @@ from skyanchor.gaussians import ply
 from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
 from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig, read_settings
 from skyanchor.report import outcome
+from skyanchor.report.map_ahead import MapAhead
 from skyanchor.report.progress import Standing, display, every, log_file, spoken
 from skyanchor.run.executor import Executor, executor_of
 from skyanchor.run.folder import RunFolder
@@ -272,24 +273,26 @@ def reported(verb_name: str) -> Work:
 
     def run_and_report(run: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> None:
         kernels.announce(run.listen)
+        drawing = MapAhead(run.root)
+        run.listen = every(run.listen, drawing)
         try:
             pipeline.run(run, inputs, config, executor, upto)
         except SkyAnchorError:
             with suppress(SkyAnchorError):
-                _report(run)
+                _report(run, drawing)
             raise
-        _report(run)
+        _report(run, drawing)
 
     return run_and_report
 
 
-def _report(run: RunFolder) -> None:
+def _report(run: RunFolder, drawing: MapAhead) -> None:
     """report.html of the run, once there are anchors."""
     from skyanchor.report.folder import write_report
 
     found = Run(run.root)
     if found.has(ANCHORS):
-        page = write_report(found)
+        page = write_report(found, above=drawing.map())
         run.listen(Note("report", f"written to {page}; `skyanchor view {run.root}` shows the scene"))
 
 

@@ -37,11 +37,11 @@ from skyanchor.report.outcome import none_placed, placed
 from skyanchor.report.place import downloads, map_place, prior_rings
 from skyanchor.report.scene_folder import SceneSplats
 from skyanchor.report.still import from_the_air
+from skyanchor.report.top_points import FromAbove
 from skyanchor.run.runtime import StageTime
 from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.types import (
     Anchors,
-    Bytes,
     Floats,
     Ints,
     LocalisedGroup,
@@ -67,9 +67,8 @@ class ReportInputs:
     scaffold: Scaffold
     names: tuple[str, ...]
     """Frame names in order."""
-    points: Floats
-    """(N, 3), surface points for the top view."""
-    point_colors: Bytes
+    above: FromAbove
+    """What the map lies on."""
     anchors: Anchors
     frames: tuple[PosedFrame, ...] = ()
     submaps: tuple[SubmapRow, ...] = ()
@@ -181,12 +180,11 @@ def _moved(table: Mapping[str, float]) -> str:
 def map_content(inputs: ReportInputs) -> MapContent:
     """The top view with aerial cameras, walk and truth."""
     axes = drawings.horizontal_axes(inputs.scaffold.up)
-    raster, extent = drawings.top_view(inputs.points, inputs.point_colors, inputs.scaffold.up)
     cameras = [(view.name, axes @ rigid.centre_in_world(view.cam_from_world)) for view in inputs.scaffold.views]
     truth = [axes @ rigid.centre_in_world(inputs.truth[name]) for name in inputs.names if name in inputs.truth]
     return MapContent(
-        drawings.transparent_uri(raster),
-        (extent[0], extent[1], extent[2], extent[3]),
+        inputs.above.picture,
+        inputs.above.extent,
         tuple(MapCamera(name, float(xy[0]), float(xy[1])) for name, xy in cameras),
         tuple(_map_frame(frame, inputs.names, axes) for frame in _frames(inputs)),
         tuple((float(xy[0]), float(xy[1])) for xy in truth),

@@ -20,7 +20,7 @@ from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
 from skyanchor.report.provenance import provenance
 from skyanchor.report.scene_folder import rolled_back, scene_figures, scene_part
-from skyanchor.report.top_points import map_points
+from skyanchor.report.top_points import FromAbove, from_above
 from skyanchor.run import records
 from skyanchor.run.records import AnchorsRecord
 from skyanchor.run.results import Run
@@ -36,11 +36,11 @@ PAGE = "report.html"
 PLOTS = "plots"
 
 
-def write_report(run: Run, truth: Path | None = None) -> Path:
-    """report.html in the run folder, and beside it plots/*.png and runtime.json."""
+def write_report(run: Run, truth: Path | None = None, above: FromAbove | None = None) -> Path:
+    """report.html in the run folder, and beside it plots/*.png and runtime.json; `above` where it is drawn already."""
     if not run.has(ANCHORS):
         raise InputError(run.root, "has no anchors yet", "Run `skyanchor anchors` or `skyanchor trajectory` first.")
-    report = build_report(report_inputs(run, truth))
+    report = build_report(report_inputs(run, truth, above))
     files.write_bytes(run.root / PAGE, render_page(report).encode())
     write_plots(run.root / PLOTS, report)
     files.save(run.root / RUNTIME_FILE, runtime(run))
@@ -54,11 +54,11 @@ def write_plots(folder: Path, report: Report) -> None:
         plot_curves(report.curves, folder / "curves.png")
 
 
-def report_inputs(run: Run, truth: Path | None) -> ReportInputs:
+def report_inputs(run: Run, truth: Path | None, above: FromAbove | None = None) -> ReportInputs:
     """What the finished stages of a run say."""
     scene = scene_part(run)
     return replace(
-        outline(run, truth),
+        outline(run, truth, above),
         matches=_matches(run),
         views=scene.views,
         scores=scene.scores or {},
@@ -71,19 +71,17 @@ def report_inputs(run: Run, truth: Path | None) -> ReportInputs:
     )
 
 
-def outline(run: Run, truth: Path | None = None) -> ReportInputs:
+def outline(run: Run, truth: Path | None = None, above: FromAbove | None = None) -> ReportInputs:
     """The same without pictures and splats: enough for the verdict, the map and the tables."""
     anchors = run.anchors_record
     posed = run.has(TRAJECTORY)
     scene = run.scene if run.has(SCENE) else None
-    points, colors = map_points(run)
     walk = _walk_part(run) if posed else WalkPart()
     return ReportInputs(
         title=run.root.resolve().name,
         scaffold=run.scaffold,
         names=anchors.names,
-        points=points,
-        point_colors=colors,
+        above=above or from_above(run),
         anchors=anchors.anchors,
         frames=run.trajectory_record.frames if posed else (),
         submaps=walk.submaps,

@@ -81,11 +81,17 @@ def plot_curves(curves: tuple[Curve, ...], path: Path) -> None:
     _save(figure, path)
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
-    """A figure that needs no display, and its axes."""
+def load_plotting() -> tuple[Any, Any]:
+    """The figure and the canvas that needs no display, which take half a second to import."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    return Figure, FigureCanvasAgg
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    """A figure that needs no display, and its axes."""
+    Figure, FigureCanvasAgg = load_plotting()
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.add_subplot()

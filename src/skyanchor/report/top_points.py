@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from skyanchor.events import SCAFFOLD
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.photos import load_photo
+from skyanchor.report import drawings
 from skyanchor.run.results import Run
 from skyanchor.types import Bytes, DepthMap, Floats, View
 
@@ -14,6 +17,27 @@ MOST_VIEWS = 60
 """Aerial photos that the map is made of, those that look down most steeply."""
 MOST_POINTS = 3_000_000
 LEAST_CONFIDENCE = 0.3
+
+
+@dataclass(frozen=True)
+class FromAbove:
+    """The aerial model as the map shows it."""
+
+    picture: str
+    """Data URI; clear where there is nothing."""
+    extent: tuple[float, float, float, float]
+    """x_min, y_min, x_max, y_max on the horizontal axes, metres."""
+
+
+def from_above(run: Run) -> FromAbove:
+    """What the map of a run's report lies on."""
+    return drawn(*map_points(run), run.scaffold.up)
+
+
+def drawn(points: Floats, colors: Bytes, up: Floats) -> FromAbove:
+    """Points (N, 3) in their colours (N, 3), seen from above."""
+    raster, extent = drawings.top_view(points, colors, up)
+    return FromAbove(drawings.transparent_uri(raster), (extent[0], extent[1], extent[2], extent[3]))
 
 
 def map_points(run: Run) -> tuple[Floats, Bytes]:
