@@ -22,7 +22,7 @@ from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Not
 from skyanchor.gaussians.devices import load_engine
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import Executor, Job
+from skyanchor.run.executor import IN_WORKERS, Executor, Job
 from skyanchor.run.folder import Made, RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.layout import STATE
@@ -165,10 +165,6 @@ class Step:
     """Its part of the settings."""
     run: Callable[[Work, PipelineConfig, Made | None], Made]
     """The finished stage, from the one before it."""
-
-
-IN_WORKERS = ("skyanchor.pipeline", "torch")
-"""What workers import while the user's data are read."""
 
 
 def _needed(above: Made | None) -> Made:

@@ -37,12 +37,13 @@ def test_a_stopped_run_says_where_it_stands_and_leaves_no_workers(
     process = _started("slow", tmp_path / "run")
     assert process.stderr is not None
     said = next(line for line in process.stderr if "3/7" in line)
-    workers = _children(process.pid)
+    (nursery,) = _children(process.pid)
+    workers = [nursery, *_children(nursery)]
     os.killpg(process.pid, number)
     rest = process.stderr.read()
     assert process.wait(timeout=60) == code, said + rest
     assert rest == "Stopped in stage 2, 3 of 7 done; the same command goes on.\n"
-    assert len(workers) == 2 and not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert len(workers) == 3 and not any(Path(f"/proc/{pid}").exists() for pid in workers)
     assert "Stopped in stage 2, 3 of 7 done" in (tmp_path / "run/log.txt").read_text()
 
 

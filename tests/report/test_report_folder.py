@@ -86,7 +86,7 @@ def test_the_map_is_drawn_ahead_as_the_report_would(scene: Path, run: Path, tmp_
     assert above is not None and above == from_above(open_run(run))
     page = write_report(open_run(run)).read_text()
     assert write_report(open_run(run), above=above).read_text() == page
-    assert write_report(open_run(run), above=replace(above, picture="data:,elsewhere")).read_text() != page
+    assert write_report(open_run(run), above=replace(above, extent=(0.0, 0.0, 9.0, 9.0))).read_text() != page
     nowhere = MapAhead(tmp_path / "nowhere")
     nowhere(StageFinished(ANCHORS, 1.0))
     assert nowhere.map() is None

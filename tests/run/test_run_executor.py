@@ -27,6 +27,7 @@ from skyanchor.run.executor import (
     WorkerError,
     executor_of,
     in_threads,
+    starting_early,
     usual_workers,
 )
 
@@ -191,6 +192,22 @@ def test_workers_are_copies_of_one_interpreter() -> None:
         parents = engine.run([Job.of(parent_number)] * 2)
         nursery = engine._held.idle[0].nursery.process.pid
     assert set(map(int, parents)) == {nursery} and is_gone(nursery)
+
+
+def test_workers_that_start_early_are_those_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "IN_WORKERS", ("colorsys",))
+    monkeypatch.setattr(executor, "usual_workers", lambda: 2)
+    engine = Processes(workers=2)
+    with starting_early():
+        early = executor.EARLY[0].nursery.process.pid
+        with engine.held(("wave",)):
+            assert engine._held.idle[0].nursery.process.pid != early
+        with engine.held(("colorsys",)):
+            assert set(map(int, engine.run([Job.of(parent_number)] * 2))) == {early}
+        assert is_gone(early)
+    with starting_early():
+        unused = executor.EARLY[0].nursery.process.pid
+    assert is_gone(unused) and not executor.EARLY
 
 
 def test_a_worker_that_would_wait_works_ahead(tmp_path: Path) -> None:

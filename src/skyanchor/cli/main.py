@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TypeAlias
 
 import tyro
@@ -98,10 +98,19 @@ def dispatch(given: list[str]) -> int:
     if text is not None:
         print(text, end="")
         return 0
-    from skyanchor.cli import runs
+    with stopping.armed(), _workers_for(given):
+        from skyanchor.cli import runs
 
-    with stopping.armed():
         return runs.parse_and_run(given[0], given[1:])
+
+
+def _workers_for(given: list[str]) -> AbstractContextManager[None]:
+    """A block in which workers start at once, unless it is said how many or where."""
+    if any(word.partition("=")[0] in ("--workers", "--engine") for word in given):
+        return nullcontext()
+    from skyanchor.run.executor import starting_early
+
+    return starting_early()
 
 
 def _other_verb(given: list[str]) -> int:

@@ -52,6 +52,8 @@ CUDA_WORKER_BYTES = 5 << 30
 """GPU memory that a worker may need for the networks that match photos; depth on a GPU is measured in one process."""
 
 
+IN_WORKERS = ("skyanchor.pipeline", "torch")
+"""What the workers of a run import while the user's data are read."""
 AHEAD = -1
 """In place of the position of a job that is not of the run."""
 
@@ -353,6 +355,7 @@ class _Pool:
     def __init__(self, environment: Mapping[str, str], modules: tuple[str, ...] = ()) -> None:
         self.messages: queue.Queue[_Message] = queue.Queue()
         self.workers: list[_Worker] = []
+        self.threads, self.modules = environment[SHARED_VARIABLES[0]], modules
         work = f"{serve.__module__}:{serve.__name__}"
         self.nursery = Nursery(work, environment, modules, apart=cuda_is_here())
 
@@ -368,6 +371,31 @@ class _Pool:
             worker.close()
 
 
+EARLY: list[_Pool] = []
+"""Workers that were started before anybody held them."""
+
+
+@contextmanager
+def starting_early() -> Iterator[None]:
+    """A block that begins with the start of the workers of a run: they import while this process does."""
+    if usual_workers() > 1:
+        EARLY.append(_Pool(worker_environment(cores()), IN_WORKERS))
+    try:
+        yield
+    finally:
+        while EARLY:
+            EARLY.pop().close()
+
+
+def _early(environment: Mapping[str, str], modules: tuple[str, ...]) -> _Pool | None:
+    """Workers that were started early with as many threads and with these modules."""
+    fitting = [pool for pool in EARLY if (pool.threads, pool.modules) == (environment[SHARED_VARIABLES[0]], modules)]
+    if not fitting:
+        return None
+    EARLY.remove(fitting[0])
+    return fitting[0]
+
+
 @dataclass(eq=False)
 class _Held:
     """The workers of an executor that are between two runs."""
@@ -381,7 +409,7 @@ class _Held:
     @contextmanager
     def pool(self, workers: int, environment: Mapping[str, str], modules: tuple[str, ...] = ()) -> Iterator[_Pool]:
         """So many idle workers or more, kept afterwards if they are wanted and nothing failed."""
-        pool = self.idle.pop() if self.idle else _Pool(environment, modules)
+        pool = self.idle.pop() if self.idle else _early(environment, modules) or _Pool(environment, modules)
         try:
             pool.grow(workers)
             yield pool
