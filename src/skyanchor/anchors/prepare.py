@@ -23,7 +23,7 @@ from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.bridges.views import AerialAtlas, BridgeConfig, Node, painted_share, render_bridge
 from skyanchor.events import ANCHORS, Listener, Note, silent
-from skyanchor.matching import SparseMatcher
+from skyanchor.matching import SparseMatcher, XFeat
 from skyanchor.matching.global_descriptors import GlobalDescriptor
 from skyanchor.matching.retrieval import Vocabulary
 from skyanchor.scaffold import visibility_graph
@@ -55,8 +55,8 @@ class Describer:
 
     @cached_property
     def matcher(self) -> SparseMatcher:
-        """Of the local features."""
-        return self.config.features.load()
+        """Of the local features; a small network runs on the core that draws, since all workers would share a GPU."""
+        return self.config.features.load("cpu" if isinstance(self.config.features, XFeat) else "auto")
 
     @cached_property
     def descriptor(self) -> GlobalDescriptor | None:

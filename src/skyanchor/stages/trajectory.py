@@ -8,6 +8,7 @@ from pathlib import Path
 
 from skyanchor.events import TRAJECTORY, Listener, Note
 from skyanchor.feedforward import FreeFrames, Incremental
+from skyanchor.matching import Sift
 from skyanchor.run import records
 from skyanchor.run.executor import Job
 from skyanchor.run.folder import Made, Stage
@@ -29,6 +30,9 @@ from skyanchor.trajectory import (
     recover_submap,
 )
 from skyanchor.types import Anchors, Trajectory
+
+TOGETHER = 4
+"""Frames that one job describes."""
 
 
 def run(work: Work, config: TrajectoryConfig, above: Made) -> Made:
@@ -66,11 +70,27 @@ def _fed_forward(
 
 def _submaps(stage: Stage, work: Work, planned: tuple[SubmapJob, ...]) -> tuple[SubmapResult, ...]:
     """Results of independent submaps, each kept under the digest of its job as soon as it is there."""
+    _describe(stage, work, planned)
     calls = {}
     for job in planned:
         call = Job.of(recover_submap_job, sequence=work.sequence_file, features=work.features, job=job)
-        calls[f"{PROGRESS}/submap-{job.submap.index}-{value_digest(job)}.npz"] = call
+        calls[_submap_file(job)] = call
     return tuple(files.load(path, SubmapResult) for path in stage.produce("submaps", calls, work.executor))
+
+
+def _describe(stage: Stage, work: Work, planned: tuple[SubmapJob, ...]) -> None:
+    """Keypoints of all frames by all workers, which find fewer submaps than they are: a submap has one core."""
+    missing = [job for job in planned if not stage.path(_submap_file(job)).is_file()]
+    frames = sorted({frame for job in missing for frame in job.submap.frames})
+    if not missing or not isinstance(missing[0].config.matcher, Sift):
+        return  # a network's keypoints are found on the GPU, one process at a time
+    shared = {"sequence": work.sequence_file, "features": work.features, "config": missing[0].config}
+    parts = [frames[k : k + TOGETHER] for k in range(0, len(frames), TOGETHER)]
+    work.executor.run([replace(Job.of(describe_frames_job, frames=some, **shared), gpu=False) for some in parts])
+
+
+def _submap_file(job: SubmapJob) -> str:
+    return f"{PROGRESS}/submap-{job.submap.index}-{value_digest(job)}.npz"
 
 
 def _write_trajectory(stage: Stage, work: Work, trajectory: Trajectory, report: TrajectoryReport) -> None:
@@ -100,6 +120,14 @@ def _timeless(report: TrajectoryReport) -> TrajectoryReport:
     """The report without its seconds, which differ from run to run."""
     submaps = tuple(replace(submap, seconds={}) for submap in report.submaps)
     return replace(report, submaps=submaps, seconds={})
+
+
+def describe_frames_job(sequence: str, features: str, config: Json, frames: list[int], listen: Listener) -> None:
+    """Keep the keypoints of some frames for the submaps."""
+    held = codec.from_json(TrajectoryConfig, config)
+    source = PhotoFeatures(load_sequence_file(sequence), held.matcher, Path(features))
+    for frame in frames:
+        source.features(frame)
 
 
 def recover_submap_job(out: str, sequence: str, features: str, job: Json, listen: Listener) -> None:
