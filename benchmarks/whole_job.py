@@ -1,7 +1,7 @@
 """The whole job against COLMAP's joint mapping of the same photos, in one run: seconds, memory, errors.
 
     python benchmarks/whole_job.py SCENE [--ground ground] [--work DIR] [--camera f=457] [--upto trajectory|update]
-                                   [--preset cpu|gpu] [--before COMMIT_SRC] [--no-colmap] [--json FILE]
+                                   [--preset cpu|gpu] [--before COMMIT_SRC] [--no-colmap] [--go-on] [--json FILE]
 
 SCENE holds aerial (images, sparse) and ground (images, and truth, which is read here only, to score). Each program runs
 in a process of its own, one after the other, on a quiet machine if the ratio is to mean something; `--before` is the
@@ -92,7 +92,8 @@ def position_errors(poses: dict[str, Pose], true: dict[str, Pose]) -> Floats:
 def ours(args: argparse.Namespace, work: Path, name: str, source: Path | None = None) -> Row:
     """The job by the command, from this version or from the src folder of another."""
     run = work / name.replace(" ", "-")
-    shutil.rmtree(run, ignore_errors=True)
+    if not args.go_on:
+        shutil.rmtree(run, ignore_errors=True)
     command = [sys.executable, "-m", "skyanchor.cli", args.upto, "--preset", args.preset, "--out", str(run)]
     command += ["--scaffold", str(args.scene / "aerial"), "--ground", str(args.scene / args.ground / "images")]
     command += ["--camera", args.camera] if args.camera else []
@@ -181,6 +182,7 @@ def main() -> None:
     parser.add_argument("--preset", default="cpu")
     parser.add_argument("--before", type=Path)
     parser.add_argument("--no-colmap", action="store_true")
+    parser.add_argument("--go-on", action="store_true", help="with a run in --work that was interrupted")
     parser.add_argument("--json", type=Path, help="file for the figures, JSON lines")
     parser.add_argument("--colmap-into", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

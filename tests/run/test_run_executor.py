@@ -30,6 +30,7 @@ from skyanchor.run.executor import (
     starting_early,
     usual_workers,
 )
+from skyanchor.run.nursery import Nursery
 
 ENGINES = [InProcess(), Threads(workers=2), Processes(workers=2)]
 
@@ -333,3 +334,12 @@ def test_workers_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert usual_workers() == 1
     assert executor_of(0) == InProcess() == executor_of(1)
     assert executor_of(3) == Processes(3)
+
+
+def test_workers_end_though_their_signal_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    nursery = Nursery("skyanchor.run.executor:serve", dict(os.environ))
+    ended = threading.Thread(target=nursery.close, daemon=True)
+    ended.start()
+    ended.join(60.0)
+    assert nursery.process.poll() == 0

@@ -71,8 +71,8 @@ class Nursery:
         """End all workers, whatever they are doing, and wait until they are gone."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
+        self._line.close()  # it ends by this too: a signal that comes just before it listens wakes nobody
         self.process.wait()
-        self._line.close()
 
 
 # --- the other side -----------------------------------------------------------------------------------------------
