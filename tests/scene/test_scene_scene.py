@@ -80,6 +80,18 @@ def test_from_scratch_starts_with_the_flight_too(world: World) -> None:
     assert flight[:, 0].min() < -4.5, "beyond what the street sees"
 
 
+@pytest.mark.parametrize(("insertion", "joint", "bands"), [(0, 0, 1), (0, 1, 4), (2, 1, 9)])
+def test_first_gaussians_hold_the_bands_that_they_learn(world: World, insertion: int, joint: int, bands: int) -> None:
+    config = quick()
+    assert config.joint is not None
+    config = replace(
+        config,
+        insertion=replace(config.insertion, sh_degree=insertion),
+        joint=replace(config.joint, sh_degree=joint),
+    )
+    assert ground_seeds(inputs_of(world), np.eye(3, 4), (), config).sh.shape[1] == bands
+
+
 def test_exposures_learn_the_darker_street_photos(updated: SceneUpdate) -> None:
     """The model keeps the aerial colours; the street's come from the exposures."""
     result = updated

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -288,22 +289,17 @@ def _write(
     stage: Stage, work: Work, base: Base, inputs: UpdateInputs, update: SceneUpdate, engine: Engine,
     config: UpdateConfig, clock: StepClock,
 ) -> None:  # fmt: skip
-    file = base.file
-    change = replace(
-        update.change, aerial=file.in_file(update.change.aerial), ground=file.in_file(update.change.ground)
-    )
-    recipe: Json = codec.to_json(stage.recipe)
-    with clock.step("patch"):
-        name = _patch_name(base.held, work.sequence)
-        made, data = patches.made_patch(base.held, name, change, codec.dumps(recipe))
-        patches.save_patch(stage.path(PATCH_FILE), made)
-        files.write_bytes(stage.path(UPDATED_PLY), data)
-        final = _visible(update)
-        ply.write_splat(stage.path(UPDATED_SPLAT), final)
-    with clock.step("pictures"):
-        _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
+    """Everything that the stage leaves: the patch on a thread of its own, beside the pictures."""
+    file, name = base.file, _patch_name(base.held, work.sequence)
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(_write_patch, stage, base, name, update)
+        with clock.step("pictures"):
+            final = _visible(update)
+            _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
+            ply.write_splat(stage.path(UPDATED_SPLAT), final)
+        with clock.step("patch"):
+            facts = writing.result()
     files.save(work.run.root / records.SCENE_SECONDS_FILE, SceneSeconds(clock.with_total))
-    facts = patches.summary(made)
     stage.save(
         SCENE_FILE,
         SceneRecord(
@@ -316,6 +312,19 @@ def _write(
     counts = f"{facts.added} Gaussians added, {facts.changed} moved, {facts.hidden} hidden"
     stage.listen(Note(SCENE, counts))
     stage.finish(figures)
+
+
+def _write_patch(stage: Stage, base: Base, name: str, update: SceneUpdate) -> patches.PatchSummary:
+    """The patch and the file after it, written; what the patch does."""
+    file = base.file
+    change = replace(
+        update.change, aerial=file.in_file(update.change.aerial), ground=file.in_file(update.change.ground)
+    )
+    recipe: Json = codec.to_json(stage.recipe)
+    made, data = patches.made_patch(base.held, name, change, codec.dumps(recipe))
+    patches.save_patch(stage.path(PATCH_FILE), made)
+    files.write_bytes(stage.path(UPDATED_PLY), data)
+    return patches.summary(made)
 
 
 def _patch_name(base: PlyBytes, sequence: Sequence) -> str:
