@@ -534,6 +534,18 @@ class Overlap:
         return max(self.position_sigmas, self.turn_sigmas, self.scale_sigmas)
 
 
+@dataclass(frozen=True)
+class LensWord:
+    """What a group that stands says of its camera beyond the focal length, with standard deviations."""
+
+    k1: float
+    """Radial distortion that the photos still have, x' = x (1 + k1 r²)."""
+    k1_sigma: float
+    readout: float
+    """Time from the first row of a photo to its last, over that to the next frame."""
+    readout_sigma: float
+
+
 @dataclass(frozen=True, eq=False)
 class LocalisedGroup:
     """The verdict on one anchor group: poses, or a refusal."""
@@ -549,6 +561,8 @@ class LocalisedGroup:
     """What its place was believed or refused on; None where nothing was matched."""
     overlap: Overlap | None = field(default=None, metadata=QUIET)
     """What earlier walks say of it; None without any that reach it."""
+    lens: LensWord | None = field(default=None, metadata=QUIET)
+    """What it says of its camera; None where it was refused, or tells nothing."""
 
     @property
     def accepted(self) -> bool:
@@ -562,6 +576,8 @@ class Anchors:
 
     groups: tuple[LocalisedGroup, ...]
     camera: Camera
+    lens: LensWord | None = field(default=None, metadata=QUIET)
+    """What the accepted groups together say of the camera beyond that; None where they say nothing."""
 
 
 class Support(Enum):

@@ -59,6 +59,8 @@ class FixedAerial:
     """Estimated focal length over the given one; 1 when it was not refined."""
     tried: int = 0
     """Cross-view matches that went in."""
+    bundle: ba.Bundle | None = None
+    """What was adjusted, the group's frames first; None where a pose comes another way."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,4 +240,5 @@ def _summary(
         points=whole.points[kept],
         focal_scale=focal_scale,
         tried=len(matches),
+        bundle=whole,
     )

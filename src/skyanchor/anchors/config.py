@@ -149,7 +149,7 @@ class WalkVotesConfig:
 class FocalConfig:
     """How the focal length of a camera is found that nobody described."""
 
-    factors: tuple[Annotated[float, Range(0.01, 100.0)], ...] = (0.58, 0.69, 0.83, 1.0, 1.2, 1.44)
+    factors: tuple[Annotated[float, Range(0.01, 100.0)], ...] = (0.49, 0.58, 0.69, 0.83, 1.0, 1.2, 1.44)
     """Focal lengths that are tried, over the guessed one."""
     voters: Few = 3
     """Groups that vote on it, spread over the walk."""
@@ -163,6 +163,8 @@ class FocalConfig:
     """Where a group is looked for with the focal length that all agree on, metres from where it was found."""
     alike: NotNegative = 0.01
     """A group whose own focal length is within this fraction of that one keeps its odds: the last look is enough."""
+    unbend: FewOrNone = 3
+    """Turns in which distortion that the groups agree on is taken out of the photos, at most; 0 leaves it in."""
 
 
 @dataclass(frozen=True)

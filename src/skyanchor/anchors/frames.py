@@ -30,11 +30,20 @@ class Lens:
     """On the focal length that the sequence came with."""
     known: bool = True
     """Whether that is the camera's focal length, or one to be refined."""
+    k1: float = 0.0
+    """Radial distortion of the photos, x' = x (1 + k1 r²)."""
 
 
 def seen_through(sequence: Sequence, lens: Lens) -> Camera:
     """PINHOLE camera of the undistorted photos at full resolution."""
     return with_focal(cameras.undistorted(sequence.camera), lens.factor)
+
+
+def camera_of(sequence: Sequence, lens: Lens) -> Camera:
+    """Camera of the photos as they are."""
+    if lens.k1 != 0.0:
+        return cameras.with_bend(sequence.camera, lens.factor, lens.k1)
+    return sequence.camera if lens.factor == 1.0 else seen_through(sequence, lens)
 
 
 def with_focal(camera: Camera, factor: float) -> Camera:
@@ -75,6 +84,17 @@ class GroundFrames:
     _remembered: dict[AnySparse, Remembered] = field(default_factory=dict)
     _systems: dict[AnyLocal, LocalReconstruction] = field(default_factory=dict)
     _free: dict[tuple[AnyLocal, tuple[int, ...]], FreeFrames] = field(default_factory=dict)
+    _unbent: dict[Lens, GroundFrames] = field(default_factory=dict)
+
+    def through(self, lens: Lens) -> tuple[GroundFrames, Lens]:
+        """(the frames with the lens's distortion taken out of their photos, what is left of the lens then)."""
+        if lens.k1 == 0.0:
+            return self, lens
+        if lens not in self._unbent:
+            self._unbent.clear()
+            straight = replace(self.sequence, camera=camera_of(self.sequence, lens))
+            self._unbent[lens] = GroundFrames(straight, self.folder, self.clock)
+        return self._unbent[lens], Lens(1.0, lens.known)
 
     def photo(self, index: int) -> Photo:
         """The undistorted photo at full resolution."""

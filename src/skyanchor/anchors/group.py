@@ -15,6 +15,7 @@ from skyanchor.anchors.last_look import last_look, sharpened
 from skyanchor.anchors.place import Settled, settle
 from skyanchor.anchors.places import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds, spread_voters
 from skyanchor.anchors.search import Search
+from skyanchor.anchors.self_lens import word_of
 from skyanchor.anchors.shape.choice import group_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.verdict import honest_covariances
@@ -77,7 +78,8 @@ def climbed(
             kept = tuple(i for i in rung.frames if i in settled.local.frames)
             poses = anchor_poses(search, settled, kept)
             scale = settled.focal * settled.done.focal_scale
-            stands = (None, figures, tuple(attempts), shown, settled.overlap)
+            word = None if settled.done.bundle is None else word_of(settled.done.bundle, settled.local.frames)
+            stands = (None, figures, tuple(attempts), shown, settled.overlap, word)
             return LocalisedGroup(replace(group, frames=kept), poses, *stands), scale
         attempts.append(settled.refusal or Refusal(Reason.NO_PLACE, "No place was found."))
         if attempts[-1].reason in FINAL:  # more frames of the same would only hide the other place
@@ -130,7 +132,7 @@ def places_of(search: Search, local: LocalGroup) -> tuple[PlaceHypothesis, ...]:
 
 def seeds_of(search: Search, frames: tuple[int, ...]) -> tuple[PlaceSeed, ...]:
     """Where the frames may stand by their looks."""
-    key = (frames, search.near, search.hints, search.config.places)
+    key = (frames, search.near, search.hints, search.config.places, search.frames.sequence.camera)
     return search.glances.seeds(key, lambda: _seeds(search, frames))
 
 

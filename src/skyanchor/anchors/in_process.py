@@ -67,8 +67,9 @@ class LocalRunner:
 
     def search(self, task: GroupTask) -> Search:
         """The look for the group of a task."""
-        looked = (task.lens, task.near, task.hints)
-        return Search(self.prepared, self.frames, self.config, *looked, earlier=self.earlier, glances=self.glances)
+        frames, lens = self.frames.through(task.lens)
+        looked = (lens, task.near, task.hints)
+        return Search(self.prepared, frames, self.config, *looked, earlier=self.earlier, glances=self.glances)
 
 
 def prepared_here(

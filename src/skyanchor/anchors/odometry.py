@@ -52,6 +52,7 @@ def _motion(a: Features, b: Features, camera: Camera, pair: TwoView, pairs: np.n
 
 def measure_steps(frames: GroundFrames, first: int, last: int, lens: Lens, config: OdometryConfig) -> Steps:
     """The steps first -> first + 1 -> ... -> last."""
+    frames, lens = frames.through(lens)
     matcher, camera = config.matcher.load(), seen_through(frames.sequence, lens)
 
     def keypoints(k: int) -> Features:

@@ -12,7 +12,7 @@ import numpy as np
 from skyanchor.anchors.ablated import localise_ablated
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig, OdometryConfig
 from skyanchor.anchors.focal import FocalVotes, agreed, between, elected, neighbours
-from skyanchor.anchors.frames import Lens, seen_through
+from skyanchor.anchors.frames import Lens, camera_of
 from skyanchor.anchors.group import climbed, localise_again, localise_group
 from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.odometry import Steps, Walk, reckoned, walked
@@ -21,6 +21,7 @@ from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed
 from skyanchor.anchors.search import Search
+from skyanchor.anchors.self_lens import LIKELY_SIGMAS, bends, heard, what_it_means
 from skyanchor.anchors.verdict import is_sure, strength, sure_together
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
@@ -37,6 +38,9 @@ from skyanchor.types import (
     Refusal,
     Sequence,
 )
+
+AS_MUCH, CLEARLY_MORE = 0.95, 1.05
+"""Factors on the matches that agree, for distortion to be taken out of the photos that is sure, and that is not."""
 
 
 @dataclass(frozen=True)
@@ -131,20 +135,24 @@ def localise_walk(
     """
     outing = _Outing(prepared, sequence, config, runner, listen)
     gps = gps_priors(prepared.scaffold, sequence, prepared.ground, config.prior.gps_radius, listen)
-    verdicts, focal = _first_look(outing, gps)
+    verdicts, lens = _first_look(outing, gps)
     groups = [verdict.localised for verdict in verdicts]
     if sequence.camera_is_guess:
+        verdicts, lens = _unbent(outing, verdicts, lens)
+        groups = [verdict.localised for verdict in verdicts]
         scales = tuple(verdict.focal_scale for verdict in verdicts)
         shared = agreed(tuple(groups), scales)
-        focal *= shared
-        groups = _calibrated(outing, groups, focal, tuple(scale / shared for scale in scales))
+        lens = replace(lens, factor=lens.factor * shared, known=True)
+        groups = _calibrated(outing, groups, lens, tuple(scale / shared for scale in scales))
     if len(groups) > 1 and any(group.accepted for group in groups):
-        groups = _along_the_walk(outing, groups, focal)
+        groups = _along_the_walk(outing, groups, lens)
     for stretch in range(len(sequence.cuts) + 1):
         groups = borne_out(groups, sequence, config, stretch, narrowed(config.prior.near, prepared.ground))
     _tell_shapes(outing, groups)
-    camera = sequence.camera if focal == 1.0 else seen_through(sequence, Lens(focal))
-    return Anchors(tuple(groups), camera)
+    word = heard([group.lens for group in groups if group.accepted])
+    for text in what_it_means(word, sequence.camera_is_guess):
+        outing.tell(text, warning=True)
+    return Anchors(tuple(groups), camera_of(sequence, lens), word)
 
 
 # --- groups among each other ----------------------------------------------------------------------------------------
@@ -222,8 +230,8 @@ def _tell_shapes(outing: _Outing, groups: list[LocalisedGroup]) -> None:
         outing.tell(f"{shapes} was not taken: their matches contradict it", warning=True)
 
 
-def _first_look(outing: _Outing, gps: dict[int, Near]) -> tuple[tuple[GroupVerdict, ...], float]:
-    """(a verdict on each group on its own, the focal length of the look); EXIF that no group bears out is dropped."""
+def _first_look(outing: _Outing, gps: dict[int, Near]) -> tuple[tuple[GroupVerdict, ...], Lens]:
+    """(a verdict on each group on its own, the lens of the look); EXIF that no group bears out is dropped."""
     sequence, config = outing.sequence, outing.config
     tasks = tuple(GroupTask(group, _initial_priors(group, config, gps)) for group in sequence.groups)
     tasks = _with_hints(outing, tasks)
@@ -236,7 +244,7 @@ def _first_look(outing: _Outing, gps: dict[int, Near]) -> tuple[tuple[GroupVerdi
     if gps and not any(verdict.localised.accepted for verdict in verdicts):
         outing.tell("no group was found where EXIF says: all are looked for without it")
         return _first_look(outing, {})
-    return verdicts, focal
+    return verdicts, lens
 
 
 def _with_hints(outing: _Outing, tasks: tuple[GroupTask, ...]) -> tuple[GroupTask, ...]:
@@ -281,8 +289,45 @@ def _elected(outing: _Outing, tasks: tuple[GroupTask, ...]) -> float:
     return best(between(config.factors, coarse))
 
 
+def _unbent(outing: _Outing, verdicts: tuple[GroupVerdict, ...], lens: Lens) -> tuple[tuple[GroupVerdict, ...], Lens]:
+    """(the verdicts, the lens) with distortion that the groups agree on taken out of the photos, until none is left.
+
+    As many groups must then stand on as many matches as before, or on clearly more where the distortion is not sure.
+    """
+    for _ in range(outing.config.focal.unbend):
+        groups = tuple(verdict.localised for verdict in verdicts)
+        word = heard([group.lens for group in groups if group.accepted])
+        if word is None or not bends(word, LIKELY_SIGMAS):
+            break
+        shared = agreed(groups, tuple(verdict.focal_scale for verdict in verdicts))
+        trial = Lens(lens.factor * shared, known=False, k1=lens.k1 + word.k1)
+        again = outing.runner.groups(tuple(_task_again(outing, i, group, trial) for i, group in enumerate(groups)))
+        if not _agree(again, verdicts, AS_MUCH if bends(word) else CLEARLY_MORE):
+            break
+        outing.tell(f"the lens bends the picture: k1 = {trial.k1:.3f}, found by the groups")
+        verdicts, lens = again, trial
+    return verdicts, lens
+
+
+def _agree(verdicts: tuple[GroupVerdict, ...], before: tuple[GroupVerdict, ...], factor: float) -> bool:
+    """Whether more groups are accepted than before, or as many, on so many times the distinct matches that agreed."""
+    now, then = ([v.localised for v in some if v.localised.accepted] for some in (verdicts, before))
+    support, was = (sum(group.figures.support for group in some) for some in (now, then))
+    return len(now) > len(then) or (len(now) == len(then) and support > factor * was)
+
+
+def _task_again(outing: _Outing, index: int, group: LocalisedGroup, lens: Lens) -> GroupTask:
+    """A group with another lens: near where it was found, or as it was asked for where it was not."""
+    original = outing.sequence.groups[index]
+    if not group.accepted:
+        return GroupTask(original, outing.config.prior.near, lens)
+    x, y = outing.prepared.ground.across @ group_centre(group)
+    near = (Near(float(x), float(y), outing.config.focal.again_within),)
+    return GroupTask(original, near, lens, group.poses)
+
+
 def _calibrated(
-    outing: _Outing, groups: list[LocalisedGroup], focal: float, own: tuple[float, ...]
+    outing: _Outing, groups: list[LocalisedGroup], lens: Lens, own: tuple[float, ...]
 ) -> list[LocalisedGroup]:
     """The accepted groups again with the focal length they agree on, near where they were found.
 
@@ -291,25 +336,23 @@ def _calibrated(
     tasks: dict[int, GroupTask] = {}
     for i, group in enumerate(groups):
         if group.accepted:
-            x, y = outing.prepared.ground.across @ group_centre(group)
-            near = (Near(float(x), float(y), outing.config.focal.again_within),)
             same = abs(own[i] - 1.0) <= outing.config.focal.alike and group.overlap is None
             figures = group.figures if same else None
-            tasks[i] = GroupTask(outing.sequence.groups[i], near, Lens(focal), group.poses, figures)
+            tasks[i] = replace(_task_again(outing, i, group, lens), figures=figures)
     again = dict(zip(tasks, outing.runner.groups(tuple(tasks.values())), strict=True))
     return [again[i].localised if i in again else group for i, group in enumerate(groups)]
 
 
-def _along_the_walk(outing: _Outing, groups: list[LocalisedGroup], focal: float) -> list[LocalisedGroup]:
+def _along_the_walk(outing: _Outing, groups: list[LocalisedGroup], lens: Lens) -> list[LocalisedGroup]:
     """The groups with those refused that the walk contradicts, and those that failed tried where it leads."""
     odometry, groups = outing.config.odometry, list(groups)
-    walk = walked(outing.runner.steps(Lens(focal)), outing.sequence.cuts)
+    walk = walked(outing.runner.steps(lens), outing.sequence.cuts)
     for i in disagreeing(groups, walk, odometry):
         groups[i] = _refused(groups[i], outing.sequence.groups[i], _off_the_walk(groups[i]))
     for i, group in enumerate(outing.sequence.groups):
         if not groups[i].accepted:
             near = neighbour_prior(groups, i, walk, outing.prepared.ground, odometry)
-            groups[i] = _retried(outing, groups, i, GroupTask(group, near, Lens(focal)), walk) if near else groups[i]
+            groups[i] = _retried(outing, groups, i, GroupTask(group, near, lens), walk) if near else groups[i]
     return groups
 
 

@@ -81,6 +81,12 @@ def undistorted(camera: Camera) -> Camera:
     return Camera("PINHOLE", camera.width, camera.height, (k[0, 0], k[1, 1], k[0, 2], k[1, 2]))
 
 
+def with_bend(camera: Camera, factor: float, k1: float) -> Camera:
+    """A PINHOLE camera of square pixels with its focal length multiplied and radial distortion, x' = x (1 + k1 r²)."""
+    focal, _, cx, cy = camera.params
+    return Camera("SIMPLE_RADIAL", camera.width, camera.height, (focal * factor, cx, cy, k1))
+
+
 FOCAL_RANGE = (0.1, 100.0)
 """Focal lengths that a lens can have, over the longer side of the image: 157 to half a degree across."""
 LARGEST_PARAMETER = 1e7

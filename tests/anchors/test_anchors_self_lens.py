@@ -1,0 +1,173 @@
+"""A group that stands tells the distortion of its lens and the readout of its shutter, and nothing without them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from street_bundle import LENS, scene
+
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.frames import GroundFrames, Lens, camera_of
+from skyanchor.anchors.self_lens import bends, heard, motions, rolls, what_it_means, word_of
+from skyanchor.anchors.walk import GroupTask, GroupVerdict, _unbent
+from skyanchor.geometry import cameras, rigid
+from skyanchor.sfm.adjustment import adjust
+from skyanchor.sfm.bundle import Bundle
+from skyanchor.sfm.dense import Dense
+from skyanchor.types import (
+    AnchorGroup,
+    AnchorPose,
+    Bytes,
+    Frame,
+    GroupFigures,
+    LensWord,
+    LocalisedGroup,
+    Pose,
+    Sequence,
+)
+
+FRAMES = (4, 5, 6, 7)
+
+
+def seen_by(seed: int, k1: float = 0.0, readout: float = 0.0) -> Bundle:
+    """Street and flight with photos as a bent lens and a slow shutter take them, adjusted as if they did not."""
+    truth, observed = scene(seed)
+    motion, ground = motions(truth, FRAMES), truth.camera < len(FRAMES)
+    xy = truth.xy.copy()
+    for _ in range(3):  # the row says when a point was seen, which says in what row it was seen
+        for k in np.flatnonzero(ground).tolist():
+            late = xy[k, 1] / LENS.height - 0.5
+            step = motion[truth.camera[k]] * readout * late
+            pose = Pose(rigid.rotation_exp(step[:3]), step[3:]) @ truth.cams_from_world[truth.camera[k]]
+            lens = cameras.with_bend(LENS, 1.0, k1)
+            xy[k] = cameras.project(lens, pose(truth.points[truth.point[k]][None]))[0]
+    return adjust(replace(observed, xy=xy + (observed.xy - truth.xy)), Dense()).bundle
+
+
+def word(bundle: Bundle) -> LensWord:
+    found = word_of(bundle, FRAMES)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("k1", [-0.06, 0.04])
+def test_distortion_is_told_from_points_that_the_flight_holds(k1: float) -> None:
+    said = word(seen_by(1, k1=k1))
+    assert 0.6 < said.k1 / k1 < 1.1  # what fits worst without it weighs least, so it takes turns
+    assert bends(said) and not rolls(said)
+
+
+def test_a_shutter_that_reads_row_by_row_is_told_and_is_no_distortion() -> None:
+    said = word(seen_by(2, readout=0.4))
+    assert said.readout == pytest.approx(0.4, abs=0.08)
+    assert rolls(said) and not bends(said)
+
+
+def test_what_is_not_there_is_not_told_and_the_sigmas_say_how_sure() -> None:
+    said = [word(seen_by(seed)) for seed in range(12)]
+    assert not any(bends(one) or rolls(one) for one in said)
+    for off in ([one.k1 / one.k1_sigma for one in said], [one.readout / one.readout_sigma for one in said]):
+        assert 0.3 < np.sqrt(np.mean(np.square(off))) < 1.6
+
+
+def test_groups_that_contradict_each_other_are_less_sure_than_either() -> None:
+    a, b = LensWord(-0.10, 0.01, 0.0, 0.02), LensWord(-0.02, 0.01, 0.0, 0.02)
+    both = heard([a, None, b])
+    assert both is not None and both.k1 == pytest.approx(-0.06)
+    assert bends(a) and not bends(both)
+    assert both.readout_sigma == pytest.approx(0.02 / np.sqrt(2.0))
+    assert heard([None, None]) is None and heard([]) is None
+
+
+def test_the_user_is_told_what_was_measured_and_nothing_else() -> None:
+    assert what_it_means(None, True) == ()
+    assert what_it_means(LensWord(0.001, 0.002, -0.01, 0.01), True) == ()
+    given, rolled = what_it_means(LensWord(-0.08, 0.004, 0.3, 0.02), False)
+    assert "k1 = -0.080 ± 0.004" in given and "given camera" in given
+    assert "30% ± 2%" in rolled and "rolling shutter" in rolled
+
+
+def bent_photo(folder: Path, lens: Lens) -> tuple[Sequence, Bytes]:
+    """(a walk of one photo taken through a lens, with a guessed camera; the photo without distortion)."""
+    guessed, rng = cameras.pinhole(320, 180, 260.0), np.random.default_rng(0)
+    straight = cv2.resize(rng.integers(0, 255, (18, 32), np.uint8), (320, 180), interpolation=cv2.INTER_CUBIC)
+    walk = Sequence(folder, (Frame(0, "a.png", folder / "a.png"),), guessed, True, (), ())
+    true = camera_of(walk, lens)
+    x, y = np.meshgrid(np.arange(320) + 0.5, np.arange(180) + 0.5)
+    rays = cameras.unproject(true, np.stack([x.ravel(), y.ravel()], axis=1))
+    source = (cameras.project(cameras.undistorted(true), rays) - 0.5).astype(np.float32).reshape(180, 320, 2)
+    cv2.imwrite(str(folder / "a.png"), cv2.remap(straight, source, None, cv2.INTER_LINEAR))
+    return walk, straight
+
+
+def test_frames_seen_through_a_bent_lens_are_straight(tmp_path: Path) -> None:
+    lens = Lens(0.9, known=False, k1=-0.15)
+    walk, straight = bent_photo(tmp_path, lens)
+    frames = GroundFrames(walk)
+    freed, left = frames.through(lens)
+    assert left == Lens(1.0, known=False)
+    assert freed.sequence.camera.params == pytest.approx((234.0, 160.0, 90.0, -0.15))
+    inner = (slice(30, -30), slice(40, -40))
+
+    def off(photo: Bytes) -> float:
+        return float(np.abs(photo[inner][..., 0].astype(float) - straight[inner]).mean())
+
+    assert off(freed.photo(0).pixels) < 3.0 < 10.0 < off(frames.photo(0).pixels)
+    assert frames.through(Lens(0.9)) == (frames, Lens(0.9))
+    assert frames.through(lens)[0] is freed
+
+
+class Told:
+    """Groups that agree more the nearer the distortion taken out is to the true one."""
+
+    def __init__(self, true: float, accepted: int = 2) -> None:
+        self.true, self.accepted, self.asked = true, accepted, list[Lens]()
+
+    def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
+        self.asked.append(tasks[0].lens)
+        return self.verdicts(tasks[0].lens.k1)
+
+    def verdicts(self, k1: float, sigma: float = 0.005) -> tuple[GroupVerdict, ...]:
+        left, figures = self.true - k1, GroupFigures(support=round(300 - 1000 * abs(self.true - k1)), ratio=0.8)
+        pose = AnchorPose(0, rigid.identity(), np.eye(6))
+        group = LocalisedGroup(
+            AnchorGroup(0, (0,), ()), (pose,), None, figures, lens=LensWord(0.7 * left, sigma, 0.0, 1.0)
+        )
+        return (GroupVerdict(group, 1.0, {}),) * 2
+
+
+def outing(told: Told) -> Any:
+    ground, groups = SimpleNamespace(across=np.eye(3)[:2]), (AnchorGroup(0, (0,), ()), AnchorGroup(1, (0,), ()))
+    prepared, walk = SimpleNamespace(ground=ground), SimpleNamespace(groups=groups)
+    return SimpleNamespace(
+        config=AnchorConfig(), runner=told, prepared=prepared, sequence=walk, tell=lambda text, warning=False: None
+    )
+
+
+def test_distortion_is_taken_out_turn_by_turn_until_none_is_left() -> None:
+    told = Told(-0.1)
+    verdicts, lens = _unbent(outing(told), told.verdicts(0.0), Lens(0.9, known=False))
+    assert lens.k1 == pytest.approx(-0.091) and lens.factor == 0.9 and not lens.known  # the rest is below the least
+    assert [one.k1 for one in told.asked] == pytest.approx([-0.07, -0.091])
+    assert verdicts[0].localised.figures.support > 290
+
+
+def test_a_lens_without_distortion_costs_nothing() -> None:
+    told = Told(0.006)
+    before = told.verdicts(0.0)
+    assert _unbent(outing(told), before, Lens()) == (before, Lens())
+    assert told.asked == []
+
+
+def test_distortion_that_is_not_sure_and_makes_nothing_agree_better_is_left_in() -> None:
+    said = Told(-0.1).verdicts(0.0, sigma=0.02)  # 3.5 of its sigmas
+    wrong = Told(0.2)  # a walk whose matches agree less with it
+    verdicts, lens = _unbent(outing(wrong), said, Lens())
+    assert [one.k1 for one in wrong.asked] == pytest.approx([-0.07])
+    assert lens == Lens() and verdicts is said
