@@ -9,6 +9,7 @@ import pytest
 from skyanchor.anchors import walk
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes, agreed, between, elected, neighbours
+from skyanchor.anchors.frames import Lens
 from skyanchor.anchors.walk import GroupTask, GroupVerdict
 from skyanchor.geometry import rigid
 from skyanchor.types import AnchorGroup, AnchorPose, GroupFigures, LocalisedGroup, Overlap, Reason, Refusal
@@ -93,6 +94,6 @@ def test_groups_with_nearly_the_shared_focal_length_keep_their_odds_where_the_fl
     outing = SimpleNamespace(
         config=AnchorConfig(), runner=SimpleNamespace(groups=looked), sequence=sequence, prepared=prepared
     )
-    walk._calibrated(outing, groups, 0.9, (1.004, 0.97, 1.0, 1.0))  # type: ignore[arg-type]
+    walk._calibrated(outing, groups, Lens(0.9), (1.004, 0.97, 1.0, 1.0))  # type: ignore[arg-type]
     assert [task.figures for task in asked] == [stands.figures, None, None]
     assert {task.lens.factor for task in asked} == {0.9}

@@ -13,7 +13,7 @@ from skyanchor.types import Floats, LensWord
 
 SURE_SIGMAS = 4.0
 """Standard deviations from which something that was measured is there."""
-LIKELY_SIGMAS = 2.0
+LIKELY_SIGMAS = 3.0
 """Standard deviations from which it is worth a trial, which then decides."""
 LEAST_K1 = 0.01
 """Distortion that is worth a turn: about a pixel at the edge of a photo 500 pixels wide."""
@@ -42,6 +42,17 @@ def heard(words: Sequence[LensWord | None]) -> LensWord | None:
     return LensWord(*k1, *_mean([(word.readout, word.readout_sigma) for word in said]))
 
 
+def distortion(words: Sequence[LensWord | None]) -> float:
+    """The k1 that most of the groups are sure of, by its mean; 0 where they are not.
+
+    How much they differ does not count: one that sees more of the edge of its photos tells more of the distortion.
+    """
+    sure = [word for word in words if word is not None and bends(word, LIKELY_SIGMAS)]
+    if 2 * len(sure) <= len(words) or len({word.k1 > 0.0 for word in sure}) > 1:
+        return 0.0
+    return _mean([(word.k1, word.k1_sigma) for word in sure])[0]
+
+
 def _mean(said: list[tuple[float, float]]) -> tuple[float, float]:
     """(mean, its standard deviation), widened by the scatter where that is more than is stated."""
     values, sigmas = np.array(said).T
@@ -67,14 +78,14 @@ def what_it_means(word: LensWord | None, guessed: bool) -> tuple[str, ...]:
     if word is not None and bends(word):
         help = "Calibrate the lens" if guessed else "The given camera is not that of the photos: calibrate the lens"
         told.append(
-            f"the photos are distorted, k1 = {word.k1:.3f} ± {word.k1_sigma:.3f} is left. {help} and give"
-            " --camera OPENCV,fx,fy,cx,cy,k1,k2,p1,p2"
+            f"The photos are distorted, k1 = {word.k1:.3f} ± {word.k1_sigma:.3f} is left. {help} and give"
+            " --camera OPENCV,fx,fy,cx,cy,k1,k2,p1,p2."
         )
     if word is not None and rolls(word):
         told.append(
-            f"rows of a photo are read one after the other, over {abs(word.readout):.0%} ± {word.readout_sigma:.0%}"
+            f"Rows of a photo are read one after the other, over {abs(word.readout):.0%} ± {word.readout_sigma:.0%}"
             " of the time between frames (rolling shutter). Poses are those of the middle row; walk slower, or take"
-            " a camera with a global shutter, where that matters"
+            " a camera with a global shutter, where that matters."
         )
     return tuple(told)
 

@@ -21,7 +21,7 @@ from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.self_lens import LIKELY_SIGMAS, bends, heard, what_it_means
+from skyanchor.anchors.self_lens import distortion, heard, what_it_means
 from skyanchor.anchors.verdict import is_sure, strength, sure_together
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
@@ -38,9 +38,6 @@ from skyanchor.types import (
     Refusal,
     Sequence,
 )
-
-AS_MUCH, CLEARLY_MORE = 0.95, 1.05
-"""Factors on the matches that agree, for distortion to be taken out of the photos that is sure, and that is not."""
 
 
 @dataclass(frozen=True)
@@ -292,28 +289,29 @@ def _elected(outing: _Outing, tasks: tuple[GroupTask, ...]) -> float:
 def _unbent(outing: _Outing, verdicts: tuple[GroupVerdict, ...], lens: Lens) -> tuple[tuple[GroupVerdict, ...], Lens]:
     """(the verdicts, the lens) with distortion that the groups agree on taken out of the photos, until none is left.
 
-    As many groups must then stand on as many matches as before, or on clearly more where the distortion is not sure.
+    As many groups must then stand as before, and tell of less distortion that is left.
     """
     for _ in range(outing.config.focal.unbend):
         groups = tuple(verdict.localised for verdict in verdicts)
-        word = heard([group.lens for group in groups if group.accepted])
-        if word is None or not bends(word, LIKELY_SIGMAS):
+        k1 = _distortion(verdicts)
+        if k1 == 0.0:
             break
         shared = agreed(groups, tuple(verdict.focal_scale for verdict in verdicts))
-        trial = Lens(lens.factor * shared, known=False, k1=lens.k1 + word.k1)
+        trial = Lens(lens.factor * shared, known=False, k1=lens.k1 + k1)
         again = outing.runner.groups(tuple(_task_again(outing, i, group, trial) for i, group in enumerate(groups)))
-        if not _agree(again, verdicts, AS_MUCH if bends(word) else CLEARLY_MORE):
+        if abs(_distortion(again)) >= abs(k1) or _standing(again) < _standing(verdicts):
             break
         outing.tell(f"the lens bends the picture: k1 = {trial.k1:.3f}, found by the groups")
         verdicts, lens = again, trial
     return verdicts, lens
 
 
-def _agree(verdicts: tuple[GroupVerdict, ...], before: tuple[GroupVerdict, ...], factor: float) -> bool:
-    """Whether more groups are accepted than before, or as many, on so many times the distinct matches that agreed."""
-    now, then = ([v.localised for v in some if v.localised.accepted] for some in (verdicts, before))
-    support, was = (sum(group.figures.support for group in some) for some in (now, then))
-    return len(now) > len(then) or (len(now) == len(then) and support > factor * was)
+def _distortion(verdicts: tuple[GroupVerdict, ...]) -> float:
+    return distortion([verdict.localised.lens for verdict in verdicts if verdict.localised.accepted])
+
+
+def _standing(verdicts: tuple[GroupVerdict, ...]) -> int:
+    return sum(verdict.localised.accepted for verdict in verdicts)
 
 
 def _task_again(outing: _Outing, index: int, group: LocalisedGroup, lens: Lens) -> GroupTask:

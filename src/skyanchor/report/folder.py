@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skyanchor.anchors.priors import Prior, local_priors
+from skyanchor.anchors.self_lens import what_it_means
 from skyanchor.errors import InputError
 from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
@@ -87,7 +88,12 @@ def outline(run: Run, truth: Path | None = None, above: FromAbove | None = None)
         submaps=walk.submaps,
         left_out=walk.left_out,
         cuts=anchors.cuts,
-        warnings=(*_cut_before(anchors), *walk.warnings, *(rolled_back(scene) if scene is not None else ())),
+        warnings=(
+            *_cut_before(anchors),
+            *what_it_means(anchors.anchors.lens, guessed=not known(run).camera),
+            *walk.warnings,
+            *(rolled_back(scene) if scene is not None else ()),
+        ),
         figures={**_figures(run), **walk.figures, **(scene_figures(scene) if scene is not None else {})},
         truth=_truth(anchors, truth),
         seconds=run.seconds,
@@ -109,7 +115,7 @@ def _cut_before(anchors: records.AnchorsRecord) -> tuple[str, ...]:
 def _matches(run: Run) -> tuple[MatchPicture, ...]:
     if all(group.cross_view is None for group in run.anchors.groups):
         return ()
-    return match_pictures(run.anchors, run.scaffold.views, StreetPhotos(run.names, run.photos, run.given_camera))
+    return match_pictures(run.anchors, run.scaffold.views, StreetPhotos(run.names, run.photos, run.anchors.camera))
 
 
 @dataclass(frozen=True)

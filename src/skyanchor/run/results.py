@@ -44,7 +44,7 @@ from skyanchor.scene.patch import Patch, load_patch, visible
 from skyanchor.sequence.loading import find_photos
 from skyanchor.sfm.uncertainty import centre_sigma_m, position_sigma_m, radius_95_m
 from skyanchor.stereo import depth_path, load_depth
-from skyanchor.storage import codec, files
+from skyanchor.storage import files
 from skyanchor.types import Anchors, Bytes, Camera, DepthMap, Floats, Pose, Scaffold, Sequence, Trajectory
 
 STAGES = (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE)
@@ -145,11 +145,6 @@ class Run:
         copies, ground = self.root / "frames", self.inputs.ground
         source = copies if (copies / "images").is_dir() else ground
         return {photo.name: photo for photo in find_photos(source)[1]} if source.is_dir() else {}
-
-    @property
-    def given_camera(self) -> Camera:
-        """The street camera that the anchors were looked for with, distortion included."""
-        return codec.from_json(Camera, self.stage(ANCHORS).recipe.settings["camera"])
 
     # --- what it found --------------------------------------------------------------------------------------------
 
