@@ -100,3 +100,12 @@ def test_marginals_match_the_scatter_over_seeds():
         sigmas += [centre_sigma_m(one) for one in covariances[~given.constant]]
     ratio = np.sqrt(np.mean(np.square(errors)) / np.mean(np.square(sigmas)))
     assert 0.5 < ratio < 2.0
+
+
+def test_distortion_follows_the_focal_length_of_a_lens_that_nobody_calibrated():
+    start = Camera("SIMPLE_RADIAL", 640, 360, (455.0, 320.0, 180.0, -0.03))
+    given, truth = street(0.3, camera=BENT, start=start)
+    done = adjust(given, replace(SOLVER, refine_focal=True))
+    assert done.bundle.lenses[0].params == pytest.approx(BENT.params, rel=0.02)
+    assert free_errors(done.bundle, truth).max() < 0.02
+    assert adjust(given, SOLVER).bundle.lenses[0] == start

@@ -23,7 +23,7 @@ class Ceres:
     loss_scale: float
     """Residuals beyond this many sigmas lose weight (soft L1)."""
     refine_focal: bool = False
-    """Whether the focal length of every lens is estimated."""
+    """Whether the focal length of every lens is estimated, and its distortion where it has any."""
     threads: int = -1
     """-1 takes all cores."""
     most_dense: int = 150
@@ -108,7 +108,7 @@ def _options(bundle: Bundle, solver: Ceres) -> Any:
             "num_threads": solver.threads,
         },
     }
-    extra = {"refine_principal_point": False, "refine_extra_params": False, "print_summary": False}
+    extra = {"refine_principal_point": False, "refine_extra_params": solver.refine_focal, "print_summary": False}
     return pycolmap.BundleAdjustmentOptions({"refine_focal_length": solver.refine_focal, **extra, "ceres": ceres})
 
 
