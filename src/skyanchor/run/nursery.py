@@ -28,6 +28,11 @@ ANOTHER = -1
 TOGETHER, APART = "together", "apart"
 """Whether modules are imported before workers are copied, or by each."""
 
+DEAF = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})"
+"""SIGTERM waits in all threads while modules are imported: pycolmap answers one then by a stack, or never."""
+PATIENCE_S = 20.0
+"""Seconds that it has to end when it is told to; it is killed then."""
+
 
 class Nursery:
     """An interpreter whose copies are workers."""
@@ -37,7 +42,7 @@ class Nursery:
     ) -> None:
         """Start it; workers that are to work on a GPU import `apart`, for no copy could use what a driver has begun."""
         self._line, theirs = socket.socketpair()
-        command = [sys.executable, "-c", "from skyanchor.run.nursery import serve; serve()"]
+        command = [sys.executable, "-c", f"{DEAF}; from skyanchor.run.nursery import serve; serve()"]
         with theirs:
             self.process = subprocess.Popen(
                 [*command, str(theirs.fileno()), work, APART if apart else TOGETHER, *modules],
@@ -72,7 +77,12 @@ class Nursery:
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGTERM)
         self._line.close()  # it ends by this too: a signal that comes just before it listens wakes nobody
-        self.process.wait()
+        try:
+            self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
 
 # --- the other side -----------------------------------------------------------------------------------------------
@@ -84,6 +94,7 @@ def serve() -> NoReturn:
     with suppress(ImportError):
         import pycolmap  # noqa: F401  it takes SIGTERM for itself when it is imported
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     module, _, name = work.partition(":")
     function = getattr(importlib.import_module(module), name)
