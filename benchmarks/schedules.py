@@ -88,8 +88,10 @@ UPDATES: dict[str, Callable[[UpdateConfig], UpdateConfig]] = {
     "SH degree 2": lambda config: both(config, sh_degree=2),
     "growth, SH degree 2": lambda config: growing(both(config, sh_degree=2)),
     "SH degree 3": lambda config: both(config, sh_degree=3),
-    "half the steps": lambda config: updates.with_iterations(config, 1000, 6000),
-    "half the steps, brisk": lambda config: brisk(updates.with_iterations(config, 1000, 6000)),
+    "1000 + 6000": lambda config: updates.with_iterations(config, 1000, 6000),
+    "1000 + 6000 brisk": lambda config: brisk(updates.with_iterations(config, 1000, 6000)),
+    "500 + 4000": lambda config: updates.with_iterations(config, 500, 4000),
+    "500 + 4000 brisk": lambda config: brisk(updates.with_iterations(config, 500, 4000)),
 }
 """Of the street."""
 
@@ -139,6 +141,11 @@ def shortened(train: TrainConfig, steps: int | None) -> TrainConfig:
     return train if steps is None else replace(train, iterations=min(steps, train.iterations))
 
 
+def plain(name: str) -> str:
+    """The name of a row as part of a file's name."""
+    return name.replace(",", "").replace(" ", "-")
+
+
 def told(event: Event) -> None:
     if isinstance(event, Note):
         print("  " + event.text, flush=True)
@@ -159,7 +166,7 @@ def aerial_rows(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -
         spent = meter.figures()
         decides = score(model.splats, views.validation, engine, config.train.width)
         if given.splats:
-            write_ply(given.splats.with_name(f"{given.splats.stem}-{config.train.width}.ply"), model.splats)
+            write_ply(given.splats.with_name(f"{given.splats.stem}-{plain(name)}.ply"), model.splats)
         figures = {"validation dB": decides.psnr, "test dB": model.scores.psnr, "test SSIM": model.scores.ssim}
         return Outcome(name, figures | {"Gaussians": len(model.splats), "first Gaussians s": seeds_s} | spent)
 
@@ -219,7 +226,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="JSON lines, one per row")
     parser.add_argument("--rows", nargs="*", help="names of rows; all without it")
     parser.add_argument("--depth", type=Path, help="depth of the aerial photos, 1-scaffold/depth of a run")
-    parser.add_argument("--splats", type=Path, help="aerial model: read by `update`, written by `aerial` per width")
+    parser.add_argument("--splats", type=Path, help="aerial model: read by `update`, written by `aerial`, a row each")
     parser.add_argument("--run", type=Path, help="take the poses of this run instead of the true ones")
     parser.add_argument("--street", type=Path, help="folder for the street's depth: read if there, else written")
     parser.add_argument("--width", type=int, help="pixels of the update")
