@@ -343,6 +343,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--depth", choices=("measured", "exact"), default="measured")
     parser.add_argument("--sample", type=float, default=0.15, help="metres per pixel of depth")
+    parser.add_argument("--width", type=int, default=800, help="pixels of depth, at most")
     parser.add_argument("--preset", default="auto", help="of the preparation: auto, cpu or gpu")
     parser.add_argument("--areas", type=float, nargs="*", default=[0.05, 0.2], help="square kilometres")
     parser.add_argument("--near", type=float, default=100.0, help="metres; 0 leaves it out")
@@ -354,7 +355,8 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     plan = Plan(tuple(given.part), given.frames, given.designs, given.depth, given.sample)
     config = chosen_preset(given.preset).config
-    config = replace(config, geometry=replace(config.geometry, sample_m=given.sample))
+    stereo = replace(config.geometry.stereo, width=given.width)
+    config = replace(config, geometry=replace(config.geometry, sample_m=given.sample, stereo=stereo))
     bench = Bench(work, plan, config, given.jobs, given.into or work / "rows.jsonl")
     kernels.announce(Told())
     built(bench)

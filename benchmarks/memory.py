@@ -1,11 +1,12 @@
 """Peak memory against the number of aerial photos: depth, fusion, atlas, places, vocabulary, what the update loads.
 
-    python benchmarks/memory.py [PHOTOS ...] [--work DIR] [--only STEP ...] [--markdown]
+    python benchmarks/memory.py [PHOTOS ...] [--work DIR] [--only STEP ...] [--jobs N] [--markdown]
 
 A flat town of houses 25 m apart is flown with five cameras at stations 50 m apart: about 0.8 km² at 1 000 photos. Its
 depth is known, so no depth is measured but that of one photo; all photos show the same picture, of 2400x1800 pixels.
 Every step goes over all photos in a process of its own, whose memory is looked at twice a second: what the system
-cannot take back, pages of files not counted.
+cannot take back, pages of files not counted. With `--jobs` so many steps go on side by side. A town that lies in the
+folder of `--work` is not made again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -196,6 +198,8 @@ def update(work: Path, scaffold: Scaffold) -> None:
 
 
 STEPS: tuple[Callable[[Path, Scaffold], None], ...] = (depth, fusion, atlas, places, vocabulary, update)
+ON_THE_SURFACE = ("atlas", "places")
+"""Steps that read what the fusion wrote."""
 
 
 # --- measuring ----------------------------------------------------------------------------------------------------
@@ -218,6 +222,7 @@ def main() -> None:
     parser.add_argument("photos", type=int, nargs="*", default=[100, 400, 1000])
     parser.add_argument("--work", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--step", help=argparse.SUPPRESS)
     parser.add_argument("--markdown", action="store_true")
     args = parser.parse_args()
@@ -226,7 +231,8 @@ def main() -> None:
         step(args.work, files.load(args.work / "scaffold.npz", Scaffold))
         return
     with tempfile.TemporaryDirectory() as folder:
-        table = measured(args.photos, args.work or Path(folder), args.only or [step.__name__ for step in STEPS])
+        only = args.only or [step.__name__ for step in STEPS]
+        table = measured(args.photos, args.work or Path(folder), only, args.jobs)
     if args.markdown:
         print(f"| step | {' | '.join(f'{count} photos' for count in args.photos)} | most / least |")
         print(f"|---|{'---|' * (len(args.photos) + 1)}")
@@ -235,17 +241,23 @@ def main() -> None:
             print(f"| {step} | {cells} | {max(most for _, most in row) / min(most for _, most in row):.2f} |")
 
 
-def measured(counts: list[int], work: Path, only: list[str]) -> dict[str, list[tuple[float, int]]]:
+def measured(counts: list[int], work: Path, only: list[str], jobs: int) -> dict[str, list[tuple[float, int]]]:
     """Per step the seconds and bytes at every number of photos."""
-    table: dict[str, list[tuple[float, int]]] = {step: [] for step in only}
-    for count in counts:
-        place = work / str(count)
-        if not (place / "scaffold.npz").is_file():
-            build(place, count)
-        for step, row in table.items():
-            row.append(watched(step, place))
-            print(f"{count:5d} photos  {step:12s} {row[-1][1] / 1e6:7.0f} MB {row[-1][0]:7.1f} s", flush=True)
-    return table
+    table: dict[tuple[str, int], tuple[float, int]] = {}
+
+    def measure(step: str, count: int) -> None:
+        seconds, most = table[step, count] = watched(step, work / str(count))
+        print(f"{count:5d} photos  {step:12s} {most / 1e6:7.0f} MB {seconds:7.1f} s", flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        new = [count for count in counts if not (work / str(count) / "scaffold.npz").is_file()]
+        list(pool.map(lambda count: build(work / str(count), count), new))
+        for later in (False, True):
+            steps = [step for step in only if (step in ON_THE_SURFACE) == later]
+            asked = [pool.submit(measure, step, count) for count in sorted(counts, reverse=True) for step in steps]
+            for future in asked:
+                future.result()
+    return {step: [table[step, count] for count in counts] for step in only}
 
 
 if __name__ == "__main__":
