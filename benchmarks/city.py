@@ -284,7 +284,7 @@ def searched(bench: Bench, search: Search, submap: int) -> None:
         return
     ground = bench.scene / search.walk
     command = [
-        sys.executable, "-m", "skyanchor", "anchors", "--preset", "cpu", "--scaffold", str(bench.scaffold),
+        sys.executable, "-m", "skyanchor.cli", "anchors", "--preset", "cpu", "--scaffold", str(bench.scaffold),
         "--ground", str(ground / "images"), "--camera", camera_of(ground / "truth"), "--workers", str(WORKERS),
         f"--sequence.cut.submap-length={submap}", "--out", str(out), *search.options,
     ]  # fmt: skip
