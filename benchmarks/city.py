@@ -38,7 +38,7 @@ from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import executor_of
-from skyanchor.run.folder import Stage
+from skyanchor.run.folder import Made, Stage
 from skyanchor.run.memory import peaks, tree_bytes
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import ANCHOR_SECONDS_FILE, AnchorSeconds
@@ -182,9 +182,8 @@ def prepared(bench: Bench) -> tuple[Site, Camera]:
     settings = replace(config.sequence, camera=camera_of(bench.scene / "ground" / "truth"))
     camera = street_camera(bench.scene / "ground" / "images", settings)
     with site.executor.held():
-        if bench.plan.depth == "exact":
-            exact_depth(bench, site)
-        surface = scaffold_stage.run(site, config.geometry, config.scaffold)
+        exact = bench.plan.depth == "exact"
+        surface = exact_surface(bench, site) if exact else scaffold_stage.run(site, config.geometry, config.scaffold)
         places = places_part(site, surface, camera, config.anchors.places)
     if not told.steps:
         return site, camera
@@ -201,8 +200,8 @@ def prepared(bench: Bench) -> tuple[Site, Camera]:
     return site, camera
 
 
-def exact_depth(bench: Bench, site: Site) -> None:
-    """The part of the scaffold with the depth of its photos, from the town itself."""
+def exact_surface(bench: Bench, site: Site) -> Made:
+    """The surface of the scaffold, from the town's own depth."""
     with site.adding(parts.DEPTH) as folder:
         settings = {"exact": True, "sample_m": bench.plan.sample_m}
         stage = folder.stage(parts.DEPTH, "exact depth", settings, aerial_digests(folder, site.scaffold))
@@ -210,6 +209,8 @@ def exact_depth(bench: Bench, site: Site) -> None:
             for done, _ in enumerate(_exact_maps(bench, site.scaffold, stage)):
                 site.listen(Progress(stage.label, "exact depth", done + 1, len(site.scaffold.views)))
             stage.finish({"photos": len(site.scaffold.views)})
+        parts.write_aerial(folder.root, site.scaffold, bench.config.scaffold)
+        return scaffold_stage.surface_part(folder, site.scaffold, stage, bench.config.geometry.surface)
 
 
 def _exact_maps(bench: Bench, scaffold: Scaffold, stage: Stage) -> Iterator[None]:
