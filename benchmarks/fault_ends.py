@@ -22,9 +22,11 @@ LINES = 2
 """Of a run that was stopped: what it may say after the signal."""
 
 
-def _children(process: int) -> list[int]:
+def _below(process: int) -> list[int]:
+    """The processes that it started, and those that they started."""
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True, check=False)
-    return [int(word) for word in found.stdout.split()]
+    children = [int(word) for word in found.stdout.split()]
+    return [*children, *(one for child in children for one in _below(child))]
 
 
 def _gone(processes: list[int]) -> bool:
@@ -64,7 +66,7 @@ def killed(workers: int, one_worker: bool = False) -> Callable[[Bench], str]:
             if not _waited(process, seconds):
                 process.communicate()
                 break
-            below = _children(process.pid)
+            below = _below(process.pid)
             os.kill(random.Random(seconds).choice(below) if one_worker and below else process.pid, signal.SIGKILL)
             answer = ended(process, time.monotonic())
             if one_worker and below and answer.code not in (0, 2):
@@ -110,7 +112,7 @@ def stopped(number: signal.Signals, workers: int) -> Callable[[Bench], str]:
             if not _waited(process, seconds):
                 process.communicate()
                 break
-            below, start = _children(process.pid), time.monotonic()
+            below, start = _below(process.pid), time.monotonic()
             for one in (process.pid, *below):
                 with suppress(ProcessLookupError):
                     os.kill(one, number)

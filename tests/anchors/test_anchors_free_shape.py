@@ -14,7 +14,7 @@ from skyanchor.anchors.config import AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, with_focal
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.shape.choice import group_shape, moving_shape
-from skyanchor.anchors.shape.free import confident, depth_of_free, shape_from_free, with_intrinsics
+from skyanchor.anchors.shape.free import confident, depth_of_free, refocused, shape_from_free, with_intrinsics
 from skyanchor.anchors.shape.incremental import LocalGroup, match_group, reconstruct_local, tracked, worst_frame
 from skyanchor.events import Event, Note
 from skyanchor.feedforward import AnyLocal, FreeFolder, FreeFrame, FreeFrames, Incremental, Vggt, write_free_frames
@@ -89,6 +89,21 @@ def off(poses: Ordered[Pose], truth: Ordered[Pose]) -> tuple[float, float]:
         for a, b in zip(poses, truth, strict=True)
     ]
     return float(far), float(np.degrees(max(turns)))
+
+
+def test_a_shape_follows_another_focal_length(walk: Sequence) -> None:
+    """From a focal length a fifth too long: as a reconstruction with the right one, and the one before is far off."""
+    frames, config = GroundFrames(walk), AnchorConfig()
+    features, matcher = ground_features(frames, config), config.ground_matcher.load()
+    indices, truth = tuple(range(6)), street_poses()[:6]
+    wrong = reconstruct_local(indices, features, with_focal(GROUND, 1.2), matcher, config.local)
+    assert isinstance(wrong, LocalGroup)
+    found = refocused(wrong, GROUND, config.local)
+    anew = reconstruct_local(indices, features, GROUND, matcher, config.local)
+    assert isinstance(found, LocalGroup) and isinstance(anew, LocalGroup)
+    assert off(found.cams_from_local, truth)[0] < 1.5 * off(anew.cams_from_local, truth)[0] + 0.005
+    assert off(found.cams_from_local, truth)[0] < 0.5 * off(wrong.cams_from_local, truth)[0]
+    assert isinstance(refocused(wrong, with_focal(GROUND, 0.05), config.local), Refusal)
 
 
 # --- good answers ---------------------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ from skyanchor.anchors.place import Settled, settle
 from skyanchor.anchors.places import PlaceSeed, find_places
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import group_shape, moving_shape
+from skyanchor.anchors.shape.free import refocused
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, refined
+from skyanchor.feedforward import Incremental
 from skyanchor.geometry import similarity
 from skyanchor.types import AnchorGroup, LocalisedGroup, Pose, Refusal, Similarity
 
@@ -35,9 +37,13 @@ def vote_focal(
     ground = tuple(frames.features(i, config.ground_matcher) for i in group.frames)
     matcher = frames.remembered(config.ground_matcher)
     support: list[float] = []
+    local: LocalGroup | Refusal | None = None
     for factor in factors:
         camera = with_focal(search.camera, factor)
-        local = moving_shape(frames, group.frames, ground, camera, matcher, config)
+        if isinstance(local, LocalGroup) and isinstance(config.shape, Incremental):
+            local = refocused(local, camera, config.local)
+        if not isinstance(local, LocalGroup) or not isinstance(config.shape, Incremental):
+            local = moving_shape(frames, group.frames, ground, camera, matcher, config)
         best = 0
         if isinstance(local, LocalGroup):
             places = find_places(seeds, local, camera, search.prepared.ground.up, config.places)
