@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from anchors_street import localised, make_scaffold, small_config, street_poses
@@ -19,6 +20,7 @@ from skyanchor.run.executor import SUMS, InProcess
 from skyanchor.run.folder import RunFolder, Stage
 from skyanchor.run.prepared import Prepared
 from skyanchor.stages import anchors as stages
+from skyanchor.stages.ahead import street_jobs
 from skyanchor.stages.places import like
 from skyanchor.stages.scaffold import surface_part
 from skyanchor.stages.survey import Site, Work
@@ -35,7 +37,7 @@ def given_surface(root: Path, scaffold: Scaffold, maps: tuple[DepthMap, ...]) ->
             for one in maps:
                 save_depth(depth_path(depth.folder, one.name), one)
             depth.finish()
-        return surface_part(folder, scaffold, depth, SurfaceConfig())
+        return surface_part(folder, scaffold, depth, SurfaceConfig(), InProcess())
 
 
 def test_the_stage_leaves_verdicts_and_seconds_and_is_not_repeated(tmp_path: Path, walk: Sequence) -> None:
@@ -48,8 +50,15 @@ def test_the_stage_leaves_verdicts_and_seconds_and_is_not_repeated(tmp_path: Pat
             site = Site(scaffold, Prepared(tmp_path / "scaffold"), InProcess())
             work = Work(run, site, walk, InProcess())
             files.save(work.sequence_file, walk)
+            InProcess().run(ahead := street_jobs(work, config))
+            left = sorted(work.features.iterdir())
             surface = given_surface(site.prepared.root, scaffold, maps)
             anchors = stages.run(work, config, surface).load(records.ANCHORS_FILE, records.AnchorsRecord).anchors
+    described = {frame for job in ahead for frame in cast(list[int], job.arguments["frames"])}
+    assert described == {frame for group in walk.groups for frame in group.frames}
+    choices = (config.places.features, config.refine.matcher, config.refine.last)
+    assert len(left) >= len(described) * len({choice for choice in choices if choice is not None})
+    assert street_jobs(work, replace(config, route="paper")) == []
     assert [group.accepted for group in anchors.groups] == [True, True]
     for group in anchors.groups:
         ours = rigid.centres_in_world([anchor.cam_from_world for anchor in group.poses])

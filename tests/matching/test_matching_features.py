@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import cv2
 import numpy as np
 import pytest
 
 from skyanchor.geometry import cameras, rigid
-from skyanchor.matching import FeatureCache, Features, TwoView, VerifyConfig, match_features, verify
+from skyanchor.matching import FeatureCache, Features, Sift, TwoView, VerifyConfig, match_features, verify
 from skyanchor.matching.features import one_per_place, shrunk
 from skyanchor.types import Camera, Photo, Reason, Refusal
 
@@ -76,6 +77,16 @@ def test_features_are_extracted_once_per_content_and_settings(tmp_path):
         assert np.array_equal(getattr(again, name), getattr(first, name))
     FeatureCache(CountingMatcher("counting 2", matcher.calls), tmp_path).features(photo(7))
     assert len(matcher.calls) == 4
+
+
+def test_a_small_photo_is_looked_at_once_whatever_larger_ones_are_shrunk_to(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8)
+    small, large = Photo("s", cv2.GaussianBlur(noise, (0, 0), 2)), Photo("l", cv2.resize(noise, (700, 525)))
+    near, far = (Sift(keypoints=50, longest=longest).load("cpu") for longest in (640, 1600))
+    for matcher, one in ((near, small), (far, small), (near, large), (far, large)):
+        found = FeatureCache(matcher, tmp_path).features(one)
+        assert np.array_equal(found.xy, matcher.extract(one).xy.astype(np.float32).astype(np.float64))
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_cache_forgets_beyond_its_limit():

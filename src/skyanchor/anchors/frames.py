@@ -9,7 +9,7 @@ from typing import get_args
 
 from skyanchor.feedforward import AnyLocal, FreeFrames, Incremental, LocalReconstruction
 from skyanchor.geometry import cameras
-from skyanchor.matching import AnyMatcher, AnySparse, FeatureCache, Features, Matcher, SparseMatcher
+from skyanchor.matching import AnyMatcher, AnySparse, FeatureCache, Features, Matcher, SparseMatcher, XFeatStar
 from skyanchor.photos import PhotoCache, read_frame
 from skyanchor.step_clock import StepClock
 from skyanchor.types import Camera, Ints, Photo, Sequence
@@ -130,8 +130,12 @@ class GroundFrames:
             self._free[key] = self._systems[choice].reconstruct(indices, photos)
         return self._free[key]
 
+    def keeps(self, choice: AnyMatcher) -> bool:
+        """Whether what a matcher finds in a photo stays for other processes: dense ones see too much."""
+        return self.folder is not None and isinstance(choice, (*get_args(AnySparse), XFeatStar))
+
     def _cache(self, choice: AnyMatcher) -> FeatureCache:
         if choice not in self._features:
-            kept = self.folder if isinstance(choice, get_args(AnySparse)) else None
+            kept = self.folder if self.keeps(choice) else None
             self._features[choice] = FeatureCache(choice.load(), kept, FEATURE_BYTES)
         return self._features[choice]

@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -41,6 +41,15 @@ class Features:
     def __len__(self) -> int:
         """Number of keypoints."""
         return len(self.xy)
+
+
+@runtime_checkable
+class Shrinking(Protocol):
+    """A matcher that looks at small photos in the same way, however large a photo may be before it is shrunk."""
+
+    def key_of(self, photo: Photo) -> str:
+        """Name and settings in one string, with the size at which the photo is looked at."""
+        ...
 
 
 def shrunk(photo: Photo, longest: int) -> tuple[Bytes, Bools | None, float]:
@@ -124,7 +133,8 @@ class FeatureCache:
 
     def features(self, photo: Photo) -> Features:
         """Features of a photo, extracted the first time only."""
-        key = content_key(photo, self.matcher.key)
+        matcher = self.matcher
+        key = content_key(photo, matcher.key_of(photo) if isinstance(matcher, Shrinking) else matcher.key)
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]

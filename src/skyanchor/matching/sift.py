@@ -25,7 +25,14 @@ class SiftMatcher:
     @property
     def key(self) -> str:
         """Name and settings of the extraction."""
-        return f"sift {self.choice.keypoints} {self.choice.longest} {self.choice.contrast}"
+        return self._key(self.choice.longest)
+
+    def key_of(self, photo: Photo) -> str:
+        """The same for a photo: a small one is found again whatever larger ones would be shrunk to."""
+        return self._key(min(self.choice.longest, max(photo.pixels.shape[:2])))
+
+    def _key(self, longest: int) -> str:
+        return f"sift {self.choice.keypoints} {longest} {self.choice.contrast}"
 
     def extract(self, photo: Photo) -> Features:
         """RootSIFT keypoints inside the mask, the strongest first."""

@@ -318,6 +318,11 @@ def in_threads(executor: Executor) -> Executor:
     return Threads(executor.workers) if isinstance(executor, Processes) else executor
 
 
+def alone(executor: Executor) -> Executor:
+    """Where one job has all cores: in a worker of this machine, so that others may work ahead, else here."""
+    return executor if isinstance(executor, Processes) else InProcess()
+
+
 def one_by_one(executor: Executor) -> Executor:
     """One job after the other where the jobs would share this machine's GPU."""
     return InProcess() if isinstance(executor, Processes | Threads) else executor

@@ -17,7 +17,7 @@ from skyanchor.events import SCAFFOLD, Listener, Note
 from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import Executor, Job, in_threads
+from skyanchor.run.executor import Executor, Job, alone, in_threads
 from skyanchor.run.folder import Made, RunFolder, Stage, read_finished
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.prepared import Prepared
@@ -42,7 +42,7 @@ from skyanchor.stereo import (
 from skyanchor.stereo.sources import NEIGHBOURS
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Bytes, Camera, Ints, Scaffold, View
+from skyanchor.types import Bytes, Camera, Floats, Ints, Scaffold, View
 
 SCAFFOLD_FILE = "scaffold.npz"
 """In a progress folder: the aerial model, for the jobs."""
@@ -91,7 +91,7 @@ def run(site: Site, config: GeometryConfig, reading: ScaffoldConfig) -> Made:
     with site.adding(parts.DEPTH) as folder:
         depth = depth_part(folder, site.scaffold, config, site.executor)
         parts.write_aerial(folder.root, site.scaffold, reading)
-        return surface_part(folder, site.scaffold, depth, config.surface)
+        return surface_part(folder, site.scaffold, depth, config.surface, site.executor)
 
 
 def replace_earlier_layout(site: Site) -> None:
@@ -205,21 +205,31 @@ def _agreed_depths(
 # --- surface ------------------------------------------------------------------------------------------------------
 
 
-def surface_part(folder: RunFolder, scaffold: Scaffold, depth: Stage, config: SurfaceConfig) -> Stage:
+def surface_part(
+    folder: RunFolder, scaffold: Scaffold, depth: Stage, config: SurfaceConfig, executor: Executor
+) -> Stage:
     """The surface and its ground: surface.npz, ground.npz."""
     stage = folder.stage(parts.SURFACE, f"surface of {len(scaffold.views)} depth maps", config, {}, (depth,))
     if not stage.done:
-        maps = DepthFolder(depth.folder, tuple(view.name for view in scaffold.views), DEPTH_BYTES)
         scratch = stage.path(f"{PROGRESS}/{TILES}")
-        surface = fuse_surface(maps, scaffold.up, config, stage.listen, scratch)
-        ground = find_ground(surface)
-        stage.save(parts.SURFACE_FILE, surface)
-        stage.save(parts.GROUND_FILE, ground)
+        names = tuple(view.name for view in scaffold.views)
+        made = {"depth": depth.folder, "names": names, "up": scaffold.up, "config": config}
+        out = {"surface": stage.path(parts.SURFACE_FILE), "ground": stage.path(parts.GROUND_FILE), "scratch": scratch}
+        (said,) = alone(executor).run([Job.of(fuse_surface_job, **made, **out)], stage.listen)
+        found = codec.from_json(SurfaceFigures, said)
         files.remove(scratch)
-        free_m2 = float(ground.free.sum() * ground.cell**2)
-        stage.listen(Note(stage.label, f"{len(surface.points)} surfels, {free_m2:.0f} m² of free ground"))
-        stage.finish({"surfels": len(surface.points), "free_m2": free_m2})
+        stage.listen(Note(stage.label, f"{found.surfels} surfels, {found.free_m2:.0f} m² of free ground"))
+        stage.finish({"surfels": found.surfels, "free_m2": found.free_m2})
     return stage
+
+
+@dataclass(frozen=True)
+class SurfaceFigures:
+    """What came of the depth maps."""
+
+    surfels: int
+    free_m2: float
+    """Ground that one can stand on, m²."""
 
 
 # --- jobs ---------------------------------------------------------------------------------------------------------
@@ -259,6 +269,19 @@ def agree_depth_job(
     pixels = _pixels(held.views[view], own.camera)
     settings = codec.from_json(CompletionConfig, fill)
     save_depth(Path(out), complete(confirmed, own, pixels, held.ground, settings))
+
+
+def fuse_surface_job(
+    depth: str, names: list[str], up: Json, config: Json, surface: str, ground: str, scratch: str, listen: Listener
+) -> Json:
+    """Write the Surface and its Ground; the SurfaceFigures."""
+    maps = DepthFolder(Path(depth), tuple(names), DEPTH_BYTES)
+    settings = codec.from_json(SurfaceConfig, config)
+    fused = fuse_surface(maps, codec.from_json(Floats, up), settings, listen, Path(scratch))
+    found = find_ground(fused)
+    files.save(Path(surface), fused)
+    files.save(Path(ground), found)
+    return codec.to_json(SurfaceFigures(len(fused.points), float(found.free.sum() * found.cell**2)))
 
 
 @lru_cache(maxsize=1)
