@@ -217,6 +217,8 @@ def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Exe
             if upto == SCENE:
                 scene.check_given_splats(work.scaffold)
             executor.ahead(ahead.street_jobs(work, config.anchors))
+            if any(step.name == TRAJECTORY for step in wanted):
+                executor.ahead(ahead.pair_jobs(work, config.trajectory))
             if work.site.given:
                 whole.enter_context(work.site.prepared.reading())
             for step in (step for step in wanted if step.name != SCENE):

@@ -82,6 +82,9 @@ class World:
     def colors(self, frame: int, xy: np.ndarray) -> np.ndarray:
         return np.full((len(xy), 3), frame % 256, np.uint8)
 
+    def matched(self, i: int, j: int) -> None:
+        return None
+
     def _seen(self, frame: int) -> Features:
         rng = np.random.default_rng(self.seed * 7919 + frame)
         seen = self.poses[frame](self.points)

@@ -133,8 +133,7 @@ class FeatureCache:
 
     def features(self, photo: Photo) -> Features:
         """Features of a photo, extracted the first time only."""
-        matcher = self.matcher
-        key = content_key(photo, matcher.key_of(photo) if isinstance(matcher, Shrinking) else matcher.key)
+        key = self.key(photo)
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]
@@ -144,6 +143,11 @@ class FeatureCache:
         while self._bytes > self.limit_bytes and len(self._held) > 1:
             self._bytes -= _size(self._held.popitem(last=False)[1])
         return found
+
+    def key(self, photo: Photo) -> str:
+        """Of what is found in a photo: digest of its pixels and of how they are looked at."""
+        matcher = self.matcher
+        return content_key(photo, matcher.key_of(photo) if isinstance(matcher, Shrinking) else matcher.key)
 
     def _stored(self, key: str) -> Features | None:
         """What the folder holds; None where that is nothing, or damaged."""

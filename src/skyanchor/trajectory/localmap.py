@@ -40,7 +40,8 @@ class PairFinder:
         if (i, j) not in self.found:
             a, b = self.features(i), self.features(j)
             with self.clock.step("matching"):
-                held = self.matcher.pairs(a, b)
+                known = self.source.matched(i, j)
+                held = self.matcher.pairs(a, b) if known is None else known
             with self.clock.step("verification"):
                 self.found[i, j] = self._verified(a, b, held)
         return self.found[i, j]

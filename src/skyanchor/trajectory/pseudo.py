@@ -258,3 +258,7 @@ class PseudoSource:
         if pixels is None:
             return np.full((len(xy), 3), 128, np.uint8)
         return depths.under(pixels, xy)
+
+    def matched(self, i: int, j: int) -> Ints | None:
+        """No matcher is asked: the keypoints are joined already."""
+        return None
