@@ -68,6 +68,9 @@ class Counting:
     def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
         return InProcess().held()
 
+    def ahead(self, jobs: Sequence[Job]) -> None:
+        self.functions += [job.function for job in jobs]
+
     def of_stage_1(self) -> list[str]:
         modules = ("skyanchor.stages.scaffold", "skyanchor.stages.places", "skyanchor.stages.splats")
         return [function for function in self.functions if function.startswith(modules)]

@@ -98,6 +98,9 @@ class Breaking:
     def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def ahead(self, jobs: Sequence[Job]) -> None:
+        """Nobody waits."""
+
 
 def trained(scaffold: Scaffold, root: Path, config: AerialConfig, executor: Executor | None = None) -> Splats:
     """The part of a prepared scaffold."""
