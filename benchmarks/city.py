@@ -1,7 +1,8 @@
 """A square kilometre searched whole: groups accepted, wrong, metres and seconds, against the area that is searched.
 
     python benchmarks/city.py WORK [--part 22 25] [--frames 240] [--designs 9] [--jobs N] [--depth measured|exact]
-                                   [--spacing 72 64] [--areas 0.05 0.2] [--near 100] [--into ROWS.jsonl]
+                                   [--spacing 72 64] [--altitude 100] [--areas 0.05 0.2] [--near 100]
+                                   [--into ROWS.jsonl]
 
 The town's preset `city`, or a part of it with fewer streets, is built, prepared as `skyanchor prepare` does (without
 splats), and its walks are looked for by `skyanchor anchors`: in squares of so many square kilometres round the middle
@@ -78,6 +79,8 @@ class Plan:
     """Ground sample distance of depth, metres."""
     spacing: tuple[float, float] = CITY.flight.spacing
     """Metres between stations along a flight line, and between lines."""
+    altitude: float = CITY.flight.altitude
+    """Of the flight, metres."""
 
     @property
     def preset(self) -> TownPreset:
@@ -85,7 +88,8 @@ class Plan:
         columns, rows = self.part
         streets = replace(CITY.streets, columns=columns, rows=rows, designs=self.designs)
         whole = (columns, rows) == (CITY.streets.columns, CITY.streets.rows)
-        flight = replace(CITY.flight, spacing=self.spacing, margin=CITY.flight.margin if whole else 70.0)
+        flown = replace(CITY.flight, spacing=self.spacing, altitude=self.altitude)
+        flight = flown if whole else replace(flown, margin=70.0)
         first, *others = (self._walk(walk) for walk in (CITY.walk, *CITY.other_walks))
         return replace(CITY, streets=streets, flight=flight, walk=first, other_walks=tuple(others))
 
@@ -157,7 +161,7 @@ class Bench:
     def row(self, **values: object) -> None:
         """Print a row and add it to the file."""
         plan = {"streets": self.plan.part, "designs": self.plan.designs, "depth": self.plan.depth}
-        line = json.dumps({**plan, "spacing": self.plan.spacing, **values})
+        line = json.dumps({**plan, "spacing": self.plan.spacing, "altitude": self.plan.altitude, **values})
         print(line, flush=True)
         with self.into.open("a") as file:
             file.write(line + "\n")
@@ -344,6 +348,7 @@ def main() -> None:
     parser.add_argument("--part", type=int, nargs=2, default=(CITY.streets.columns, CITY.streets.rows))
     parser.add_argument("--frames", type=int, default=CITY.walk.frames)
     parser.add_argument("--spacing", type=float, nargs=2, default=CITY.flight.spacing, help="of the flight, metres")
+    parser.add_argument("--altitude", type=float, default=CITY.flight.altitude, help="of the flight, metres")
     parser.add_argument("--designs", type=int, default=CITY.streets.designs)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--depth", choices=("measured", "exact"), default="measured")
@@ -358,7 +363,8 @@ def main() -> None:
     given = parser.parse_args()
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    plan = Plan(tuple(given.part), given.frames, given.designs, given.depth, given.sample, tuple(given.spacing))
+    flown = (tuple(given.spacing), given.altitude)
+    plan = Plan(tuple(given.part), given.frames, given.designs, given.depth, given.sample, *flown)
     config = chosen_preset(given.preset).config
     stereo = replace(config.geometry.stereo, width=given.width)
     config = replace(config, geometry=replace(config.geometry, sample_m=given.sample, stereo=stereo))
