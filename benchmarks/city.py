@@ -161,7 +161,15 @@ class Bench:
     def row(self, **values: object) -> None:
         """Print a row and add it to the file."""
         plan = {"streets": self.plan.part, "designs": self.plan.designs, "depth": self.plan.depth}
-        line = json.dumps({**plan, "spacing": self.plan.spacing, "altitude": self.plan.altitude, **values})
+        line = json.dumps(
+            {
+                **plan,
+                "spacing": self.plan.spacing,
+                "altitude": self.plan.altitude,
+                **values,
+                "headings": self.config.anchors.places.nodes.headings,
+            }
+        )
         print(line, flush=True)
         with self.into.open("a") as file:
             file.write(line + "\n")
@@ -295,6 +303,7 @@ def searched(bench: Bench, search: Search, submap: int) -> None:
         sys.executable, "-m", "skyanchor.cli", "anchors", "--preset", "cpu", "--scaffold", str(bench.scaffold),
         "--ground", str(ground / "images"), "--camera", camera_of(ground / "truth"), "--workers", str(WORKERS),
         f"--sequence.cut.submap-length={submap}", "--out", str(out), *search.options,
+        f"--anchors.places.nodes.headings={bench.config.anchors.places.nodes.headings}",
     ]  # fmt: skip
     (bench.work / "logs").mkdir(exist_ok=True)
     start, most, single = time.monotonic(), 0, 0
@@ -357,6 +366,7 @@ def main() -> None:
     parser.add_argument("--preset", default="auto", help="of the preparation: auto, cpu or gpu")
     parser.add_argument("--areas", type=float, nargs="*", default=[0.05, 0.2], help="square kilometres")
     parser.add_argument("--near", type=float, default=100.0, help="metres; 0 leaves it out")
+    parser.add_argument("--headings", type=int, default=0, help="directions of the described views; 0 is the default")
     parser.add_argument("--submap", type=int, default=40, help="frames between anchor groups")
     parser.add_argument("--upto", choices=("built", "prepared", "searched"), default="searched")
     parser.add_argument("--into", type=Path, help="file that rows are added to; WORK/rows.jsonl without it")
@@ -368,6 +378,9 @@ def main() -> None:
     config = chosen_preset(given.preset).config
     stereo = replace(config.geometry.stereo, width=given.width)
     config = replace(config, geometry=replace(config.geometry, sample_m=given.sample, stereo=stereo))
+    places = config.anchors.places
+    places = replace(places, nodes=replace(places.nodes, headings=given.headings or places.nodes.headings))
+    config = replace(config, anchors=replace(config.anchors, places=places))
     bench = Bench(work, plan, config, given.jobs, given.into or work / "rows.jsonl")
     kernels.announce(Told())
     built(bench)
