@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +45,17 @@ def seen(slot: int, pose: Pose, right: int, wrong: int, top: float = 0.0) -> Cro
 
 def looked_at(monkeypatch: pytest.MonkeyPatch, shares: tuple[tuple[int, int], ...]) -> tuple[list[int], list[Turn]]:
     """(views rendered per turn, the turns) where each turn gives so many right and wrong matches a frame."""
+    views, settled = settled_by(monkeypatch, shares)
+    assert (settled.refusal is None) == (len(shares) == len(settled.turns) and settled.at is not None)
+    if settled.refusal is not None:
+        assert settled.refusal.reason is Reason.PLACE_NOT_CONFIRMED
+    return views, list(settled.turns)
+
+
+def settled_by(
+    monkeypatch: pytest.MonkeyPatch, shares: tuple[tuple[int, int], ...], been: tuple[Settled, ...] = ()
+) -> tuple[list[int], Settled]:
+    """(views rendered per turn, the place) where each turn gives so many right and wrong matches a frame."""
     frames = tuple(Frame(k, f"{k}.jpg", Path(f"{k}.jpg")) for k in range(6))
     search = Search(
         SimpleNamespace(ground=SimpleNamespace(up=UP)),  # type: ignore[arg-type]
@@ -66,11 +78,10 @@ def looked_at(monkeypatch: pytest.MonkeyPatch, shares: tuple[tuple[int, int], ..
     monkeypatch.setattr(place, "_shown", lambda *_: None)
     monkeypatch.setattr(place, "adjusted", lambda _, at: Settled(at.local, None, None, at=at))
     local = LocalGroup(tuple(range(6)), POSES, ba.nothing(), 0.5, 5.0)
-    settled = settle(search, local, GroupSolution(similarity.identity(), POSES, np.empty(0, bool), 0.0))
-    assert (settled.refusal is None) == (len(shares) == len(settled.turns) and settled.at is not None)
-    if settled.refusal is not None:
-        assert settled.refusal.reason is Reason.PLACE_NOT_CONFIRMED
-    return [len(slots) for slots in rendered], list(settled.turns)
+    start = GroupSolution(similarity.identity(), POSES, np.empty(0, bool), 0.0)
+    settled = settle(search, local, start, been=been)
+    monkeypatch.setattr(place, "_rendered_matches", whole)
+    return [len(slots) for slots in rendered], settled
 
 
 def test_a_right_place_takes_two_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +89,28 @@ def test_a_right_place_takes_two_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert views == [3, 6]
     assert [turn.matches for turn in turns] == [3 * 120, 6 * 140]
     assert all(turn.agreeing >= turn.support >= 200 for turn in turns)
+
+
+def moved(settled: Settled, by_m: float, turned_deg: float = 0.0) -> Settled:
+    """A place that lies elsewhere, or that the frames look from in another direction."""
+    assert settled.at is not None
+    turn = rigid.rotation_exp(np.array([0.0, np.radians(turned_deg), 0.0]))
+    poses = tuple(
+        rigid.from_centre(turn @ pose.rotation, rigid.centre_in_world(pose) + np.array([by_m, 0.0, 0.0]))
+        for pose in settled.at.solution.cams_from_world
+    )
+    return replace(settled, at=replace(settled.at, solution=replace(settled.at.solution, cams_from_world=poses)))
+
+
+def test_a_look_that_leads_to_a_settled_place_ends_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = ((90, 30), (110, 30))
+    _, known = settled_by(monkeypatch, shares)
+    elsewhere, aside, gone = moved(known, 3.0), moved(known, 0.0, 20.0), replace(known, at=None)
+    for been in ((elsewhere,), (aside,), (gone,)):
+        views, settled = settled_by(monkeypatch, shares, been)
+        assert views == [3, 6] and not any(settled is one for one in been)
+    views, settled = settled_by(monkeypatch, shares, (elsewhere, near := moved(known, 0.5)))
+    assert views == [3] and settled is near
 
 
 def test_a_place_is_left_after_one_photo_that_is_nothing_like_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ def _try_places(search: Search, local: LocalGroup, places: tuple[PlaceHypothesis
         start = place.solution.cams_from_world
         if any(_apart(start, other.start) < ladder.apart for other in tried):
             continue
-        settled = replace(settle(search, local, place.solution), start=start)
+        settled = replace(settle(search, local, place.solution, been=tuple(tried)), start=start)
         tried.append(settled)
         if settled.refusal is None and (accepted is None or settled.support > accepted.support):
             accepted = settled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
@@ -23,11 +24,13 @@ from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, refined, solve_group
 from skyanchor.anchors.verdict import compare_halves, judge, measure, recognised
 from skyanchor.bridges.views import render_bridge
-from skyanchor.geometry import cameras, similarity
+from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.types import Bools, CrossView, GroupFigures, Overlap, Pose, Reason, Refusal
 
 PAYS = 2.0
 """Factor by which the last turn must raise the share of agreeing matches to be followed by one more."""
+SAME_M, SAME_TURN = 1.5, np.radians(5.0)
+"""A look that comes out this near to an earlier one, metres and radians, has found the same place."""
 HOPELESS = 0.1
 """Share of what is to be recognised in a photo, below which a second look at a place ends with that photo."""
 
@@ -79,19 +82,34 @@ class Settled:
         return self.done is not None and self.refusal is None
 
 
-def settle(search: Search, local: LocalGroup, start: GroupSolution, warm: bool = False) -> Settled:
-    """One place refined, adjusted against the real aerial photos and judged; `warm` is one that was settled before."""
+def settle(
+    search: Search, local: LocalGroup, start: GroupSolution, warm: bool = False, been: tuple[Settled, ...] = ()
+) -> Settled:
+    """One place refined, adjusted against the real aerial photos and judged; `warm` is one that was settled before.
+
+    Where views from `start` lead to a place that has `been` settled already, that is the answer.
+    """
     turns: list[Turn] = []
-    at = _confirmed(search, local, start, turns, warm)
+    at = _confirmed(search, local, start, turns, warm, been)
+    if any(at is one for one in been):
+        return cast(Settled, at)
     settled = replace(at if isinstance(at, Settled) else adjusted(search, at), turns=tuple(turns))
     search.watch(settled)
     return settled
 
 
 def _confirmed(
-    search: Search, local: LocalGroup, start: GroupSolution, turns: list[Turn], warm: bool
+    search: Search,
+    local: LocalGroup,
+    start: GroupSolution,
+    turns: list[Turn],
+    warm: bool,
+    been: tuple[Settled, ...],
 ) -> GroupAt | Settled:
-    """The group after turns of rendering at the estimate, or why the place was dropped; what they gave in `turns`."""
+    """The group after turns of rendering at the estimate, or why the place was dropped, or one where it has `been`.
+
+    What the turns gave is in `turns`.
+    """
     config, solution = search.config.refine, start
     at: GroupAt | None = None
     while at is None or not (warm or _enough(turns, config.rounds)):
@@ -102,8 +120,21 @@ def _confirmed(
         if better is None or support < config.least_support:
             return _dropped(search, GroupAt(local, search.camera, better or solution, seen.matches), better, turns)
         solution = better
+        known = next((one for one in been if _same_place(one, solution)), None)
+        if known is not None:
+            return known
         at = GroupAt(local, search.camera, solution, seen.matches, seen.shown)
     return at
+
+
+def _same_place(known: Settled, solution: GroupSolution) -> bool:
+    """Whether a turn leads to where an earlier one led before the adjustment."""
+    if known.at is None:
+        return False
+    there, here = known.at.solution.cams_from_world, solution.cams_from_world
+    middles = [rigid.centres_in_world(poses).mean(axis=0) for poses in (there, here)]
+    turned = max(rigid.angle_between(a.rotation, b.rotation) for a, b in zip(there, here, strict=True))
+    return bool(np.linalg.norm(middles[0] - middles[1]) < SAME_M and turned < SAME_TURN)
 
 
 def _enough(turns: list[Turn], rounds: int) -> bool:
