@@ -494,6 +494,25 @@ def nearest_depth(
     return out
 
 
+@njit(cache=True, fastmath=ROUNDED)
+def pixels_per_area(points: Floats, normals: Floats, K: Floats, sizes: Ints, Rs: Floats, centres: Floats) -> Floats:
+    """(V,), cos(incidence) / distance of what each view sees of points (N, 3) with normals (N, 3), summed."""
+    gains = np.zeros(len(centres))
+    for j in range(len(centres)):
+        for i in range(len(points)):
+            x, y, w = points[i, 0] - centres[j, 0], points[i, 1] - centres[j, 1], points[i, 2] - centres[j, 2]
+            square = max(x * x + y * y + w * w, 1e-18)
+            towards = -(normals[i, 0] * x + normals[i, 1] * y + normals[i, 2] * w)
+            Z = Rs[j, 2, 0] * x + Rs[j, 2, 1] * y + Rs[j, 2, 2] * w
+            if towards <= 0.0 or towards * towards <= LEAST_FACING * square or Z <= 1e-9:
+                continue
+            u = (Rs[j, 0, 0] * x + Rs[j, 0, 1] * y + Rs[j, 0, 2] * w) / Z * K[j, 0] + K[j, 2]
+            v = (Rs[j, 1, 0] * x + Rs[j, 1, 1] * y + Rs[j, 1, 2] * w) / Z * K[j, 1] + K[j, 3]
+            if 0 <= u < sizes[j, 0] and 0 <= v < sizes[j, 1]:
+                gains[j] += towards / square
+    return gains
+
+
 @njit(cache=True, parallel=True, fastmath=ROUNDED)
 def colour(
     depth: Floats32,

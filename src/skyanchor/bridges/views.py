@@ -183,15 +183,8 @@ class AerialAtlas:
 def _sources(atlas: AerialAtlas, points: Floats, normals: Floats, count: int) -> Ints:
     """The aerial views that see most of the points (N, 3) with normals (N, 3), weighted by pixels per area."""
     near, rig = _in_sight(atlas, points), atlas.rig
-    away = points[None] - rig.centres[near, None]
-    length = np.maximum(np.linalg.norm(away, axis=2), 1e-9)
-    facing = -np.einsum("vni,ni->vn", away, normals) / length
-    in_cam = away @ rig.rotations[near].transpose(0, 2, 1)
-    front = in_cam[..., 2] > 1e-9
-    xy = in_cam[..., :2] / np.where(front, in_cam[..., 2], 1.0)[..., None]
-    xy = xy * rig.fronts[near, None, :2] + rig.fronts[near, None, 2:]
-    inside = front & ((xy >= 0) & (xy < rig.front_sizes[near, None])).all(axis=2)
-    gains = np.where(inside & (facing > 0.08), facing / length, 0.0).sum(axis=1)
+    seen = (rig.fronts[near], rig.front_sizes[near], rig.rotations[near], rig.centres[near])
+    gains = kernels.pixels_per_area(points, normals, *seen)
     order = np.argsort(-gains, kind="stable")[:count]
     return near[order[gains[order] > 0]]
 
@@ -259,7 +252,7 @@ def _painted(
         rig.centres[chosen],
         config.tolerance,
     )
-    return depth, normal, pixels, np.where(source >= 0, chosen[np.maximum(source, 0)], -1)
+    return depth, normal, pixels, np.append(chosen, -1)[source]
 
 
 def _mask(painted: Bools, margin: int) -> Bools:
@@ -281,7 +274,7 @@ def _calm(pixels: Bytes, painted: Bools) -> Bytes:
     fade = np.clip(total * 4.0, 0.0, 1.0)[..., None]
     filled = np.clip(filled * fade + SKY * (1.0 - fade), 0, 255).astype(np.uint8)
     smooth = cv2.resize(filled, (width, height), interpolation=cv2.INTER_LINEAR)
-    return np.where(painted[..., None], pixels, smooth)
+    return np.asarray(cv2.copyTo(pixels, painted.astype(np.uint8), smooth))
 
 
 def lift(bridge: Bridge, xy: Floats) -> tuple[Floats, Ints]:
