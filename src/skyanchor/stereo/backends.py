@@ -79,10 +79,11 @@ class StereoBackend(Protocol):
         photometry: Photometry,
         config: RefineConfig,
         rounds: range,
+        scored: bool = True,
     ) -> tuple[PlaneField, Floats32]:
         """The planes refined in these rounds of all, and their photometric cost (H, W), 0..1.
 
-        `surface` is the first one, which plain pixels are pulled to.
+        `surface` is the first one, which plain pixels are pulled to. The cost is empty unless they are to be `scored`.
         """
 
 

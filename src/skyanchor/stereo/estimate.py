@@ -88,7 +88,8 @@ def refined(
     early, all_rounds = config.refine.coarse_rounds, config.refine.coarse_rounds + config.refine.rounds
     start = surface
     if early:
-        start, _ = backend.refine(coarse, surface, surface, tilt_of(coarse.camera, normal), *settings, range(early))
+        coarsely = (coarse, surface, surface, tilt_of(coarse.camera, normal))
+        start, _ = backend.refine(*coarsely, *settings, range(early), scored=False)
     start, first = (upsampled(field, fine.camera, coarse.camera) for field in (start, surface))
     return backend.refine(fine, start, first, tilt_of(fine.camera, normal), *settings, range(early, all_rounds))
 

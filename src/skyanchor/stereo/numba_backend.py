@@ -35,6 +35,7 @@ class NumbaBackend:
         photometry: Photometry,
         config: RefineConfig,
         rounds: range,
+        scored: bool = True,
     ) -> tuple[PlaneField, Floats32]:
         """The refined planes and their photometric cost."""
         count, height, width = stack.sources.shape
@@ -47,10 +48,11 @@ class NumbaBackend:
         limits = (np.float32(pixel_step(stack)), tilt, np.float32(w_range[0]), np.float32(w_range[1]))
         cost, own, ranks = patchmatch_kernels.score(*images, w, a, b, settings)
         for round_ in rounds:
-            scored = (round_ == rounds[0], own, ranks)
+            known = (round_ == rounds[0], own, ranks)
             for colour in (0, 1):
-                patchmatch_kernels.improve(*images, w, a, b, cost, *search, *limits, colour, round_, settings, *scored)
-        return PlaneField(w, a, b), patchmatch_kernels.score(*images, w, a, b, settings)[0]
+                patchmatch_kernels.improve(*images, w, a, b, cost, *search, *limits, colour, round_, settings, *known)
+        planes = PlaneField(w, a, b)
+        return planes, patchmatch_kernels.score(*images, w, a, b, settings)[0] if scored else np.empty(0, np.float32)
 
 
 def packed_corners(images: Floats32) -> npt.NDArray[np.uint64]:

@@ -47,6 +47,7 @@ class TritonBackend:
         photometry: Photometry,
         config: RefineConfig,
         rounds: range,
+        scored: bool = True,
     ) -> tuple[PlaneField, Floats32]:
         """The refined planes and their photometric cost."""
         with ONE_AT_A_TIME:
@@ -68,4 +69,5 @@ class TritonBackend:
                 for colour in (0, 1):
                     match.improve(cost, search, round_, colour)
             w, a, b = planes.cpu().numpy()
-            return PlaneField(w, a, b), np.asarray(match.score().cpu().numpy())
+            scores = match.score().cpu().numpy() if scored else np.empty(0, np.float32)
+            return PlaneField(w, a, b), np.asarray(scores)
