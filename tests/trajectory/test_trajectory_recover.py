@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from trajectory_world import anchors_of, centre_errors, posed, scaffold, sequence_of, street
+from trajectory_world import CAMERA, anchors_of, centre_errors, posed, scaffold, sequence_of, street
 
 from skyanchor.events import Note
 from skyanchor.geometry import rigid
 from skyanchor.trajectory import Ablation, TrajectoryConfig, recover
-from skyanchor.types import Pose, Reason, Support
+from skyanchor.trajectory.recover import nothing_posed, trajectory_figures
+from skyanchor.types import Camera, Pose, Reason, Support
 
 
 def test_every_frame_is_posed_within_noise_and_anchors_stay_to_the_bit():
@@ -167,3 +168,10 @@ def test_a_stray_anchor_is_named_and_its_frame_posed_without_it():
     assert trajectory.frames[2].support is Support.KEYFRAME
     errors = centre_errors(world, posed(trajectory))
     assert len(errors) == 30 and max(errors.values()) < 0.03
+
+
+def test_distortion_is_a_figure_of_a_lens_that_is_described_by_it_alone():
+    bent = Camera("SIMPLE_RADIAL", 640, 360, (450.0, 320.0, 180.0, -0.05))
+    sequence = sequence_of(street(8))
+    walks = [nothing_posed(sequence, camera, ()) for camera in (bent, CAMERA)]
+    assert [trajectory_figures(walk, scaffold()).get("k1") for walk in walks] == [-0.05, None]

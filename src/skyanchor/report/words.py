@@ -130,6 +130,7 @@ FIGURES = MappingProxyType(
         "missing": "not located",
         "points": "3D points",
         "focal_px": "focal length [px]",
+        "k1": "radial distortion k1",
         "psnr before": "PSNR before [dB]",
         "psnr after": "PSNR after [dB]",
         "ssim before": "SSIM before",
