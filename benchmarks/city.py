@@ -225,7 +225,7 @@ def exact_surface(bench: Bench, site: Site) -> Made:
                 site.listen(Progress(stage.label, "exact depth", done + 1, len(site.scaffold.views)))
             stage.finish({"photos": len(site.scaffold.views)})
         parts.write_aerial(folder.root, site.scaffold, bench.config.scaffold)
-        return scaffold_stage.surface_part(folder, site.scaffold, stage, bench.config.geometry.surface)
+        return scaffold_stage.surface_part(folder, site.scaffold, stage, bench.config.geometry.surface, site.executor)
 
 
 def _exact_maps(bench: Bench, scaffold: Scaffold, stage: Stage) -> Iterator[None]:

@@ -90,6 +90,8 @@ def _replaced(found: list[Turnover]) -> list[Turnover]:
 
 def _shared(a: Turnover, b: Turnover) -> float:
     """Volume of what two boxes share over that of the smaller."""
+    if a.high[0] <= b.low[0] or b.high[0] <= a.low[0] or a.high[1] <= b.low[1] or b.high[1] <= a.low[1]:
+        return 0.0  # as most of a city's do
     common = np.minimum(a.high, b.high) - np.maximum(a.low, b.low)
     return float(np.prod(np.maximum(common, 0.0)) / max(min(_volume(a), _volume(b)), 1e-9))
 
