@@ -318,11 +318,18 @@ class Stage:
             files.remove(self.folder)
             advice = "What was made of it meanwhile is gone; the same command makes it again."
             raise InputError(changed, "was changed while the run went on", advice)
-        files.sync_tree(self.folder)
+        self._sync()
         keep_listing(self.run.root, self.folder)
         files.save(self.folder / RECIPE, self.recipe)
         files.remove(self.folder / PROGRESS)
         self.run.listen(StageFinished(self.label, self._clock.mark(), dict(figures or {})))
+
+    def _sync(self) -> None:
+        """Everything but the progress, which goes, to the disk."""
+        for item in self.folder.iterdir():
+            if item.name != PROGRESS:
+                files.sync_tree(item)
+        files.sync_folder(self.folder)
 
 
 def _counter(start: int) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -131,8 +132,10 @@ def depth_part(folder: RunFolder, scaffold: Scaffold, config: GeometryConfig, ex
         sources = choose_sources(*seen, config.sources)
         refuse_lonely(scaffold, sources, config.consistency.fewest_layers)
         stereo = replace(config.stereo, width=depth_width(scaffold, config))
-        _measured_depths(stage, views, sources, stereo, executor)
-        _agreed_depths(stage, views, choose_neighbours(*seen, config.neighbours), config, executor)
+        with ThreadPoolExecutor(1) as beside:
+            neighbours = beside.submit(choose_neighbours, *seen, config.neighbours)
+            _measured_depths(stage, views, sources, stereo, executor)
+            _agreed_depths(stage, views, neighbours.result(), config, executor)
         georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)
         stage.finish({"photos": len(views)})
     return stage
@@ -247,7 +250,8 @@ def measure_depth_job(out: str, scaffold: str, view: int, sources: list[int], co
     reference, others = held.views[view], [held.views[k] for k in sources]
     hints = points_in_view(view, reference, held.points, held.tracks)
     settings = codec.from_json(StereoConfig, config)
-    save_depth(Path(out), estimate_depth(reference, others, hints, PHOTOS, settings, held.ground))
+    measured = estimate_depth(reference, others, hints, PHOTOS, settings, held.ground)
+    save_depth(Path(out), measured, compressed=False)
 
 
 def agree_depth_job(

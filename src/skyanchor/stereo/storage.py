@@ -99,8 +99,8 @@ def _bytes_of(held: DepthMap) -> int:
     return held.depth.nbytes + held.confidence.nbytes + held.completed.nbytes + held.normal.nbytes
 
 
-def save_depth(path: Path, depth_map: DepthMap) -> None:
-    """Write the map to one file, atomically: a reader never sees half a file."""
+def save_depth(path: Path, depth_map: DepthMap, compressed: bool = True) -> None:
+    """Write the map to one file, atomically: a reader never sees half a file; `compressed` where it is to stay."""
     codes, near, far = _encode_depth(depth_map.depth)
     arrays = {
         "format": np.array(FORMAT),
@@ -116,7 +116,7 @@ def save_depth(path: Path, depth_map: DepthMap) -> None:
         "completed": np.packbits(depth_map.completed),
         "normal": _encode_normal(depth_map.normal),
     }
-    files.write_arrays(path, arrays, compressed=True)
+    files.write_arrays(path, arrays, compressed)
 
 
 def load_depth(path: Path) -> DepthMap:

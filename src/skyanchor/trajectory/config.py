@@ -152,7 +152,7 @@ class TrajectoryConfig:
     matcher: AnySparse = field(default_factory=lambda: Sift(keypoints=4000))
     """Keypoints that are joined into tracks; the paper's 6000 cost more than twice the time of 4000."""
     verify: VerifyConfig = field(
-        default_factory=lambda: VerifyConfig(threshold=1.0, confidence=0.999999, trials=(100, 10_000), least_ratio=0.2)
+        default_factory=lambda: VerifyConfig(threshold=1.0, confidence=0.999999, trials=(50, 10_000), least_ratio=0.2)
     )
     """Two-view verification of frame pairs."""
     local: AnyLocal = field(default_factory=Incremental)
