@@ -1,7 +1,7 @@
 """One training after the other of one scene, each with one thing changed: likeness, seconds, memory of the GPU.
 
-    python benchmarks/schedules.py SCENE aerial --depth RUN/1-scaffold/depth --out rows.jsonl [--rows NAME ...]
-    python benchmarks/schedules.py SCENE update --splats aerial.ply --out rows.jsonl [--run RUN] [--depth DIR] ...
+    python benchmarks/schedules.py SCENE aerial --depth RUN/1-scaffold/depth [--out rows.jsonl] [--rows NAME ...]
+    python benchmarks/schedules.py SCENE update --splats aerial.ply [--out rows.jsonl] [--run RUN] [--depth DIR] ...
 
 Settings are to be chosen by the validation photos of a scene that is not reported; the test photos are scored besides,
 once each. A row that is in the file already is not made again, so an interrupted command goes on. `--steps` shortens
@@ -223,7 +223,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scene", type=Path, help="holds aerial/ and ground/")
     parser.add_argument("kind", choices=("aerial", "update"))
-    parser.add_argument("--out", type=Path, required=True, help="JSON lines, one per row")
+    parser.add_argument("--out", type=Path, default=Path("out/rows.jsonl"), help="JSON lines, one per row")
     parser.add_argument("--rows", nargs="*", help="names of rows; all without it")
     parser.add_argument("--depth", type=Path, help="depth of the aerial photos, 1-scaffold/depth of a run")
     parser.add_argument("--splats", type=Path, help="aerial model: read by `update`, written by `aerial`, a row each")

@@ -343,3 +343,9 @@ def test_workers_end_though_their_signal_was_lost(monkeypatch: pytest.MonkeyPatc
     ended.start()
     ended.join(60.0)
     assert nursery.process.poll() == 0
+
+
+def test_threads_give_the_gpu_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr(executor, "_free_gpu", lambda: given.append(True))
+    assert executor.Threads(2).run([]) == [] and given == [True]

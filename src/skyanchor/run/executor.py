@@ -211,6 +211,7 @@ class Threads:
                         done(message.index, results[message.index])
             finally:
                 pool.shutdown(cancel_futures=True)
+                _free_gpu()
         return [results[index] for index in range(len(jobs))]
 
     def held(self, modules: tuple[str, ...] = ()) -> AbstractContextManager[None]:
