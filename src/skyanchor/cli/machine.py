@@ -85,7 +85,7 @@ def town(
 
     Args:
         out: Folder to write; it must be empty or absent.
-        preset: mini is the demo's scene, town a larger one, city a square kilometre that takes hours; hard-1 to hard-4
+        preset: mini is the demo's scene, town a larger one, city a square kilometre; hard-1 to hard-4
             are mini on days that are harder from one to the next.
         seed: Another seed builds another town; the preset's own without it.
         weather: What is different on the day: world.snow=0.6 flight.nadir=true; docs/commands.md lists them.
