@@ -34,7 +34,7 @@ from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene import update as scene_update
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence, summary
-from skyanchor.stages import ahead, anchors, outlook, places, scaffold, scene, splats, trajectory
+from skyanchor.stages import anchors, beforehand, outlook, places, scaffold, scene, splats, trajectory
 from skyanchor.stages.cuts import cut_where_photos_say
 from skyanchor.stages.earlier import earlier_runs
 from skyanchor.stages.scaffold import GeometryConfig
@@ -216,9 +216,9 @@ def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Exe
             tell_outlook(work, config, upto)
             if upto == SCENE:
                 scene.check_given_splats(work.scaffold)
-            executor.ahead(ahead.street_jobs(work, config.anchors))
+            executor.ahead(beforehand.street_jobs(work, config.anchors))
             if any(step.name == TRAJECTORY for step in wanted):
-                executor.ahead(ahead.pair_jobs(work, config.trajectory))
+                executor.ahead(beforehand.pair_jobs(work, config.trajectory))
             if work.site.given:
                 whole.enter_context(work.site.prepared.reading())
             for step in (step for step in wanted if step.name != SCENE):

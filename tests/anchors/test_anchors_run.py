@@ -20,7 +20,7 @@ from skyanchor.run.executor import SUMS, InProcess
 from skyanchor.run.folder import RunFolder, Stage
 from skyanchor.run.prepared import Prepared
 from skyanchor.stages import anchors as stages
-from skyanchor.stages.ahead import street_jobs
+from skyanchor.stages.beforehand import street_jobs
 from skyanchor.stages.places import like
 from skyanchor.stages.scaffold import surface_part
 from skyanchor.stages.survey import Site, Work

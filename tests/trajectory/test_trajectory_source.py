@@ -12,7 +12,7 @@ import pytest
 
 from skyanchor.events import silent
 from skyanchor.matching import Sift, VerifyConfig
-from skyanchor.stages.ahead import REACH, match_frames_job, pair_jobs
+from skyanchor.stages.beforehand import REACH, match_frames_job, pair_jobs
 from skyanchor.step_clock import StepClock
 from skyanchor.storage import files
 from skyanchor.trajectory import PhotoFeatures, TrajectoryConfig
