@@ -35,7 +35,8 @@ def estimated(bundle: Bundle, pixels_by_extra: Floats, loss_scale: float = 2.0) 
     Neighbours err alike, so the covariance is that of sums over cubes c of points: S⁻¹ (Σ s_c s_cᵀ) S⁻¹, s_c = Σ Aᵀwr'
     with the residuals r' after the step; S⁻¹ where that is more.
     """
-    by_all, by_point = _by_poses_and(bundle, pixels_by_extra), _derivatives(bundle)[0]
+    by_point, by_pose = _derivatives(bundle)
+    by_all = _side_by_side(bundle, by_pose, pixels_by_extra)
     system = _reduced(bundle, by_all, by_point, loss_scale)
     if np.linalg.cond(system.matrix) > WORST_CONDITION:
         return None
@@ -98,14 +99,13 @@ def _sums_over_cubes(bundle: Bundle, system: _Reduced, by_all: Floats, by_point:
     return sums
 
 
-def _by_poses_and(bundle: Bundle, pixels_by_extra: Floats) -> Floats:
+def _side_by_side(bundle: Bundle, by_pose: Floats, pixels_by_extra: Floats) -> Floats:
     """(K, 2, A), residuals in sigmas by steps of the movable poses, one after the other, and by the extras."""
     moving = ~bundle.constant
     slots, count = np.cumsum(moving) - 1, int(moving.sum())
     out = np.zeros((len(bundle.camera), 2, 6 * count + pixels_by_extra.shape[2]))
     rows = np.flatnonzero(moving[bundle.camera])
     columns = 6 * slots[bundle.camera[rows]][:, None] + np.arange(6)
-    by_pose = _derivatives(bundle)[1]
     for axis in range(2):
         out[rows[:, None], axis, columns] = by_pose[rows, axis]
     out[:, :, 6 * count :] = pixels_by_extra / bundle.sigma[:, None, None]
