@@ -14,8 +14,9 @@ from gaussians_small_scene import disturbed, engine, floor, photograph
 
 from skyanchor.errors import WriteError
 from skyanchor.events import Event, Note, Progress
+from skyanchor.gaussians import exposure, training
 from skyanchor.gaussians import splats as splat_sets
-from skyanchor.gaussians import training
+from skyanchor.gaussians import views as training_views
 from skyanchor.gaussians.checkpoint import Behind, checkpoint_splats, read_checkpoint, write_checkpoint
 from skyanchor.gaussians.densify import McmcGrowth, SplitGrowth
 from skyanchor.gaussians.exposure import ExposureConfig
@@ -23,7 +24,8 @@ from skyanchor.gaussians.parameters import ParameterSet, Rates, adam_step, param
 from skyanchor.gaussians.scoring import score
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.training import TrainConfig
-from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool, view_at
+from skyanchor.gaussians.views import Placed, Target, TrainingPhotos, TrainingScene, TrainingView, aerial_pool, view_at
+from skyanchor.photos import PhotoCache
 from skyanchor.storage import files
 from skyanchor.types import View
 
@@ -219,6 +221,41 @@ def test_what_the_disk_refuses_behind_is_raised(truth: Splats, scene: TrainingSc
     state = training.start((truth,), scene, QUICK, "cpu")
     with pytest.raises(WriteError), Behind() as behind:
         behind.write_checkpoint(tmp_path / "file/three.npz", state, "this")
+
+
+def test_an_exposure_moves_by_adam_of_its_own_visits() -> None:
+    """x -= rate m̂ / √v̂ with m̂ = m / (1 - 0.9^n), v̂ = v / (1 - 0.999^n), n the visits of that photo alone."""
+    held, rng = exposure.identities(3, "cpu"), np.random.default_rng(0)
+    expected, first, second = np.eye(3, 4), np.zeros((3, 4)), np.zeros((3, 4))
+    for visit in range(1, 5):
+        exposure.update(held, 0, torch.ones(3, 4), 0.1)
+        gradient = rng.normal(size=(3, 4)).astype(np.float32)
+        exposure.update(held, 1, torch.from_numpy(gradient), 0.01)
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient.astype(float) ** 2
+        expected -= 0.01 * first / (1 - 0.9**visit) / np.sqrt(second / (1 - 0.999**visit))
+    np.testing.assert_allclose(held.maps[1].numpy(), expected, rtol=1e-5, atol=1e-6)
+    assert held.maps[2].equal(torch.eye(3, 4))
+
+
+def test_a_gpu_keeps_the_photos_that_fit(views: tuple[View, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first photos stay, the others are sent again at every visit, and no other width is taken for theirs."""
+    sent: list[int] = []
+
+    def counted(target: Target, device: str) -> Placed:
+        sent.append(target.camera.width)
+        return Placed(torch.from_numpy(target.pixels), None)
+
+    monkeypatch.setattr(training_views, "placed", counted)
+    pool = aerial_pool(views[:3])
+    one = training_views.load_target(PhotoCache(), pool[0], 64).pixels.nbytes
+    photos = TrainingPhotos(PhotoCache(limit_bytes=2 * one + 1), "cuda")
+    first = [photos.target(view, 64) for view in pool]
+    again = [photos.target(view, 64) for view in pool]
+    assert [a is b for a, b in zip(first, again, strict=True)] == [True, True, False]
+    assert photos.target(pool[0], 32).camera.width == 32
+    assert sent == [64, 64, 64, 64, 32]
+    on_the_cpu = TrainingPhotos(PhotoCache(), "cpu")
+    assert on_the_cpu.target(pool[0], 64) is not on_the_cpu.target(pool[0], 64)
 
 
 # --- Gaussians that a photo shows, alone --------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skyanchor.bounds import NotNegative
+from skyanchor.gaussians.parameters import fused_adam
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,9 +56,5 @@ def identity_penalty(colour_map: Tensor) -> Tensor:
 
 def update(exposures: Exposures, row: int, gradient: Tensor, rate: float) -> None:
     """One Adam step of one photo's map, in place."""
-    exposures.visits[row] += 1
-    visits = exposures.visits[row]
-    first = exposures.first[row].mul_(0.9).add_(gradient, alpha=0.1)
-    second = exposures.second[row].mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-    step = (first / (1 - 0.9**visits)) / ((second / (1 - 0.999**visits)).sqrt() + 1e-15)
-    exposures.maps[row].sub_(rate * step)
+    visits = exposures.visits[row].add_(1)
+    fused_adam(exposures.maps[row], gradient, exposures.first[row], exposures.second[row], visits, rate)

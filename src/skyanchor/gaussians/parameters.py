@@ -165,24 +165,28 @@ def adam_step(
         return
     moving = means_rate(rates, progress, extent)
     speeds = (moving, rates.quats, rates.log_scales, rates.logit_opacities, rates.sh_dc, rates.sh_rest)
+    count = _count(step, parameters.values.means)
     for value, first, second, speed in zip(parameters.values, parameters.first, parameters.second, speeds, strict=True):
         if value.grad is None or not value.numel():
             continue
         if shown is None:
-            _moved(value, value.grad, first, second, speed, step)
+            fused_adam(value, value.grad, first, second, count, speed)
         else:
             _moved_where(shown, value, value.grad, first, second, speed, step)
         value.grad = None
 
 
-def _moved(value: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate: float, step: int) -> None:
-    """One Adam step of all rows, in place."""
-    from torch.optim.adam import adam
+def fused_adam(value: Tensor, gradient: Tensor, first: Tensor, second: Tensor, count: Tensor, rate: float) -> None:
+    """One Adam step, in place, by the kernel of `torch.optim.Adam(fused=True)`; `count` is the step's number from 1.
 
-    adam(
-        [value], [gradient], [first], [second], [], [_count(step, value)],
-        fused=True, amsgrad=False, beta1=ADAM_BETAS[0], beta2=ADAM_BETAS[1], lr=rate,
-        weight_decay=0.0, eps=ADAM_EPSILON, maximize=False,
+    The kernel alone: torch's function around it launches two more for every tensor, to count its steps.
+    """
+    import torch
+
+    torch._fused_adam_(
+        [value.detach()], [gradient], [first], [second], [], [count],
+        lr=rate, beta1=ADAM_BETAS[0], beta2=ADAM_BETAS[1], weight_decay=0.0, eps=ADAM_EPSILON,
+        amsgrad=False, maximize=False,
     )  # fmt: skip
 
 
@@ -208,10 +212,10 @@ def _moved_where(
 
 
 def _count(step: int, like: Tensor) -> Tensor:
-    """The number of earlier Adam steps as the functional optimiser wants it."""
+    """The number of an Adam step as its kernel wants it."""
     import torch
 
-    return torch.full((), step - 1, dtype=torch.float32, device=like.device)
+    return torch.full((), step, dtype=torch.float32, device=like.device)
 
 
 def without_moments(parameters: ParameterSet) -> ParameterSet:

@@ -11,9 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Annotated
 
 from skyanchor.bounds import Count, CountOrNone, NotNegative, Pixels, Range, Rising, Seed, Share
 from skyanchor.events import Listener, Note, Progress, silent
@@ -32,7 +30,15 @@ from skyanchor.gaussians.parameters import (
     without_moments,
 )
 from skyanchor.gaussians.splats import Splats
-from skyanchor.gaussians.views import PhotoStream, Target, TrainingScene, exposure_count, matrix, photo_stream
+from skyanchor.gaussians.views import (
+    Target,
+    TrainingPhotos,
+    TrainingScene,
+    exposure_count,
+    matrix,
+    photo_stream,
+    placed,
+)
 from skyanchor.photos import PhotoCache
 from skyanchor.types import QUIET
 
@@ -76,7 +82,7 @@ class TrainConfig:
     """Whether a step moves only the Gaussians that its photo shows; the moments of the others rest too."""
     seed: Seed = 0
     cache_bytes: Annotated[int, Range(0, 2**50)] = 1 << 30
-    """Decoded photos held in memory."""
+    """Photos held in memory, and on a GPU as many beside the Gaussians."""
     checkpoint_every: Count = 1_000
     """Iterations between two checkpoints, where a path is given."""
     report_every: Count = 50
@@ -99,8 +105,8 @@ class StepFigures:
     """What one step saw; tensors, so that no one waits for the device unasked."""
 
     loss: Tensor
-    squared_error: Tensor
-    """Mean over the used pixels, after exposure."""
+    squared_error: Tensor | None
+    """Mean over the used pixels, after exposure; None where nobody asked."""
 
 
 def start(sets: Sequence[Splats], scene: TrainingScene, config: TrainConfig, device: str) -> TrainState:
@@ -130,9 +136,9 @@ def finished(state: TrainState) -> TrainState:
 
 
 def step(
-    state: TrainState, target: Target, extent: float, config: TrainConfig, engine: Engine
+    state: TrainState, target: Target, extent: float, config: TrainConfig, engine: Engine, *, told: bool = True
 ) -> tuple[TrainState, StepFigures]:
-    """The state after one photo, and what it said."""
+    """The state after one photo, and what it said; with `told` also how far off it was."""
     degree = active_degree(state.iteration, config)
     rendered = engine.rasteriser.render(
         drawn(state.sets, degree),
@@ -144,14 +150,16 @@ def step(
     colour_map = None
     if target.exposure is not None:
         colour_map = state.exposures.maps[target.exposure].clone().requires_grad_(True)
-    loss, squared_error = objective(state, rendered, target, colour_map, extent, config)
+    target = replace(target, placed=placed(target, engine.device))
+    loss = objective(state, rendered, target, colour_map, extent, config)
     if engine.term is not None:
         loss = loss + engine.term(target.camera, rendered, state.iteration / max(config.iterations, 1))
     loss.backward()  # type: ignore[no-untyped-call]
     if config.growth is not None:
         observe(state.statistics, rendered, target.camera.width, target.camera.height, target.weight)
     shown = rendered.visible if config.seen_alone else None
-    return _updated(state, target, colour_map, shown, extent, config), StepFigures(loss.detach(), squared_error)
+    figures = StepFigures(loss.detach(), squared_error(rendered, target, colour_map) if told else None)
+    return _updated(state, target, colour_map, shown, extent, config), figures
 
 
 def objective(
@@ -161,14 +169,11 @@ def objective(
     colour_map: Tensor | None,
     extent: float,
     config: TrainConfig,
-) -> tuple[Tensor, Tensor]:
-    """The loss of one rendered view, and its mean squared error over the used pixels (no gradient)."""
-    import torch
-
+) -> Tensor:
+    """The loss of one rendered view."""
     from skyanchor.gaussians.losses import photometric_loss
 
-    photo = _on_device(target.pixels, rendered.rgb).float() / 255.0
-    use = None if target.use is None else _on_device(target.use, rendered.rgb)
+    photo, use = _photo(target, rendered)
     rgb = rendered.rgb if colour_map is None else exposure.exposed(rendered.rgb, colour_map)
     loss = target.weight * photometric_loss(rgb, photo, use, config.ssim_weight)
     if colour_map is not None and config.exposure.pull > 0:
@@ -178,18 +183,24 @@ def objective(
         loss = loss + config.opacity_weight * growing.logit_opacities.sigmoid().mean()
     if config.scale_weight > 0:
         loss = loss + config.scale_weight / extent * growing.log_scales.exp().mean()
-    with torch.no_grad():
-        squared = (rgb.clamp(0.0, 1.0) - photo).square().mean(dim=2)
-        error = squared.mean() if use is None else (squared * use).sum() / use.sum().clamp(min=1)
-    return loss, error
+    return loss
 
 
-def _on_device(array: npt.NDArray[Any], like: Tensor) -> Tensor:
-    """The array beside another tensor; to a GPU through pinned memory, so that no one waits for the copy."""
+def squared_error(rendered: Rendered, target: Target, colour_map: Tensor | None) -> Tensor:
+    """Mean squared error of one rendered view over the used pixels, without gradient."""
     import torch
 
-    tensor = torch.from_numpy(array)
-    return tensor if like.device.type == "cpu" else tensor.pin_memory().to(like.device, non_blocking=True)
+    with torch.no_grad():
+        photo, use = _photo(target, rendered)
+        rgb = rendered.rgb if colour_map is None else exposure.exposed(rendered.rgb, colour_map)
+        squared = (rgb.clamp(0.0, 1.0) - photo).square().mean(dim=2)
+        return squared.mean() if use is None else (squared * use).sum() / use.sum().clamp(min=1)
+
+
+def _photo(target: Target, rendered: Rendered) -> tuple[Tensor, Tensor | None]:
+    """The photo of a target in 0..1, and where it counts, beside what was rendered."""
+    there = placed(target, str(rendered.rgb.device))
+    return there.pixels.float() / 255.0, there.use
 
 
 def _updated(
@@ -271,23 +282,26 @@ def train(
     what: str = "training",
     checkpoint: Path | None = None,
     fingerprint: str = "",
-    photos: PhotoCache | None = None,
+    photos: TrainingPhotos | None = None,
     behind: Behind | None = None,
 ) -> TrainState:
     """The state after iteration `until` (all of them when None); checkpoints on the way and at the very end.
 
-    Progress is told as `what` of the `stage`; `photos` keeps decoded photos from one call to the next. Checkpoints may
-    still be on their way to the disk at the end where `behind` writes them.
+    Progress is told as `what` of the `stage`; `photos` keeps photos on the device from one call to the next.
+    Checkpoints may still be on their way to the disk at the end where `behind` writes them.
     """
     from skyanchor.gaussians.checkpoint import write_checkpoint
 
     write = write_checkpoint if behind is None else behind.write_checkpoint
     last = config.iterations if until is None else min(until, config.iterations)
-    with photo_stream(scene.pools, config.seed, photos or PhotoCache(config.cache_bytes)) as stream:
+    photos = photos or TrainingPhotos(PhotoCache(config.cache_bytes), engine.device)
+    with photo_stream(scene.pools, config.seed, photos) as stream:
         while state.iteration < last:
-            state, figures = _next(state, stream, scene, config, engine)
-            done = state.iteration
-            if done % config.report_every == 0 or done == last:
+            done = state.iteration + 1
+            told = done % config.report_every == 0 or done == last
+            target = stream.target(state.iteration, active_width(state.iteration, config))
+            state, figures = step(state, target, scene.extent, config, engine, told=told)
+            if told:
                 listen(Progress(stage, what, done, config.iterations, _shown(state, figures)))
             if checkpoint is not None and is_kept(done, config):
                 write(checkpoint, state, fingerprint)
@@ -299,16 +313,10 @@ def is_kept(iteration: int, config: TrainConfig) -> bool:
     return iteration % config.checkpoint_every == 0 or iteration == config.iterations
 
 
-def _next(
-    state: TrainState, stream: PhotoStream, scene: TrainingScene, config: TrainConfig, engine: Engine
-) -> tuple[TrainState, StepFigures]:
-    target = stream.target(state.iteration, active_width(state.iteration, config))
-    return step(state, target, scene.extent, config, engine)
-
-
 def _shown(state: TrainState, figures: StepFigures) -> dict[str, float]:
     import math
 
+    assert figures.squared_error is not None
     error = max(float(figures.squared_error), 1e-12)
     return {"psnr": -10.0 * math.log10(error), "gaussians": float(len(state.sets[0]))}
 

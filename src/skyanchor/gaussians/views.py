@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,30 @@ class Target:
     """(H, W); None = everywhere."""
     exposure: int | None
     weight: float = 1.0
+    placed: Placed | None = None
+    """The same numbers where the Gaussians are; None where nobody has put them there."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Pixels and mask of a target as tensors on the device of a training."""
+
+    pixels: Tensor
+    """(H, W, 3) uint8."""
+    use: Tensor | None
+    """(H, W) bool."""
+
+
+def placed(target: Target, device: str) -> Placed:
+    """The numbers of a target on a device; to a GPU through pinned memory, so that no one waits for the copy."""
+    import torch
+
+    if target.placed is not None:
+        return target.placed
+    arrays = [torch.from_numpy(target.pixels)] + ([] if target.use is None else [torch.from_numpy(target.use)])
+    if device != "cpu":
+        arrays = [array.pin_memory().to(device, non_blocking=True) for array in arrays]
+    return Placed(arrays[0], arrays[1] if len(arrays) > 1 else None)
 
 
 def aerial_pool(views: tuple[View, ...], weight: float = 1.0) -> tuple[TrainingView, ...]:
@@ -115,12 +139,40 @@ def _inside(camera: Camera, width: int) -> Bools:
 
 
 @dataclass
+class TrainingPhotos:
+    """The targets of a training on its device, for one thread.
+
+    A GPU keeps as many of them as its room holds, from the first on: each is seen as often as any other, so none is
+    worth another's place. The rest are sent again at every visit.
+    """
+
+    cache: PhotoCache
+    device: str
+    _held: dict[tuple[int, int], tuple[TrainingView, Target]] = field(default_factory=dict)
+    """By identity of the view, which is held so that none other can have it, and width."""
+    _bytes: int = 0
+
+    def target(self, one: TrainingView, width: int) -> Target:
+        """A view at most `width` pixels wide, its numbers on the device."""
+        key = (id(one), width)
+        if key in self._held:
+            return self._held[key][1]
+        target = load_target(self.cache, one, width)
+        target = replace(target, placed=placed(target, self.device))
+        size = target.pixels.nbytes + (0 if target.use is None else target.use.nbytes)
+        if self.device != "cpu" and self._bytes + size <= self.cache.limit_bytes:
+            self._bytes += size
+            self._held[key] = (one, target)
+        return target
+
+
+@dataclass
 class PhotoStream:
-    """Targets by iteration, the next few decoded ahead on one thread; memory is bounded by the cache."""
+    """Targets by iteration, the next few made ahead on one thread; memory is bounded by the photos' room."""
 
     pools: tuple[tuple[TrainingView, ...], ...]
     seed: int
-    cache: PhotoCache
+    photos: TrainingPhotos
     worker: ThreadPoolExecutor
     ahead: int = 4
     waiting: dict[tuple[int, int], Future[Target]] = field(default_factory=dict)
@@ -130,9 +182,8 @@ class PhotoStream:
         for later in range(iteration, iteration + self.ahead):
             key = (later, width)
             if key not in self.waiting:
-                self.waiting[key] = self.worker.submit(
-                    load_target, self.cache, view_at(self.pools, later, self.seed), width
-                )
+                one = view_at(self.pools, later, self.seed)
+                self.waiting[key] = self.worker.submit(self.photos.target, one, width)
         found = self.waiting.pop((iteration, width))
         for stale in [key for key in self.waiting if key[0] <= iteration or key[1] != width]:
             self.waiting.pop(stale).cancel()
@@ -140,11 +191,13 @@ class PhotoStream:
 
 
 @contextmanager
-def photo_stream(pools: tuple[tuple[TrainingView, ...], ...], seed: int, cache: PhotoCache) -> Iterator[PhotoStream]:
+def photo_stream(
+    pools: tuple[tuple[TrainingView, ...], ...], seed: int, photos: TrainingPhotos
+) -> Iterator[PhotoStream]:
     """A stream whose thread ends with the block."""
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="photos")
     try:
-        yield PhotoStream(pools, seed, cache, worker)
+        yield PhotoStream(pools, seed, photos, worker)
     finally:
         worker.shutdown(wait=True, cancel_futures=True)
 

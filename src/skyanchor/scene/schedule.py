@@ -12,7 +12,7 @@ from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import drawn
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.training import TrainConfig, TrainState, is_kept, kept, start, train, training_fingerprint
-from skyanchor.gaussians.views import TrainingScene
+from skyanchor.gaussians.views import TrainingPhotos, TrainingScene
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.scoring import Judge, Quality
 from skyanchor.storage import files
@@ -86,7 +86,7 @@ def run_phase(
             state = start(sets, scene, phase.training, device)
             if exposures is not None and len(exposures.maps) == len(state.exposures.maps):
                 state = replace(state, exposures=_without_moments(exposures))
-    photos = PhotoCache(phase.training.cache_bytes)
+    photos = TrainingPhotos(PhotoCache(phase.training.cache_bytes), device)
     curve = _held_curve(checkpoint, fingerprint, state.iteration)
     while True:
         if _is_due(state.iteration, curve, phase):
