@@ -14,15 +14,15 @@ from skyanchor import pipeline
 from skyanchor.cli.main import main
 from skyanchor.pipeline import CPU, PipelineConfig
 from skyanchor.scaffold import training
-from skyanchor.scene import update as scene_update
+from skyanchor.scene import settings as update_settings
 
 
 def small() -> PipelineConfig:
     """Every stage as it is, with small pictures and few steps."""
     aerial = training.with_iterations(training.CPU, 60)
     aerial = replace(aerial, train=replace(aerial.train, width=96), seeds=replace(aerial.seeds, count=4000))
-    insertion = replace(scene_update.CPU.insertion, iterations=60, width=96)
-    update = replace(scene_update.CPU, insertion=insertion, joint=None)
+    insertion = replace(update_settings.CPU.insertion, iterations=60, width=96)
+    update = replace(update_settings.CPU, insertion=insertion, joint=None)
     stereo = replace(CPU.scene.points.stereo, width=96)
     points = replace(CPU.scene.points, stereo=stereo)
     geometry = replace(CPU.geometry, stereo=replace(CPU.geometry.stereo, width=240))

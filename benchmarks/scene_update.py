@@ -37,16 +37,9 @@ from skyanchor.scene.ground_points import (
     ground_depth,
     source_views,
 )
-from skyanchor.scene.update import (
-    SceneUpdate,
-    UpdateConfig,
-    UpdateInputs,
-    preset,
-    trained_from_scratch,
-    update_scene,
-    with_iterations,
-    without_insertion,
-)
+from skyanchor.scene.inputs import UpdateInputs
+from skyanchor.scene.settings import UpdateConfig, preset, trained_from_scratch, with_iterations, without_insertion
+from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.stereo.backends import NumbaStereo, TritonStereo
 from skyanchor.types import DepthMap, Floats, Pose, Scaffold, View

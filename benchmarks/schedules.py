@@ -32,9 +32,11 @@ from skyanchor.gaussians.training import TrainConfig
 from skyanchor.scaffold import load_scaffold, training
 from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, train_aerial
-from skyanchor.scene import update as updates
+from skyanchor.scene import settings as updates
 from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
-from skyanchor.scene.update import UpdateConfig, UpdateInputs, update_scene
+from skyanchor.scene.inputs import UpdateInputs
+from skyanchor.scene.settings import UpdateConfig
+from skyanchor.scene.update import update_scene
 from skyanchor.step_clock import StepClock
 from skyanchor.stereo import DepthFolder, depth_path
 from skyanchor.stereo.backends import NumbaStereo, TritonStereo

@@ -31,7 +31,7 @@ from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE
 from skyanchor.scaffold import ScaffoldConfig, georeference, load_scaffold
 from skyanchor.scaffold import training as scaffold_training
-from skyanchor.scene import update as scene_update
+from skyanchor.scene import settings as update_settings
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence, summary
 from skyanchor.stages import anchors, beforehand, outlook, places, scaffold, scene, splats, trajectory
@@ -91,7 +91,7 @@ PAPER = PipelineConfig(
         loop_pairs=0,
         last_adjustment=False,
     ),
-    scene=SceneConfig(aerial=scaffold_training.PAPER, update=scene_update.PAPER),
+    scene=SceneConfig(aerial=scaffold_training.PAPER, update=update_settings.PAPER),
 )
 """The paper's settings but for the anchors' route, which needs weights that are not ours to give: docs/paper.md."""
 PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}

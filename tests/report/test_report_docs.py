@@ -20,7 +20,7 @@ from skyanchor.cli.main import main
 from skyanchor.cli.options import STAGES
 from skyanchor.pipeline import CPU
 from skyanchor.scaffold import training
-from skyanchor.scene import update
+from skyanchor.scene import settings as update
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONVENTIONS.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -29,7 +29,8 @@ from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, gu
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.scene.schedule import CurvePoint, Phase, _is_good
 from skyanchor.scene.scoring import Judge, Quality, WalkQuality
-from skyanchor.scene.update import _spoilt, ground_seeds, update_scene
+from skyanchor.scene.seeds import ground_seeds
+from skyanchor.scene.update import _spoilt, update_scene
 from skyanchor.stages import scene
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work

@@ -53,8 +53,10 @@ from skyanchor.scene.ground_points import (
     ground_depth,
     source_views,
 )
+from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.scoring import borrowed_exposure
-from skyanchor.scene.update import SceneUpdate, UpdateConfig, UpdateInputs, preset, update_scene
+from skyanchor.scene.settings import UpdateConfig, preset
+from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.earlier import patch_digests, with_patches
 from skyanchor.stages.splats import splats_part

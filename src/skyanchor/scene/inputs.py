@@ -1,0 +1,46 @@
+"""What the scene update works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from skyanchor.changes import Region
+from skyanchor.gaussians.splats import Splats
+from skyanchor.gaussians.split import Split
+from skyanchor.scene.earlier import EarlierViews
+from skyanchor.stereo.storage import DepthFolder
+from skyanchor.types import Cloud, DepthMap, Floats
+
+AerialDepth: TypeAlias = tuple[DepthMap, ...] | DepthFolder
+"""In memory, or read when asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateInputs:
+    """What the update works on, all in the local frame."""
+
+    aerial: Splats
+    aerial_views: Split
+    ground_views: Split
+    cloud: Cloud
+    """Dense ground points; empty when there are none."""
+    track_points: Floats
+    """(M, 3), points of the trajectory's adjustment."""
+    track_colors: np.ndarray
+    """(M, 3), RGB."""
+    depth: tuple[DepthMap, ...]
+    """Depth of ground training views, for free space and sky."""
+    up: Floats
+    extent: float
+    """Typical distance from camera to surface in the ground views, metres."""
+    aerial_depth: AerialDepth = ()
+    """Depth of aerial views: what they look through cannot hold a ground Gaussian."""
+    owner: int = 1
+    """Owner of the new Gaussians: the number of this ground sequence."""
+    earlier: tuple[EarlierViews, ...] = ()
+    """Photos of walks that the set holds already, in order: they guard it as the aerial ones do."""
+    vanished: Region | None = None
+    """Where surfaces of the flight are free on the day of the walk."""
