@@ -22,10 +22,12 @@ from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Not
 from skyanchor.gaussians.devices import load_engine
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import IN_WORKERS, Executor, Job
+from skyanchor.run.executor import Executor
 from skyanchor.run.folder import Made, RunFolder
 from skyanchor.run.inputs import Inputs
+from skyanchor.run.job import Job
 from skyanchor.run.layout import STATE
+from skyanchor.run.pool import IN_WORKERS
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE

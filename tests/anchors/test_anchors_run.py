@@ -16,8 +16,9 @@ from skyanchor.events import ANCHORS, SCAFFOLD, Event, StageSkipped
 from skyanchor.geometry import rigid
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
-from skyanchor.run.executor import SUMS, InProcess
+from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.run.job import SUMS
 from skyanchor.run.prepared import Prepared
 from skyanchor.stages import anchors as stages
 from skyanchor.stages.beforehand import street_jobs

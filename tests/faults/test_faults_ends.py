@@ -23,11 +23,11 @@ from skyanchor.report.progress import Standing, log_file
 def test_a_worker_that_is_terminated_prints_nothing() -> None:
     """pycolmap prints the stack of its C++ when it gets SIGTERM."""
     worker = subprocess.Popen(
-        [sys.executable, "-c", "from skyanchor.run.executor import serve; serve()"],
+        [sys.executable, "-c", "from skyanchor.run.worker import serve; serve()"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=importing_what_pytest_does(),
     )  # fmt: skip
     assert worker.stdin is not None and worker.stdout is not None and worker.stderr is not None
-    worker.stdin.write(b'{"function": "skyanchor.run.executor:cores", "arguments": {}}\n')
+    worker.stdin.write(b'{"function": "skyanchor.run.worker:cores", "arguments": {}}\n')
     worker.stdin.flush()
     assert b"traceback" in worker.stdout.readline()  # it takes no listener: the answer says that it is at work
     worker.send_signal(signal.SIGTERM)

@@ -10,7 +10,8 @@ import pytest
 from box_world import eyes
 
 from skyanchor.geometry import cameras
-from skyanchor.run.executor import Executor, InProcess, Job, Processes, Threads
+from skyanchor.run.executor import Executor, InProcess, Processes, Threads
+from skyanchor.run.job import Job
 from skyanchor.stages.scaffold import _measured_depths
 from skyanchor.stereo import NumbaStereo, StereoConfig, TritonStereo
 from skyanchor.stereo.backends import AnyStereo

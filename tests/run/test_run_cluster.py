@@ -15,9 +15,11 @@ from box_world import depth_map, eyes
 from skyanchor.errors import InputError, SkyAnchorError
 from skyanchor.events import Event, Listener, Progress
 from skyanchor.geometry import cameras
-from skyanchor.run import cluster, executor
+from skyanchor.run import cluster
 from skyanchor.run.cluster import OnRay, Room, asked
-from skyanchor.run.executor import InProcess, Job, WorkerError, executor_of
+from skyanchor.run.executor import InProcess, executor_of
+from skyanchor.run.job import Job
+from skyanchor.run.pool import WORKER_BYTES, WorkerError
 from skyanchor.stereo import load_depth, make_consistent, save_depth
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (pip install 'skyanchor[ray]'): no job ran on a cluster")
@@ -115,7 +117,7 @@ def test_a_job_asks_for_no_more_than_there_is() -> None:
     small = Room(cores=2, bytes=1 << 30)
     assert asked(Job("a:b"), 8, small) == {"num_cpus": 2, "memory": 1 << 30}
     large = Room(cores=64, bytes=256 << 30, gpu_bytes=40 << 30)
-    assert asked(Job("a:b"), 1, large) == {"num_cpus": 1, "memory": executor.WORKER_BYTES, "num_gpus": 1 / 8}
+    assert asked(Job("a:b"), 1, large) == {"num_cpus": 1, "memory": WORKER_BYTES, "num_gpus": 1 / 8}
     assert asked(Job("a:b", alone=True), 1, large)["num_gpus"] == 1.0
     assert "num_gpus" not in asked(Job("a:b", gpu=False), 1, large)
     assert asked(Job("a:b"), 1, Room(4, 16 << 30, 2 << 30))["num_gpus"] == 1.0

@@ -16,21 +16,11 @@ from child_process import importing_what_pytest_does
 
 from skyanchor.errors import BackendError, InputError, SkyAnchorError
 from skyanchor.events import Event, Listener, Note, Progress
-from skyanchor.run import executor
-from skyanchor.run.executor import (
-    Executor,
-    InProcess,
-    Job,
-    Processes,
-    Stretches,
-    Threads,
-    WorkerError,
-    executor_of,
-    in_threads,
-    starting_early,
-    usual_workers,
-)
+from skyanchor.run import executor, pool, worker
+from skyanchor.run.executor import Executor, InProcess, Processes, Threads, executor_of, in_threads
+from skyanchor.run.job import Job
 from skyanchor.run.nursery import Nursery
+from skyanchor.run.pool import Stretches, WorkerError, starting_early, usual_workers
 
 ENGINES = [InProcess(), Threads(workers=2), Processes(workers=2)]
 
@@ -196,19 +186,19 @@ def test_workers_are_copies_of_one_interpreter() -> None:
 
 
 def test_workers_that_start_early_are_those_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "IN_WORKERS", ("colorsys",))
-    monkeypatch.setattr(executor, "usual_workers", lambda: 2)
+    monkeypatch.setattr(pool, "IN_WORKERS", ("colorsys",))
+    monkeypatch.setattr(pool, "usual_workers", lambda: 2)
     engine = Processes(workers=2)
     with starting_early():
-        early = executor.EARLY[0].nursery.process.pid
+        early = pool.EARLY[0].nursery.process.pid
         with engine.held(("wave",)):
             assert engine._held.idle[0].nursery.process.pid != early
         with engine.held(("colorsys",)):
             assert set(map(int, engine.run([Job.of(parent_number)] * 2))) == {early}
         assert is_gone(early)
     with starting_early():
-        unused = executor.EARLY[0].nursery.process.pid
-    assert is_gone(unused) and not executor.EARLY
+        unused = pool.EARLY[0].nursery.process.pid
+    assert is_gone(unused) and not pool.EARLY
 
 
 def test_a_worker_that_would_wait_works_ahead(tmp_path: Path) -> None:
@@ -270,10 +260,10 @@ def test_a_worker_keeps_no_memory_of_a_gpu_that_it_does_not_use(
     emptied: list[bool] = []
     cuda = SimpleNamespace(is_initialized=lambda: works_there, empty_cache=lambda: emptied.append(True))
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))  # type: ignore[misc]
-    executor._free_gpu()
+    worker.free_gpu()
     assert emptied == [True] * works_there
     monkeypatch.delitem(sys.modules, "torch")
-    executor._free_gpu()
+    worker.free_gpu()
 
 
 def test_a_run_that_fails_ends_its_workers_and_the_next_has_new_ones() -> None:
@@ -320,10 +310,10 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
 
 
 def test_workers_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "cores", lambda: 16)
+    monkeypatch.setattr(pool, "cores", lambda: 16)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": (64 << 30) // 4096}
-    monkeypatch.setattr(executor.os, "sysconf", sizes.__getitem__)
+    monkeypatch.setattr(pool.os, "sysconf", sizes.__getitem__)
     assert usual_workers() == 16
     sizes["SC_PHYS_PAGES"] = (16 << 30) // 4096
     assert usual_workers() == 4
@@ -338,7 +328,7 @@ def test_workers_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_workers_end_though_their_signal_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "killpg", lambda *_: None)
-    nursery = Nursery("skyanchor.run.executor:serve", dict(os.environ))
+    nursery = Nursery("skyanchor.run.worker:serve", dict(os.environ))
     ended = threading.Thread(target=nursery.close, daemon=True)
     ended.start()
     ended.join(60.0)
@@ -347,5 +337,5 @@ def test_workers_end_though_their_signal_was_lost(monkeypatch: pytest.MonkeyPatc
 
 def test_threads_give_the_gpu_back(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[bool] = []
-    monkeypatch.setattr(executor, "_free_gpu", lambda: given.append(True))
+    monkeypatch.setattr(executor, "free_gpu", lambda: given.append(True))
     assert executor.Threads(2).run([]) == [] and given == [True]

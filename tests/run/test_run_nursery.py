@@ -13,7 +13,7 @@ from skyanchor.run.nursery import Nursery
 
 @pytest.mark.parametrize("after", [0.1, 0.2, 0.25, 0.3, 0.35, 0.4])
 def test_it_ends_by_the_signal_while_it_imports(after: float, capfd: pytest.CaptureFixture[str]) -> None:
-    nursery = Nursery("skyanchor.run.executor:serve", dict(os.environ))
+    nursery = Nursery("skyanchor.run.worker:serve", dict(os.environ))
     time.sleep(after)
     nursery.close()
     assert nursery.process.returncode in (0, -signal.SIGTERM)

@@ -22,9 +22,11 @@ from skyanchor.geometry import cameras
 from skyanchor.matching import XFeat
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import Done, InProcess, Job
+from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
+from skyanchor.run.job import Job
+from skyanchor.run.pool import Done
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold

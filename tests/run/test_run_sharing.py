@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from skyanchor.events import Listener
-from skyanchor.run.executor import InProcess, Job
+from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
+from skyanchor.run.job import Job
 from skyanchor.run.layout import SHARED, STATE, claim
 from skyanchor.run.timing import timings
 from skyanchor.storage import files

@@ -11,7 +11,9 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skyanchor.events import Listener, silent
-from skyanchor.run.executor import InProcess, Job, Processes, worker_variables
+from skyanchor.run.executor import InProcess, Processes
+from skyanchor.run.job import Job
+from skyanchor.run.worker import worker_variables
 from skyanchor.storage.files import digest
 
 
@@ -47,7 +49,7 @@ def test_the_threads_of_numba_that_start_in_a_job_leave_torch_alone() -> None:
     """In an interpreter of its own: only the first start of numba's threads sets those of OpenMP."""
     lines = (
         "import torch, numba, numpy as np",
-        "from skyanchor.run.executor import SUMS",
+        "from skyanchor.run.job import SUMS",
         "add = numba.njit(parallel=True)(lambda x: x + x)",
         "with SUMS.in_one_thread():",
         "    add(np.ones(100000))",

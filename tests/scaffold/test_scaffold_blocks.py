@@ -22,8 +22,10 @@ from skyanchor.gaussians.views import TrainingView, load_target, matrix
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.photos import PhotoCache
-from skyanchor.run.executor import Done, Executor, InProcess, Job
+from skyanchor.run.executor import Executor, InProcess
 from skyanchor.run.folder import RunFolder, read_finished
+from skyanchor.run.job import Job
+from skyanchor.run.pool import Done
 from skyanchor.scaffold.blocks import Block, BlockConfig, blocks_of, shown
 from skyanchor.scaffold.seeding import SeedConfig
 from skyanchor.scaffold.training import CPU, AerialConfig, with_iterations

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from skyanchor.matching import Sift, XFeat
-from skyanchor.run.executor import InProcess, Job
+from skyanchor.run.executor import InProcess
+from skyanchor.run.job import Job
 from skyanchor.sequence import load_sequence
 from skyanchor.stages import trajectory as stage
 from skyanchor.storage import files

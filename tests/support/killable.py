@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from skyanchor.events import Listener
-from skyanchor.run.executor import Executor, InProcess, Job, Processes
+from skyanchor.run.executor import Executor, InProcess, Processes
 from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.run.job import Job
 from skyanchor.storage import files
 from skyanchor.types import Floats
 

@@ -10,9 +10,10 @@ from skyanchor import pipeline
 from skyanchor.cli.main import main
 from skyanchor.events import ANCHORS, Listener
 from skyanchor.pipeline import PipelineConfig
-from skyanchor.run.executor import Executor, Job
+from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
+from skyanchor.run.job import Job
 
 QUICK, SLOW = 3, 4
 

@@ -108,7 +108,7 @@ def _workers_for(given: list[str]) -> AbstractContextManager[None]:
     """A block in which workers start at once, unless it is said how many or where."""
     if any(word.partition("=")[0] in ("--workers", "--engine") for word in given):
         return nullcontext()
-    from skyanchor.run.executor import starting_early
+    from skyanchor.run.pool import starting_early
 
     return starting_early()
 

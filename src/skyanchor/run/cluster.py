@@ -20,19 +20,9 @@ from typing import Any
 
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import Event, Listener, silent
-from skyanchor.run.executor import (
-    CUDA_WORKER_BYTES,
-    WORKER_BYTES,
-    Done,
-    Job,
-    WorkerError,
-    answer,
-    cores,
-    event_body,
-    event_of,
-    outcome,
-    worker_variables,
-)
+from skyanchor.run.job import Job, answer, event_body, event_of, outcome
+from skyanchor.run.pool import CUDA_WORKER_BYTES, WORKER_BYTES, Done, WorkerError
+from skyanchor.run.worker import cores, worker_variables
 from skyanchor.storage.codec import Json
 
 RETRIES = 3

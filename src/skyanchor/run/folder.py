@@ -28,7 +28,8 @@ from skyanchor.events import (
     StageStarted,
     silent,
 )
-from skyanchor.run.executor import Executor, Job
+from skyanchor.run.executor import Executor
+from skyanchor.run.job import Job
 from skyanchor.run.layout import (
     LOCK,
     OF_A_RUN,

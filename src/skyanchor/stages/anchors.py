@@ -21,8 +21,8 @@ from skyanchor.bridges.surface import Surface
 from skyanchor.events import ANCHORS, Listener
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
-from skyanchor.run.executor import Job
 from skyanchor.run.folder import Made, Stage
+from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import AnchorSeconds, AnchorsRecord, GroupSeconds
 from skyanchor.scaffold import georeference

@@ -9,7 +9,7 @@ from skyanchor.anchors.frames import GroundFrames
 from skyanchor.backends.devices import resolved
 from skyanchor.events import Listener
 from skyanchor.feedforward import Incremental
-from skyanchor.run.executor import Job
+from skyanchor.run.job import Job
 from skyanchor.stages.anchors import load_sequence_file
 from skyanchor.stages.survey import Work
 from skyanchor.storage import codec

@@ -18,8 +18,9 @@ from skyanchor.gaussians.splats import Splats, concat, select
 from skyanchor.gaussians.split import split
 from skyanchor.geometry import cameras
 from skyanchor.photos import read_mask
-from skyanchor.run.executor import Executor, Job, one_by_one
+from skyanchor.run.executor import Executor, one_by_one
 from skyanchor.run.folder import Finished, Stage
+from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.scaffold.blocks import LEAST_SHARE, Block, blocks_of, part_of, shown
 from skyanchor.scaffold.seeding import dense_cloud

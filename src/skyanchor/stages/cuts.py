@@ -9,8 +9,9 @@ from skyanchor.anchors.config import OdometryConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.events import Listener, Progress
 from skyanchor.matching import Features, strongest
-from skyanchor.run.executor import Executor, Job
+from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder
+from skyanchor.run.job import Job
 from skyanchor.run.layout import STATE
 from skyanchor.sequence import SequenceConfig, segments
 from skyanchor.sequence.segments import SegmentConfig, WalkPhotos

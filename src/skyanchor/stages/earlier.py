@@ -14,8 +14,9 @@ from skyanchor.matching import AnySparse
 from skyanchor.photos import load_photo
 from skyanchor.run import records
 from skyanchor.run.earlier import HELD, EarlierRun, named_runs, refuse_other_flight
-from skyanchor.run.executor import Executor, Job
+from skyanchor.run.executor import Executor
 from skyanchor.run.folder import PROGRESS, RunFolder, Stage
+from skyanchor.run.job import Job
 from skyanchor.run.results import Run, open_run
 from skyanchor.scene.patch import load_patch, patched
 from skyanchor.stages.survey import Site, aerial_digests

@@ -16,8 +16,9 @@ from skyanchor.meshing import Mesh, MeshConfig, blocks_near, coarser, depth_stac
 from skyanchor.meshing.extraction import Piece
 from skyanchor.meshing.mesh import area_m2, without_crumbs, write_glb, write_ply
 from skyanchor.photos import PhotoCache
-from skyanchor.run.executor import Executor, Job
+from skyanchor.run.executor import Executor
 from skyanchor.run.folder import Made, RunFolder, Stage
+from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import MESH_FILE, MESH_GLB, MESH_RECORD, MeshRecord
 from skyanchor.run.results import Run

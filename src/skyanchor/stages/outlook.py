@@ -9,8 +9,8 @@ import numpy as np
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.geometry import planes, rigid
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import cores
 from skyanchor.run.folder import read_finished
+from skyanchor.run.worker import cores
 from skyanchor.scaffold.georeference import local_from_gps
 from skyanchor.stages.survey import Work
 from skyanchor.types import Floats, Scaffold

@@ -19,8 +19,8 @@ from skyanchor.events import Listener
 from skyanchor.geometry import cameras
 from skyanchor.matching.retrieval import Vocabulary
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import Job
 from skyanchor.run.folder import Made, Stage
+from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.sequence.intrinsics import guessed_camera
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file

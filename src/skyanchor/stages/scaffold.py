@@ -18,8 +18,9 @@ from skyanchor.events import SCAFFOLD, Listener, Note
 from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
-from skyanchor.run.executor import Executor, Job, alone, in_threads
+from skyanchor.run.executor import Executor, alone, in_threads
 from skyanchor.run.folder import Made, RunFolder, Stage, read_finished
+from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, georeference

@@ -28,8 +28,9 @@ from skyanchor.geometry.depth import inside
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
-from skyanchor.run.executor import Executor, Job, in_threads
+from skyanchor.run.executor import Executor, in_threads
 from skyanchor.run.folder import Made, Stage
+from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import (

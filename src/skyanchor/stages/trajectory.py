@@ -10,8 +10,8 @@ from skyanchor.events import TRAJECTORY, Listener, Note
 from skyanchor.feedforward import FreeFrames, Incremental
 from skyanchor.matching import Sift
 from skyanchor.run import records
-from skyanchor.run.executor import Job
 from skyanchor.run.folder import Made, Stage
+from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import AnchorsRecord, SubmapSeconds, TrajectorySeconds
 from skyanchor.scaffold import georeference
