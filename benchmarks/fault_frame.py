@@ -192,8 +192,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-MEASURED = ("timings.json", "memory.json", "anchor_seconds.json", "trajectory_seconds.json", "runtime.json")
-MEASURED += ("log.txt", "report.html", "aerial.json")
+MEASURED = ("timings.json", "memory.json", "anchor_seconds.json", "trajectory_seconds.json", "scene_seconds.json")
+MEASURED += ("runtime.json", "log.txt", "report.html", "aerial.json")
 """Names that hold seconds or paths: never the same twice."""
 
 

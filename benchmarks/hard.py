@@ -2,14 +2,15 @@
 
     python benchmarks/hard.py [--conditions sun wet ...] [--severities mild middle hard] [--seeds 7 11] [--work DIR]
                               [--scenes SCENE ...] [--upto matches|anchors|trajectory|update] [--frames N]
-                              [--jobs 1] [--workers 1] [--table MD] [--curves PNG]
+                              [--jobs 1] [--workers 1] [--seconds S] [--table MD] [--curves PNG]
 
 Every condition changes one thing about the mini town of a seed (`--preset` for another town): what is in the street,
 in the camera or in the flight. The flight is built and prepared once per seed, by the run of the clear day, and serves
 all conditions that leave it alone. With `--scenes` the conditions that are operations on photos are tried on those
 scenes (a folder with aerial and ground, truth beside the photos). Runs stop at the poses; `--upto update` goes on to
 the splats, which is long, `--upto anchors --frames 12` looks at the first groups of a walk alone, which is short. What
-lies below `--work` is not made again: the same command goes on after an interruption. The truth is read to score.
+lies below `--work` is not made again: the same command goes on after an interruption; after `--seconds` nothing is
+begun any more, and the table is of what is there. The truth is read to score.
 
 `--upto matches --frames 6` takes seconds: two photos are matched with bridge views rendered at their true poses, and
 the matches are counted that agree with those. It tells whether a condition breaks the matching, not what becomes of a
@@ -181,6 +182,8 @@ class Task:
     frames: int | None
     """Of the walk, from its start; all without it."""
     workers: int
+    until: float
+    """Clock, seconds, after which it is not begun."""
 
     @property
     def folder(self) -> Path:
@@ -252,11 +255,13 @@ def focal_of(task: Task) -> str | None:
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def outcome_of(task: Task) -> Outcome:
-    """What came of a task: read where it is there, else made; a line is printed."""
+def outcome_of(task: Task) -> Outcome | None:
+    """What came of a task: read where it is there, else made, None where it is too late; a line is printed."""
     kept = task.folder / f"outcome-{task.upto}.json"
     if kept.is_file():
         outcome = Outcome(**json.loads(kept.read_text()))
+    elif time.time() > task.until:
+        return None
     else:
         outcome = _made_or_failed(task)
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -456,6 +461,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, help="only the first so many of a walk")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--workers", type=int, default=1, help="processes of each run")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="nothing is begun later than that")
     parser.add_argument("--table", type=Path, help="write the table there too")
     parser.add_argument("--curves", type=Path, help="draw the curves there, .png")
     args = parser.parse_args()
@@ -468,18 +474,19 @@ def main() -> None:
     if not places:
         folders = {seed: args.work / f"{args.preset}-{seed}{part}" for seed in args.seeds}
         places = [(folder, folder / "town", seed) for seed, folder in folders.items()]
-    shared = (args.preset, args.upto, args.frames, args.workers)
+    shared = (args.preset, args.upto, args.frames, args.workers, time.time() + args.seconds)
     clear = [Task(CLEAR_DAY, SEVERITIES[0], *place, *shared) for place in places]
     tasks = [Task(hardship, s, *place, *shared) for hardship in chosen for s in args.severities for place in places]
     tasks.sort(key=lambda task: not task.hardship.flown)  # the long ones first: they prepare a flight of their own
     if args.jobs > 1:
         with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
             list(pool.map(built, clear))
-            outcomes = [*pool.map(outcome_of, clear), *pool.map(outcome_of, tasks)]
+            tried = [*pool.map(outcome_of, clear), *pool.map(outcome_of, tasks)]
     else:
         for task in clear:
             built(task)
-        outcomes = [outcome_of(task) for task in (*clear, *tasks)]
+        tried = [outcome_of(task) for task in (*clear, *tasks)]
+    outcomes = [outcome for outcome in tried if outcome is not None]
     text = matches_table(outcomes) if args.upto == "matches" else table(outcomes)
     print("\n" + text)
     if args.table:

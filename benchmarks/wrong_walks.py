@@ -1,8 +1,8 @@
 """Walks that do not belong, and walks that do: what the verdict says of each, with all that it rests on.
 
     python benchmarks/wrong_walks.py [--work DIR] [--towns 31 43:2] [--scenes SCENE ...] [--more 12]
-                                     [--kinds KIND[=N] ...] [--spread OUT] [--jobs 1] [--limit N] [--seconds S]
-                                     [--evidence] [--shade] [--curves PNG]
+                                     [--kinds KIND[=N] ...] [--days DAY ...] [--spread OUT] [--jobs 1] [--limit N]
+                                     [--seconds S] [--evidence] [--shade] [--curves PNG]
 
 Scaffolds are mini towns by their seeds (43:2 is built of two house designs alone, the others of nine), and scenes on
 disk (a folder with aerial and ground). Towns that `benchmarks/spread.py` has prepared below OUT are taken from there
@@ -35,7 +35,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -47,10 +47,11 @@ import numpy as np
 from hard import CONDITIONS, WRONG_M, WRONG_SIGMAS
 from scenes import camera_of, prepared_at, prepared_in
 
-from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.evidence import sightings
-from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.in_process import LocalRunner
+from skyanchor.anchors.odometry import Walk as Reckoned
+from skyanchor.anchors.odometry import walked
 from skyanchor.anchors.place import Settled
 from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
@@ -160,10 +161,10 @@ class Pairing:
         return (self.scaffold, *(walk.rendered for walk in (self.walk, self.after) if walk is not None))
 
 
-def pairings(scaffolds: list[Walk], more: int) -> list[Pairing]:
+def pairings(scaffolds: list[Walk], more: int, days: Iterable[str] = DAYS) -> list[Pairing]:
     """All of them, every kind and scaffold in turn, so that a part of the list is a part of everything."""
     twins = [[_twin(here, n) for n in range(1, more + 1)] if here.is_town else [] for here in scaffolds]
-    rows = [list(_of_scaffold(scaffolds, twins, k)) for k in range(len(scaffolds))]
+    rows = [list(_of_scaffold(scaffolds, twins, k, tuple(days))) for k in range(len(scaffolds))]
     return [row[turn] for turn in range(max(map(len, rows))) for row in rows if turn < len(row)]
 
 
@@ -183,11 +184,11 @@ def _twin(here: Walk, number: int) -> Walk:
     return replace(here, town=str(int(here.town) + 100 * number), designs_of=int(here.town))
 
 
-def _of_scaffold(scaffolds: list[Walk], twins: list[list[Walk]], k: int) -> Iterator[Pairing]:
+def _of_scaffold(scaffolds: list[Walk], twins: list[list[Walk]], k: int, named: tuple[str, ...]) -> Iterator[Pairing]:
     here, own = scaffolds[k], twins[k]
     after = [(k + n) % len(scaffolds) for n in range(1, len(scaffolds))]
     foreign = [*(scaffolds[j] for j in after), *(walk for j in after for walk in twins[j])]
-    days = [replace(here, day=day) for day in DAYS if here.is_town or "leaves" in day]
+    days = [replace(here, day=day) for day in named if here.is_town or "leaves" in day]
     streets = [replace(here, street=n) for n in range(len(STREETS))] if here.is_town else []
     columns = (
         [Pairing("twin", here, walk) for walk in own],
@@ -348,7 +349,8 @@ def tried(place: Place, pairing: Pairing, shade: bool, evidence: bool) -> Path:
     config = replace(CPU.anchors, ladder=replace(CPU.anchors.ladder, shade=shade))
     runner = Watched(prepared, GroundFrames(photos.sequence), config)
     groups = localise_walk(prepared, photos.sequence, config, runner).groups
-    said = [_line(pairing, photos, runner, config, group, k) for k, group in enumerate(groups)]
+    walk = walked(runner.steps(Lens()), photos.sequence.cuts)
+    said = [_line(pairing, photos, runner, walk, group, k) for k, group in enumerate(groups)]
     lines.parent.mkdir(parents=True, exist_ok=True)
     if evidence:
         np.savez_compressed(lines.with_suffix(".npz"), **_evidence(photos, runner))
@@ -359,7 +361,7 @@ def tried(place: Place, pairing: Pairing, shade: bool, evidence: bool) -> Path:
 
 
 def _line(
-    pairing: Pairing, photos: Tried, runner: Watched, config: AnchorConfig, last: LocalisedGroup, index: int
+    pairing: Pairing, photos: Tried, runner: Watched, walk: Reckoned, last: LocalisedGroup, index: int
 ) -> dict[str, object]:
     """All about one group."""
     group, first = photos.sequence.groups[index], runner.first[index]
@@ -369,10 +371,10 @@ def _line(
         "day": pairing.walk.day, "group": index, "frames": len(names),
         "belong": sum(name in photos.true for name in names),
         **_score(photos, last), "first": _score(photos, first.localised),
-        "sure": last.accepted and is_sure(last.figures, config.verdict),
+        "sure": last.accepted and is_sure(last.figures, runner.config.verdict),
         "reason": _reason(last), "figures": asdict(last.figures),
         "attempts": [attempt.reason for attempt in last.attempts],
-        "places": [_looked(photos, settled) for settled in runner.looked[index]],
+        "places": [_looked(photos, settled, walk) for settled in runner.looked[index]],
         "seconds": runner.spent[index], "steps": first.seconds,
     }  # fmt: skip
 
@@ -408,7 +410,7 @@ def _poses(photos: Tried, settled: Settled) -> dict[str, Pose]:
     return {photos.sequence.frames[k].name: pose for k, pose in zip(settled.local.frames, at, strict=True)}
 
 
-def _looked(photos: Tried, settled: Settled) -> dict[str, object]:
+def _looked(photos: Tried, settled: Settled, walk: Reckoned) -> dict[str, object]:
     """One place that was looked at."""
     return {
         "reason": "" if settled.refusal is None else str(settled.refusal.reason),
@@ -416,8 +418,20 @@ def _looked(photos: Tried, settled: Settled) -> dict[str, object]:
         "error_m": _off(photos, _poses(photos, settled)),
         "frames": [] if settled.local is None else settled.local.frames,
         "figures": None if settled.done is None else asdict(settled.figures),
+        "middle": _middle(settled, walk),
         "turns": [asdict(turn) for turn in settled.turns],
     }
+
+
+def _middle(settled: Settled, walk: Reckoned) -> dict[str, object] | None:
+    """Where the group's middle frame was put, and where dead reckoning has it, its unit a step; steps up to there."""
+    if settled.local is None or settled.done is None:
+        return None
+    slot = (len(settled.local.frames) - 1) // 2
+    frame = settled.local.frames[slot]
+    poses = {"cam_from_world": settled.done.cams_from_world[slot], "cam_from_start": walk.cams_from_start[frame]}
+    flat = {name: [*pose.rotation.ravel(), *pose.translation] for name, pose in poses.items()}
+    return flat | {"walked": float(walk.path[frame])}
 
 
 def _evidence(photos: Tried, runner: Watched) -> dict[str, np.ndarray]:
@@ -552,6 +566,7 @@ def main() -> None:
     parser.add_argument("--scenes", type=Path, nargs="*", default=[], help="further scaffolds, with their walks")
     parser.add_argument("--more", type=int, default=12, help="towns of the same house designs for each")
     parser.add_argument("--kinds", nargs="*", default=[], help="only these, KIND or KIND=most on each; all without it")
+    parser.add_argument("--days", nargs="*", default=DAYS, help="other days of own walks, CONDITION-SEVERITY")
     parser.add_argument("--spread", type=Path, help="where benchmarks/spread.py has left towns with their runs")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limit", type=int, help="only so many pairings")
@@ -572,7 +587,7 @@ def main() -> None:
     spread = None if given.spread is None else given.spread.absolute()
     place = Place(given.work.absolute(), {scene.name: scene.absolute() for scene in given.scenes}, spread)
     towns = [Walk(seed, int(designs or 9)) for seed, _, designs in (town.partition(":") for town in given.towns)]
-    everything = pairings([*towns, *(Walk(scene.name) for scene in given.scenes)], given.more)
+    everything = pairings([*towns, *(Walk(scene.name) for scene in given.scenes)], given.more, given.days)
     chosen = of_kinds(everything, given.kinds)[: given.limit]
     print(f"{len(chosen)} of {len(everything)} pairings", flush=True)
     work_off(place, chosen, given)

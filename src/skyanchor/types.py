@@ -471,8 +471,14 @@ class GroupFigures:
     """As fronts, below the horizon."""
     ground_confirmed: float = nan
     """Share of those, 0..1."""
+    edges: float = nan
+    """Cells of such a grid, mean of a few frames, above the horizon, where the view rendered at the end has edges."""
+    edges_met: float = nan
+    """Share of those where the photo has them in the same place, 0..1."""
+    exact: int = 0
+    """Matches of the last look, by a more exact matcher; 0 without one."""
     exact_share: float = nan
-    """Share of the matches of the last look, by a more exact matcher, that agree, 0..1; nan without one."""
+    """Share of them that agree, 0..1; nan without a last look."""
     log_odds: float = nan
     """log10 of the odds, by ratio and those, that the place is the right one and no look-alike; nan where there
     were no views."""

@@ -72,7 +72,7 @@ def looked(
 
     monkeypatch.setattr(last_look, "settle", settle)
     got = sharpened(search, first)
-    assert not watched, "what looks on is told of the place once"
+    assert watched == ([] if last is None else [got]), "what looks on is told of the place by both looks, once"
     return got
 
 
@@ -82,7 +82,9 @@ def test_its_poses_and_figures_are_taken_with_the_odds_of_both_looks(monkeypatch
     got = looked(monkeypatch, settled(LAST, few, look_alike), settled(FIRST, FINE))
     assert got.done is not None and got.done.cams_from_world == LAST and got.placed
     odds = FINE.log_odds + exact_log_odds(300, 500)
-    assert got.figures == replace(FINE, support=200, ratio=0.6, halves_m=0.01, exact_share=0.6, log_odds=odds)
+    assert got.figures == replace(
+        FINE, support=200, ratio=0.6, halves_m=0.01, exact=500, exact_share=0.6, log_odds=odds
+    )
     assert odds > FINE.log_odds + 1.0
 
 
@@ -93,7 +95,7 @@ def test_the_place_stays_as_it_was_where_the_last_look_does_not_bear_it_out(
     first = settled(FIRST, FINE)
     got = looked(monkeypatch, settled(LAST, replace(FINE, **worse)), first)
     assert got.done is first.done and got.placed and got.support == first.support
-    assert replace(got.figures, exact_share=FINE.exact_share, log_odds=4.0) == FINE
+    assert replace(got.figures, exact=0, exact_share=FINE.exact_share, log_odds=4.0) == FINE
 
 
 @pytest.mark.parametrize("turn", [HARDLY_ANY, Turn(60, 0, 0), Turn(500, 10, 10)])

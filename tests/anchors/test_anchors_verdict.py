@@ -25,6 +25,8 @@ from skyanchor.anchors.verdict import (
     recognised,
     sample_in_photos,
     shared_by_photos,
+    supported,
+    unsupported,
 )
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import Bridge, Rig
@@ -208,8 +210,10 @@ def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:
     assert usual.halves_m == 0.02 and usual.sigma_m == pytest.approx(0.01) and usual.bend < 1e-9
     strict = measured(VerdictConfig(least_frame_support=20, least_view_support=6))
     assert strict.frame_share == 2 / 6 and strict.aerial_views == 3
-    lax = measured(VerdictConfig(least_frame_support=1, least_view_support=1))
+    lax = measured(VerdictConfig(least_frame_support=1, least_frame_of_best=0.1, least_view_support=1))
     assert lax.frame_share == 1.0 and lax.aerial_views == 5
+    beside = measured(VerdictConfig(least_frame_support=1, least_frame_of_best=0.29))
+    assert beside.frame_share == 3 / 6  # 9 of 30
     refusal = judge(strict, VerdictConfig(least_support=1, least_views=3))
     assert refusal is not None and refusal.reason is Reason.FRAMES_WITHOUT_SUPPORT
 
@@ -244,6 +248,23 @@ def at_place(frame: list[int], xy: list[tuple[float, float]], agrees: list[bool]
     matches = CrossMatches(np.array(frame, np.int64), where, np.ones(count), none, none, zeros, zeros)
     solution = GroupSolution(similarity.identity(), poses, np.array(agrees, bool), 0.5)
     return GroupAt(local_group(poses), CAMERA, solution, matches, shown)
+
+
+def test_a_frame_that_hangs_on_traffic_is_told_by_what_agrees_in_the_others() -> None:
+    """Counts of a group behind a car: its shape followed the car, and half of its frames lay metres off."""
+    counts, whole = (575, 525, 104, 7, 0), np.ones((9, 16), bool)
+    frame = [k for k, n in enumerate(counts) for _ in range(n)]
+    at = at_place(
+        frame, [(5.0, 5.0)] * len(frame), [True] * len(frame), tuple(Shown(k, whole, whole) for k in (0, 2, 3))
+    )
+    at = replace(at, local=local_group(walk(np.random.default_rng(0))[:5]))
+    every = np.arange(len(frame))
+    done = FixedAerial((), np.empty((0, 6, 6)), every, every, every, 1.0, 1.0, np.empty((0, 3)), 1.0)
+    assert unsupported(at, done, VerdictConfig()) == {2, 3}, "of those that were looked at"
+    assert unsupported(at, done, VerdictConfig(least_frame_of_best=0.1)) == {3}
+    half = replace(done, cross=every[: counts[0]])
+    assert unsupported(at, half, VerdictConfig()) == {2, 3}
+    assert not supported(subset(at.matches, every[:0]), 5, VerdictConfig()).any()
 
 
 def test_fronts_are_confirmed_cell_by_cell() -> None:

@@ -18,7 +18,7 @@ from skyanchor.anchors.search import Search
 from skyanchor.anchors.self_lens import word_of
 from skyanchor.anchors.shape.choice import group_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
-from skyanchor.anchors.verdict import honest_covariances
+from skyanchor.anchors.verdict import honest_covariances, unsupported
 from skyanchor.geometry import rigid
 from skyanchor.matching.global_descriptors import described
 from skyanchor.types import (
@@ -75,7 +75,7 @@ def climbed(
             if instead_of is not None and instead_of not in attempts:
                 attempts.append(instead_of)
         if settled.local is not None and settled.done is not None and settled.refusal is None:
-            kept = tuple(i for i in rung.frames if i in settled.local.frames)
+            kept = kept_frames(search, settled, rung.frames)
             poses = anchor_poses(search, settled, kept)
             scale = settled.focal * settled.done.focal_scale
             word = None if settled.done.bundle is None else word_of(settled.done.bundle, settled.local.frames)
@@ -100,6 +100,16 @@ def attempt(search: Search, frames: tuple[int, ...], settle_shape: Settle) -> Se
     if isinstance(local, Refusal):
         return Settled(None, None, local)
     return beside_walks(search, settle_shape(search, local))
+
+
+def kept_frames(search: Search, settled: Settled, asked: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of the frames asked for that the place holds: in the group's shape, and with support of their own."""
+    assert settled.local is not None and settled.done is not None
+    without: set[int] = set()
+    if settled.at is not None and settled.at.shown:
+        slots = unsupported(settled.at, settled.done, search.config.verdict)
+        without = {settled.at.local.frames[slot] for slot in slots}
+    return tuple(i for i in asked if i in settled.local.frames and i not in without)
 
 
 def anchor_poses(search: Search, settled: Settled, kept: tuple[int, ...]) -> tuple[AnchorPose, ...]:

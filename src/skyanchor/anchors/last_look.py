@@ -25,8 +25,16 @@ def sharpened(search: Search, settled: Settled) -> Settled:
     """
     if settled.local is None or settled.done is None or not in_question(search, settled):
         return settled
+    sharp = _by_both(search, settled, settled.local, settled.done.cams_from_world)
+    if sharp is not settled:
+        search.watch(sharp)
+    return sharp
+
+
+def _by_both(search: Search, settled: Settled, local: LocalGroup, poses: tuple[Pose, ...]) -> Settled:
+    """A place by the last look, or by the first one with the odds of both."""
     lens = replace(search.lens, factor=search.lens.factor * settled.focal)
-    again = _looked(replace(search, lens=lens), settled.local, settled.done.cams_from_world)
+    again = _looked(replace(search, lens=lens), local, poses)
     if again is None:
         return settled
     known = with_last_look(settled.figures, again)
@@ -74,10 +82,11 @@ def with_last_look(first: GroupFigures, again: Settled) -> GroupFigures:
         return first
     turn = again.turns[-1]
     odds = first.log_odds + exact_log_odds(turn.agreeing, turn.matches)
-    return replace(first, exact_share=turn.agreeing / max(turn.matches, 1), log_odds=odds)
+    return replace(first, exact=turn.matches, exact_share=turn.agreeing / max(turn.matches, 1), log_odds=odds)
 
 
 def with_odds_of(known: GroupFigures, last: GroupFigures) -> GroupFigures:
     """The figures of the last look with the odds that are known, and what these rest on."""
-    kept = ("fronts", "confirmed", "ground", "ground_confirmed", "exact_share", "log_odds")
+    of_views = ("fronts", "confirmed", "ground", "ground_confirmed", "edges", "edges_met")
+    kept = (*of_views, "exact", "exact_share", "log_odds")
     return replace(last, **{name: getattr(known, name) for name in kept})

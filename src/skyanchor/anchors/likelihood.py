@@ -41,6 +41,8 @@ class Places:
     """Of the matches, those that agree."""
     exact: Shares
     """Of the matches of the last look, by a more exact matcher, those that agree."""
+    edges: Shares
+    """Of the cells above the horizon with edges, those whose edges lie in the photo where the view has them."""
 
 
 COVERED = 0.3
@@ -49,9 +51,9 @@ ANYTHING = Shares(0.5, 2.0)
 """What is then recognised of it: any share is as likely as another."""
 BLIND = 0.1
 """Chance that a more exact matcher sees no more at the right place than at a look-alike: bare walls, another light."""
-RIGHT = Places(Shares(0.76, 6.4), Shares(0.75, 5.5), Shares(0.86, 13.0), Shares(0.47, 9.0))
+RIGHT = Places(Shares(0.76, 6.4), Shares(0.75, 5.5), Shares(0.86, 13.0), Shares(0.47, 9.0), Shares(0.62, 9.0))
 """The right place: what moved, another light and what the flight did not see well are missing."""
-LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0), Shares(0.10, 8.0))
+LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0), Shares(0.10, 8.0), Shares(0.22, 9.0))
 """The best of all wrong places for a group, in towns whose crossings and houses repeat: a part of it agrees truly."""
 
 
@@ -67,36 +69,47 @@ class Found:
     """Cells below the horizon, likewise."""
     ground_confirmed: float
     """Share of them."""
+    edges: float = 0.0
+    """Cells above the horizon with edges."""
+    edges_met: float = 0.0
+    """Share of them whose edges lie in the photo where the view has them."""
 
 
-def log_odds(found: Found, ratio: float) -> float:
+KINDS = (RIGHT, LOOK_ALIKE)
+"""What the odds are between."""
+
+
+def log_odds(found: Found, ratio: float, kinds: tuple[Places, Places] = KINDS) -> float:
     """log10 of the likelihood at the right place over that at a look-alike; the figures are taken as independent.
 
     `ratio` is the share of the matches that agree; there are so many that it is known exactly.
     """
-    total = RIGHT.matches.log_density(ratio) - LOOK_ALIKE.matches.log_density(ratio)
-    above = found.confirmed * found.fronts
-    total += RIGHT.fronts.log_chance(above, found.fronts) - LOOK_ALIKE.fronts.log_chance(above, found.fronts)
-    return float((total + _ground(found.ground_confirmed, found.ground)) / log(10.0))
+    right, alike = kinds
+    total = right.matches.log_density(ratio) - alike.matches.log_density(ratio)
+    above, met = found.confirmed * found.fronts, found.edges_met * found.edges
+    total += right.fronts.log_chance(above, found.fronts) - alike.fronts.log_chance(above, found.fronts)
+    total += right.edges.log_chance(met, found.edges) - alike.edges.log_chance(met, found.edges)
+    return float((total + _ground(found.ground_confirmed, found.ground, kinds)) / log(10.0))
 
 
-def _ground(share: float, cells: float) -> float:
+def _ground(share: float, cells: float, kinds: tuple[Places, Places]) -> float:
     """ln of the odds by what is recognised of the ground, which at the right place is as it was or covered.
 
     Less than a look-alike shows speaks against the right place as much as that does, and not for it.
     """
-    below = max(share, LOOK_ALIKE.ground.mean) * cells
-    as_it_was, covered, alike = (one.log_chance(below, cells) for one in (RIGHT.ground, ANYTHING, LOOK_ALIKE.ground))
+    right, look_alike = kinds
+    below = max(share, look_alike.ground.mean) * cells
+    as_it_was, covered, alike = (one.log_chance(below, cells) for one in (right.ground, ANYTHING, look_alike.ground))
     return _either(as_it_was, covered, COVERED) - alike
 
 
-def exact_log_odds(agreeing: int, matches: int) -> float:
+def exact_log_odds(agreeing: float, matches: float, kinds: tuple[Places, Places] = KINDS) -> float:
     """What the last look adds to the log10 of the odds: so many of its matches agree.
 
     A semi-dense matcher sees the same house in its twin; keypoints sit on what differs. At a look-alike hardly any of
     their matches agree, at the right place about as many as not, but where they see nothing, which takes little away.
     """
-    right, alike = (one.exact.log_chance(agreeing, matches) for one in (RIGHT, LOOK_ALIKE))
+    right, alike = (one.exact.log_chance(agreeing, matches) for one in kinds)
     return float((_either(right, alike, BLIND) - alike) / log(10.0))
 
 

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
+from skyanchor.anchors.edges import WIDTH, edges_of
 from skyanchor.anchors.evidence import (
     CrossMatches,
     GroupAt,
@@ -32,7 +33,9 @@ PAYS = 2.0
 SAME_M, SAME_TURN = 1.5, np.radians(5.0)
 """A look that comes out this near to an earlier one, metres and radians, has found the same place."""
 HOPELESS = 0.1
-"""Share of what is to be recognised in a photo, below which a second look at a place ends with that photo."""
+"""Share of what is to be recognised in a photo, below which a second look at a place takes it for hopeless."""
+PROMISING = 0.5
+"""Share of the matches of a look that agree, from which the next one looks at all frames whatever the first shows."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,9 @@ def _confirmed(
     config, solution = search.config.refine, start
     at: GroupAt | None = None
     while at is None or not (warm or _enough(turns, config.rounds)):
-        seen = _rendered_matches(search, local, solution.cams_from_world, len(turns) + warm)
+        promising = bool(turns) and turns[-1].agreeing >= PROMISING * turns[-1].matches
+        doubts = 0 if promising else 2 if warm else 1
+        seen = _rendered_matches(search, local, solution.cams_from_world, len(turns) + warm, doubts)
         better = None if seen.hopeless else _solved(search, local, seen.matches)
         support = 0 if better is None else _support(search, seen.matches, better.inliers)
         turns.append(Turn(len(seen.matches), 0 if better is None else int(better.inliers.sum()), support))
@@ -171,21 +176,28 @@ class _Seen:
     matches: CrossMatches
     shown: tuple[Shown, ...]
     hopeless: bool = False
-    """Whether the middle frame is so little like its view that the others were not looked at."""
+    """Whether the first frames are so little like their views that the others were not looked at."""
 
 
-def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...], turn: int) -> _Seen:
-    """Frames of the group, each matched with a bridge rendered at its estimated pose, the middle one first."""
+def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...], turn: int, doubts: int) -> _Seen:
+    """Frames of the group, each matched with a bridge rendered at its estimated pose, the middle one first.
+
+    Where the first `doubts` of them are hopeless the others are not looked at; a bus may have stood before one.
+    """
     most = search.config.refine.frames[min(turn, 1)]
     chosen = [int(k) for k in spread_voters(len(local.frames), most)]
     first = chosen[len(chosen) // 2]
+    order = sorted(chosen, key=lambda k: (k != first, -abs(k - first)))
     parts: dict[int, tuple[CrossMatches, Shown]] = {}
-    for k in (first, *(k for k in chosen if k != first)):
+    doubted = 0
+    for place, k in enumerate(order):
         part = _matched_view(search, local.frames[k], k, poses[k])
         if part is not None:
             parts[k] = part
-        if k == first and _hopeless(search, part, turn):
-            return _Seen(joined([] if part is None else [part[0]]), (), hopeless=True)
+        if doubted == place < doubts and _hopeless(search, part, turn):
+            doubted += 1
+            if doubted == min(doubts, len(order)):
+                return _Seen(joined([parts[k][0] for k in sorted(parts)]), (), hopeless=True)
     ordered = [parts[k] for k in sorted(parts)]
     return _Seen(joined([matches for matches, _ in ordered]), tuple(shown for _, shown in ordered))
 
@@ -245,10 +257,27 @@ def adjusted(search: Search, at: GroupAt) -> Settled:
         return Settled(at.local, None, gone, cross_view=_shown(search, at, np.zeros(len(at.matches), bool)))
     with clock.step("halves compared"):
         halves = compare_halves(at.agreeing, at.local, at.camera, at.solution.world_from_local)
-    figures = measure(at, done, halves, prepared.ground, config.verdict)
+    with clock.step("edges compared"):
+        edges = _edges(search, at.local, done.cams_from_world)
+    figures = measure(at, done, halves, prepared.ground, config.verdict, edges)
     shown = shown_adjusted(at, done, prepared.scaffold.views, config.adjustment)
     refusal = judge(figures, config.verdict)
     return Settled(at.local, done, refusal, figures, figures.support, at, cross_view=shown)
+
+
+EDGE_FRAMES = 3
+"""Frames of a group whose edges are compared, at most: the others see the same again."""
+
+
+def _edges(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> tuple[float, float]:
+    """(cells of a frame where views from the poses have edges above the horizon, share of them that photos meet)."""
+    camera = cameras.scaled(search.camera, min(WIDTH, search.camera.width))
+    met: list[tuple[int, int]] = []
+    for k in map(int, spread_voters(len(local.frames), EDGE_FRAMES)):
+        bridge = render_bridge(search.prepared.atlas, camera, poses[k])
+        met.append(edges_of(bridge, search.frames.photo(local.frames[k]).pixels, search.prepared.ground.up))
+    cells, held = np.sum(met, axis=0)
+    return float(cells / len(met)), float(held / max(cells, 1))
 
 
 def _shown(search: Search, at: GroupAt, agrees: Bools) -> CrossView | None:

@@ -44,6 +44,9 @@ class VerdictConfig:
     """Share of the matched frames that see enough of the scaffold on their own."""
     least_frame_support: CountOrNone = 8
     """What is enough for one frame."""
+    least_frame_of_best: Share = 0.25
+    """And what it must have over the best frame of its group: where traffic fills the picture a frame hangs on what
+    moves, and hardly anything of it agrees. Such a frame is not given the pose that the group has for it."""
     least_views: CountOrNone = 4
     """Aerial photos with real support."""
     least_view_support: CountOrNone = 5
@@ -235,21 +238,41 @@ def honest_covariances(done: FixedAerial, halves_m: float, shared_m: float) -> F
     return np.asarray(covariances)
 
 
-def measure(at: GroupAt, done: FixedAerial, halves: Halves, ground: Ground, config: VerdictConfig) -> GroupFigures:
-    """Every figure the verdict looks at."""
+def supported(matches: CrossMatches, frames: int, config: VerdictConfig) -> Bools:
+    """(F,), frames of a group of which enough agrees, by itself and beside the best of them."""
+    count = np.bincount(matches.frame, minlength=frames)
+    return np.asarray(count >= max(config.least_frame_support, config.least_frame_of_best * count.max(initial=0)))
+
+
+def unsupported(at: GroupAt, done: FixedAerial, config: VerdictConfig) -> set[int]:
+    """Frames, by their place in the group, that were looked at and of which too little agrees to place them."""
+    held = supported(subset(at.agreeing, done.cross), len(at.local.frames), config)
+    return {view.frame for view in at.shown if not held[view.frame]}
+
+
+def measure(
+    at: GroupAt,
+    done: FixedAerial,
+    halves: Halves,
+    ground: Ground,
+    config: VerdictConfig,
+    edges: tuple[float, float] = (0.0, 0.0),
+) -> GroupFigures:
+    """Every figure the verdict looks at; `edges` are the cells with edges and the share that is met."""
     matches, camera = at.agreeing, at.camera
     agreeing = subset(matches, done.cross)
-    per_frame = np.bincount(agreeing.frame, minlength=1)
+    held = supported(agreeing, len(at.local.frames), config)
     per_view = np.bincount(done.aerial_views, minlength=1)
     centres = rigid.centres_in_world(done.cams_from_world)
     tilt = [np.degrees(np.arccos(np.clip(-pose.rotation[1] @ ground.up, -1, 1))) for pose in done.cams_from_world]
     bend, turn_deg = shape_deviation(done.cams_from_world, at.local)
     found = found_at(at)
+    found = None if found is None else replace(found, edges=edges[0], edges_met=edges[1])
     ratio = len(agreeing) / max(done.tried, 1) * len(matches) / max(len(at.matches), 1)
     return GroupFigures(
         support=distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0),
         ratio=ratio,
-        frame_share=float((per_frame >= config.least_frame_support).sum()) / max(len(np.unique(matches.frame)), 1),
+        frame_share=float(held.sum()) / max(len(np.unique(at.matches.frame)), 1),
         aerial_views=int((per_view >= config.least_view_support).sum()),
         many_view_share=float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,
         spread=_spread(agreeing.xy, camera),
