@@ -167,7 +167,8 @@ def _voters_look(search: Search, frames: tuple[int, ...]) -> Floats32 | None:
 def _try_places(search: Search, local: LocalGroup, places: tuple[PlaceHypothesis, ...]) -> Settled:
     """The accepted place with the most support, or the refusal of the best one."""
     ladder = search.config.ladder
-    tried: list[Settled] = []
+    refused = search.refused.setdefault((local.frames, search.lens, search.config.refine), [])
+    tried: list[Settled] = list(refused)
     accepted: Settled | None = None
     for place in places:
         if len(tried) == ladder.places:
@@ -179,6 +180,8 @@ def _try_places(search: Search, local: LocalGroup, places: tuple[PlaceHypothesis
             continue
         settled = replace(settle(search, local, place.solution, been=tuple(tried)), start=start)
         tried.append(settled)
+        if settled.done is not None and settled.refusal is not None:
+            refused.append(settled)
         if settled.refusal is None and (accepted is None or settled.support > accepted.support):
             accepted = settled
     if accepted is not None:

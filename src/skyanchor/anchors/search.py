@@ -61,6 +61,8 @@ class Search:
     earlier: EarlierWalks | None = None
     """Walks that were located before; None without any."""
     glances: Glances = field(default_factory=Glances)
+    refused: dict[object, list[Settled]] = field(default_factory=dict)
+    """Places that an attempt has measured and refused, by what was looked for with what; the next one skips them."""
 
     @property
     def camera(self) -> Camera:

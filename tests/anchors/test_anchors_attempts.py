@@ -1,0 +1,84 @@
+"""What a later attempt at a group knows of an earlier one: places that were measured and refused are not made again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skyanchor.anchors import group
+from skyanchor.anchors.adjustment import FixedAerial
+from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.frames import Lens
+from skyanchor.anchors.place import Settled
+from skyanchor.anchors.search import Search
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.geometry import rigid
+from skyanchor.sfm import bundle as ba
+from skyanchor.types import Pose, Reason, Refusal
+
+LOCAL = LocalGroup((0, 1), (rigid.identity(),) * 2, ba.nothing(), 0.5, 5.0)
+NO = Refusal(Reason.LOOK_ALIKE, "not here")
+
+
+def at(x: float) -> tuple[Pose, ...]:
+    return (Pose(np.eye(3), np.array([-x, 0.0, 0.0])),) * 2
+
+
+def place(x: float) -> Any:
+    return SimpleNamespace(solution=SimpleNamespace(cams_from_world=at(x)), support=100)
+
+
+def settled_at(monkeypatch: pytest.MonkeyPatch, search: Search, where: list[float], measured: bool) -> list[float]:
+    """Places that an attempt settles, of those that it is given."""
+    seen: list[float] = []
+
+    def settle(_: Search, local: LocalGroup, start: Any, been: tuple[Settled, ...] = ()) -> Settled:
+        seen.append(-float(start.cams_from_world[0].translation[0]))
+        none, nothing = np.empty(0, np.int64), np.empty((0, 3))
+        poses, flat = start.cams_from_world, np.zeros((2, 6, 6))
+        done = FixedAerial(poses, flat, none, none, none, 1.0, 1.0, nothing, 1.0) if measured else None
+        return Settled(local, done, NO, support=50)
+
+    monkeypatch.setattr(group, "settle", settle)
+    got = group._try_places(search, LOCAL, tuple(place(x) for x in where))
+    assert got.refusal is NO
+    return seen
+
+
+def search_of() -> Search:
+    nothing: Any = SimpleNamespace()
+    return Search(nothing, SimpleNamespace(sequence=Path()), AnchorConfig())  # type: ignore[arg-type]
+
+
+def wider(search: Search) -> Search:
+    return replace(search, config=replace(search.config, ladder=replace(search.config.ladder, places=6)))
+
+
+def test_a_wider_search_looks_at_other_places_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = search_of()
+    assert settled_at(monkeypatch, search, [0.0, 10.0, 20.0, 30.0], True) == [0.0, 10.0, 20.0]
+    again = settled_at(monkeypatch, wider(search), [0.5, 30.0, 10.0, 40.0, 50.0, 60.0], True)
+    assert again == [30.0, 40.0, 50.0], "six places in all"
+
+
+def test_a_place_that_came_to_nothing_may_have_been_begun_badly(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = search_of()
+    settled_at(monkeypatch, search, [0.0, 10.0], False)
+    assert settled_at(monkeypatch, wider(search), [0.5, 10.0], True) == [0.5, 10.0]
+
+
+def test_another_lens_or_matcher_looks_at_all_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = search_of()
+    settled_at(monkeypatch, search, [0.0, 10.0], True)
+    others = (
+        replace(search, lens=Lens(1.2)),
+        replace(search, config=replace(search.config, refine=replace(search.config.refine, rounds=3))),
+        search_of(),
+    )
+    for other in others:
+        assert settled_at(monkeypatch, other, [0.0, 10.0], True) == [0.0, 10.0]
