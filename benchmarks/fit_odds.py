@@ -19,12 +19,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from math import isfinite, log
+from math import log
 from pathlib import Path
 
 import numpy as np
 from hard import WRONG_M
 from scipy.optimize import minimize
+from wrong_walks import last_words
 
 from skyanchor.anchors import likelihood
 from skyanchor.anchors.config import OdometryConfig
@@ -65,13 +66,6 @@ def best_of(lines: list[dict]) -> list[Seen]:
         for right in (True, False):
             seen += sorted((one for one in places if one.right is right), key=lambda one: one.said)[-1:]
     return seen
-
-
-def last_words(places: list[dict]) -> list[dict]:
-    """Places that were measured, each as it was known in the end: after its last look, if it had one."""
-    measured = [place for place in places if place["figures"] is not None and isfinite(place["figures"]["log_odds"])]
-    latest = {tuple(place["figures"][name] for name in ("fronts", "confirmed", "ground")): place for place in measured}
-    return list(latest.values())
 
 
 def _seen(line: dict, place: dict) -> Seen:

@@ -39,6 +39,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -521,12 +522,25 @@ def _row(own: list[dict], acceptance_s: float) -> list[str]:
     ]
 
 
+def last_words(places: list[dict]) -> list[dict]:
+    """Places that were measured, each as it was known in the end: after its last look, if it had one.
+
+    A place that stands by its last look has that one's figures; the odds rest on the share that agreed in the first.
+    """
+    latest: dict[tuple[float, ...], dict] = {}
+    for place in places:
+        if place["figures"] is not None and isfinite(place["figures"]["log_odds"]):
+            key = tuple(place["figures"][name] for name in ("fronts", "confirmed", "ground"))
+            ratio = latest[key]["figures"]["ratio"] if key in latest else place["figures"]["ratio"]
+            latest[key] = place | {"figures": place["figures"] | {"ratio": ratio}}
+    return list(latest.values())
+
+
 def best_places(lines: list[dict]) -> list[tuple[bool, float, float]]:
     """(right, odds, share that agrees) of the best place of every group, -inf where none came so far."""
     found = []
     for line in lines:
-        measured = [place for place in line["places"] if place["figures"] is not None]
-        best = max(measured, key=lambda place: place["figures"]["log_odds"], default=None)
+        best = max(last_words(line["places"]), key=lambda place: place["figures"]["log_odds"], default=None)
         belongs = line["belong"] == line["frames"] if best is None else (best["error_m"] or 0.0) < WRONG_M
         odds, share = (-np.inf if best is None else best["figures"][name] for name in ("log_odds", "ratio"))
         found.append((belongs, odds, share))
