@@ -580,7 +580,7 @@ def main() -> None:
     parser.add_argument("--scenes", type=Path, nargs="*", default=[], help="further scaffolds, with their walks")
     parser.add_argument("--more", type=int, default=12, help="towns of the same house designs for each")
     parser.add_argument("--kinds", nargs="*", default=[], help="only these, KIND or KIND=most on each; all without it")
-    parser.add_argument("--days", nargs="*", default=DAYS, help="other days of own walks, CONDITION-SEVERITY")
+    parser.add_argument("--days", nargs="*", help="other days of own walks, CONDITION-SEVERITY")
     parser.add_argument("--spread", type=Path, help="where benchmarks/spread.py has left towns with their runs")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--limit", type=int, help="only so many pairings")
@@ -601,7 +601,7 @@ def main() -> None:
     spread = None if given.spread is None else given.spread.absolute()
     place = Place(given.work.absolute(), {scene.name: scene.absolute() for scene in given.scenes}, spread)
     towns = [Walk(seed, int(designs or 9)) for seed, _, designs in (town.partition(":") for town in given.towns)]
-    everything = pairings([*towns, *(Walk(scene.name) for scene in given.scenes)], given.more, given.days)
+    everything = pairings([*towns, *(Walk(scene.name) for scene in given.scenes)], given.more, given.days or DAYS)
     chosen = of_kinds(everything, given.kinds)[: given.limit]
     print(f"{len(chosen)} of {len(everything)} pairings", flush=True)
     work_off(place, chosen, given)
