@@ -4,6 +4,7 @@
                                [--ways extend,joint,global,single,chain]
                                [--matchers sift,x-feat,light-glue-aliked] [--guess] [--least-height M]
                                [--model NAME=PATH ...] [--fps FPS] [--splats RUN] [--most-s SECONDS]
+                               [--all-pairs 100]
 
 SCENE holds aerial (images, sparse) and ground (images, and truth, which is read here only, to score and, unless
 --guess, for the street camera, which every program is given; so is the camera of the flight). Each program works in a
@@ -57,8 +58,6 @@ NAMES = {key: label for key, (label, _) in peers.WAYS.items()} | {
     "chain": "PnP chain from our first anchors",
 }
 PREFIXES = ForeignConfig(aerial_prefix=peers.AERIAL, ground_prefix=peers.GROUND)
-ALL_PAIRS = 100
-"""Photos up to which our matchers see all pairs."""
 
 
 def scene_of(args: argparse.Namespace) -> peers.PeerScene:
@@ -92,7 +91,7 @@ def child(args: argparse.Namespace) -> None:
         else:
             chosen = choice_named(AnySparse, matcher, "--matchers")
             photos = len(peers.names_in(work))
-            peers.match_with(work, chosen.load("cpu"), photos <= ALL_PAIRS)
+            peers.match_with(work, chosen.load(), photos <= args.all_pairs)
         return
     out = work / way
     shutil.rmtree(out, ignore_errors=True)
@@ -110,7 +109,7 @@ def spawned(args: argparse.Namespace, one: str) -> Cost:
     """The cost of one such process."""
     command = [sys.executable, __file__, str(args.scene), "--ground", args.ground, "--one", one]
     command += ["--work", str(args.work), "--aerial", str(args.aerial), "--run", str(args.run)]
-    command += ["--guess"] if args.guess else []
+    command += ["--all-pairs", str(args.all_pairs), *(["--guess"] if args.guess else [])]
     held = args.work / f"{one.replace(':', '-')}.json"
     if not held.is_file():
         files.save(held, timed(command, held.with_suffix(".log"), most_s=args.most_s))
@@ -134,13 +133,16 @@ def ours(args: argparse.Namespace) -> tuple[PeerRow, tuple[str, ...]]:
         command += ["--scaffold", str(args.aerial), "--ground", str(args.scene / args.ground / "images")]
         camera = scene_of(args).camera
         command += [] if camera is None else ["--camera", ",".join([camera.model, *map(str, camera.params)])]
-        cost = timed(command, args.work / "ours.log", dict(os.environ))
+        try:
+            cost = timed(command, args.work / "ours.log", dict(os.environ))
+        except FailedError as error:  # nothing placed, which is shown as others' failures are
+            cost = error.cost
     run = open_run(args.run)
     if cost is None and run.seconds:
         peak = max((peak.bytes for peak in run.memory.values()), default=0)
         cost = Cost(sum(run.seconds.values()), float("nan"), peak)
     metrics = evaluate_run(run, args.scene / args.ground / "truth")
-    row = PeerRow("SkyAnchor, no alignment", "ok", metrics.anchors, metrics.trajectory, cost, ours=True)
+    row = peer_tables.own_row(metrics.anchors, metrics.trajectory, cost)
     return row, records.anchor_names(run.anchors_record)
 
 
@@ -211,6 +213,7 @@ def main() -> None:
     parser.add_argument("--fps", type=float)
     parser.add_argument("--splats", type=Path)
     parser.add_argument("--most-s", type=float)
+    parser.add_argument("--all-pairs", type=int, default=100, help="photos up to which our matchers see all pairs")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--aerial", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -96,6 +96,13 @@ def prepared_at(run: Path, ground: Path) -> PreparedScaffold:
     )
 
 
+def surface_at(run: Path) -> PreparedScaffold:
+    """A scaffold as some run has left it, with no place described: for ways that match the aerial photos themselves."""
+    held = find_prepared(run)
+    assert held is not None, f"{run} holds no prepared scaffold"
+    return _ready(held.scaffold(), held.needed(parts.SURFACE), PlaceIndex((), None), CPU)
+
+
 def _ready(scaffold: Scaffold, surface: Made, places: PlaceIndex, config: PipelineConfig) -> PreparedScaffold:
     on = (surface.load(parts.SURFACE_FILE, Surface), surface.load(parts.GROUND_FILE, Ground))
     return prepared_for(scaffold, *on, places, config.anchors)

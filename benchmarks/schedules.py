@@ -1,6 +1,7 @@
 """One training after the other of one scene, each with one thing changed: likeness, seconds, memory of the GPU.
 
     python benchmarks/schedules.py SCENE aerial --depth RUN/1-scaffold/depth [--out rows.jsonl] [--rows NAME ...]
+    python benchmarks/schedules.py SCENE street --street DIR [--run RUN]
     python benchmarks/schedules.py SCENE update --splats aerial.ply [--out rows.jsonl] [--run RUN] [--depth DIR] ...
 
 Settings are to be chosen by the validation photos of a scene that is not reported; the test photos are scored besides,
@@ -12,16 +13,18 @@ every row for a trial. Seconds of an aerial row are of its first Gaussians and i
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from kept import Made, Outcome, made_here, read_lines, write_lines
 from scene_update import recovered_views, street_depth, true_views
 
-from skyanchor.events import Event, Note
+from skyanchor.events import Event, Note, Progress
 from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.devices import Engine, load_engine
 from skyanchor.gaussians.parameters import BRISK
@@ -40,9 +43,11 @@ from skyanchor.scene.update import update_scene
 from skyanchor.step_clock import StepClock
 from skyanchor.stereo import DepthFolder, depth_path
 from skyanchor.stereo.backends import NumbaStereo, TritonStereo
-from skyanchor.types import Scaffold
+from skyanchor.types import DepthMap, Scaffold, View
 
 GB = 1e9
+Street: TypeAlias = tuple[tuple[View, ...], list[DepthMap]]
+"""Street views, and depth of those that are trained on."""
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------
@@ -66,6 +71,9 @@ AERIAL: dict[str, Callable[[AerialConfig], AerialConfig]] = {
     "1600 px": wide(1600, 7000),
     "1600 px, seen alone": wide(1600, 7000, seen_alone=True),
     "1024 px, 5500 brisk": wide(1024, 5500, rates=(BRISK,)),
+    "preset": lambda config: config,
+    "paper": lambda _: training.PAPER,
+    "paper, a third": lambda _: training.with_iterations(training.PAPER, 10_000),
 }
 """Of the aerial Gaussians."""
 
@@ -83,6 +91,19 @@ def growing(config: UpdateConfig) -> UpdateConfig:
     return replace(config, joint=replace(config.joint, growth=growth))
 
 
+def at_width(config: UpdateConfig, like: UpdateConfig) -> UpdateConfig:
+    """An update as wide as another."""
+    return both(config, width=like.insertion.width)
+
+
+def resetting(config: UpdateConfig) -> UpdateConfig:
+    """The update whose opacities are reset in the insertion, as often over its length as the paper's."""
+    growth = config.insertion.growth
+    assert isinstance(growth, SplitGrowth)
+    often = max(1, config.insertion.iterations // 10)
+    return replace(config, insertion=replace(config.insertion, growth=replace(growth, reset_every=often)))
+
+
 UPDATES: dict[str, Callable[[UpdateConfig], UpdateConfig]] = {
     "preset": lambda config: config,
     "seen alone": lambda config: both(config, seen_alone=True),
@@ -94,8 +115,19 @@ UPDATES: dict[str, Callable[[UpdateConfig], UpdateConfig]] = {
     "1000 + 6000 brisk": lambda config: brisk(updates.with_iterations(config, 1000, 6000)),
     "500 + 4000": lambda config: updates.with_iterations(config, 500, 4000),
     "500 + 4000 brisk": lambda config: brisk(updates.with_iterations(config, 500, 4000)),
+    "paper": lambda config: at_width(updates.PAPER, config),
+    "paper, a third": lambda config: at_width(updates.with_iterations(updates.PAPER, 10_000, 13_333), config),
+    "paper's exposure": lambda config: replace(config, exposures=False),
+    "paper's sky": lambda config: replace(config, sky_radius=0.0),
+    "paper's floaters": lambda config: replace(config, floaters=None, vanished=None),
+    "paper's guard": lambda config: replace(config, guard=False, guard_weight=1.0, guard_pictures=0),
+    "paper's weight": lambda config: replace(config, guard_weight=1.0),
+    "paper's opacity reset": resetting,
+    "paper's free set": lambda config: replace(config, refined="all"),
+    "paper's street points": lambda config: replace(config, in_the_air=None, finer_views=0),
+    "paper's rollback": lambda config: replace(config, most_aerial_loss_db=math.inf),
 }
-"""Of the street."""
+"""Of the street; a row of the paper's is ours with that one thing as in the paper."""
 
 
 def brisk(config: UpdateConfig) -> UpdateConfig:
@@ -151,6 +183,9 @@ def plain(name: str) -> str:
 def told(event: Event) -> None:
     if isinstance(event, Note):
         print("  " + event.text, flush=True)
+    if isinstance(event, Progress) and "aerial_psnr" in event.figures:
+        scores = ", ".join(f"{name} {value:.2f}" for name, value in event.figures.items())
+        print(f"  {event.step} {event.done}/{event.total}: {scores}", flush=True)
 
 
 def aerial_rows(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -> dict[str, Callable[[], Outcome]]:
@@ -162,7 +197,8 @@ def aerial_rows(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -
         meter = Meter(engine.device)
         meter.start()
         names = tuple(view.name for view in views.training if depth_path(given.depth, view.name).is_file())
-        cloud = dense_cloud(DepthFolder(given.depth, names), views.training, config.seeds)
+        dense = not config.from_points
+        cloud = dense_cloud(DepthFolder(given.depth, names), views.training, config.seeds) if dense else None
         seeds_s = time.perf_counter() - meter.begun
         model = train_aerial(scaffold, engine, config, cloud=cloud, listen=told)
         spent = meter.figures()
@@ -181,6 +217,8 @@ def update_rows(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -
     assert base.joint is not None
     if given.width:
         base = both(base, width=given.width)
+    if given.schedule:
+        base = updates.with_iterations(base, *given.schedule)
 
     def made(name: str, change: Callable[[UpdateConfig], UpdateConfig]) -> Outcome:
         config, clock, meter = change(base), StepClock(), Meter(engine.device)
@@ -203,13 +241,18 @@ def update_rows(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -
     return {name: lambda name=name, change=change: made(name, change) for name, change in UPDATES.items()}
 
 
-def update_inputs(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -> UpdateInputs:
-    """What the update works on, at the poses of a run or at the true ones."""
+def street_at(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -> tuple[Street, GroundPointConfig]:
+    """(street views at the poses of a run or at the true ones with their depth, how that was measured)."""
     views = recovered_views(given.scene, given.run) if given.run else true_views(given.scene, scaffold)
     points = GroundPointConfig()
     backend = TritonStereo() if engine.device == "cuda" else NumbaStereo()
     points = replace(points, stereo=replace(points.stereo, backend=backend))
-    maps = street_depth(split(views).training, scaffold.points, points, given.street)
+    return (views, street_depth(split(views).training, scaffold.points, points, given.street)), points
+
+
+def update_inputs(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -> UpdateInputs:
+    """What the update works on."""
+    (views, maps), points = street_at(given, engine, scaffold)
     cloud = ground_cloud(maps, views, points)
     extent = float(np.median(np.concatenate([one.depth[one.depth > 0] for one in maps])))
     every = max(1, len(cloud.points) // 20_000)
@@ -224,7 +267,7 @@ def update_inputs(given: argparse.Namespace, engine: Engine, scaffold: Scaffold)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scene", type=Path, help="holds aerial/ and ground/")
-    parser.add_argument("kind", choices=("aerial", "update"))
+    parser.add_argument("kind", choices=("aerial", "street", "update"))
     parser.add_argument("--out", type=Path, default=Path("out/rows.jsonl"), help="JSON lines, one per row")
     parser.add_argument("--rows", nargs="*", help="names of rows; all without it")
     parser.add_argument("--depth", type=Path, help="depth of the aerial photos, 1-scaffold/depth of a run")
@@ -232,10 +275,14 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="take the poses of this run instead of the true ones")
     parser.add_argument("--street", type=Path, help="folder for the street's depth: read if there, else written")
     parser.add_argument("--width", type=int, help="pixels of the update")
+    parser.add_argument("--schedule", type=int, nargs=2, help="iterations of insertion and refinement for all rows")
     parser.add_argument("--steps", type=int, help="at most so many of each phase, for a trial")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     given = parser.parse_args()
     engine, scaffold = load_engine(given.device), load_scaffold(given.scene / "aerial")
+    if given.kind == "street":
+        print(f"depth of {len(street_at(given, engine, scaffold)[0][1])} street photos")
+        return
     made: Made = made_here()
     held = read_lines(given.out, Outcome)[1] if given.out.is_file() else []
     rows = (aerial_rows if given.kind == "aerial" else update_rows)(given, engine, scaffold)

@@ -89,12 +89,31 @@ def seed(order: tuple[int, ...], retrieved: int, among: np.ndarray | None = None
     matcher = PairNetwork()
     index = support.index_aerial(ATLAS, matcher, Choice(order))  # type: ignore[arg-type]
     candidates = index.candidates(FRAME, np.arange(len(AERIAL)) if among is None else among, retrieved)
-    return support.seed_of(index, matcher.extract(FRAME), candidates, CAMERA, VerifyConfig())
+    return support.seed_of(support.CrossPairs(index, (matcher.extract(FRAME),), CAMERA, VerifyConfig()), 0, candidates)
 
 
 def test_the_verified_candidate_is_the_seed() -> None:
     assert seed((0, 3, RIGHT, 1), 3) == RIGHT
     assert seed((0, 3, RIGHT, 1), 2) is None  # the descriptor left the right one out
+
+
+def test_a_pair_is_matched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = PairNetwork()
+    index = support.index_aerial(ATLAS, matcher, Choice((RIGHT,)))  # type: ignore[arg-type]
+    pairs = support.CrossPairs(index, (matcher.extract(FRAME),), CAMERA, VerifyConfig())
+    rows = pairs.agreeing(0, RIGHT)
+    assert rows is not None and rows[0].shape == rows[1].shape and len(rows[0]) >= 30
+    assert pairs.agreeing(0, 0) is None
+    monkeypatch.setattr(support, "verify", lambda *_: pytest.fail("verified again"))
+    assert pairs.agreeing(0, RIGHT) is rows and pairs.agreeing(0, 0) is None
+
+
+def test_no_trials_look_for_what_would_be_refused() -> None:
+    bounded = support.without_vain_trials(VerifyConfig(least_ratio=0.3, confidence=0.9999, trials=(200, 20_000)))
+    assert bounded.trials == (200, 3786)  # ln 1e-4 / ln(1 - 0.3^5)
+    assert support.without_vain_trials(VerifyConfig(least_ratio=0.9)).trials == (200, 200)
+    for same in (VerifyConfig(least_ratio=0.0), VerifyConfig(least_ratio=0.1), VerifyConfig(confidence=1.0)):
+        assert support.without_vain_trials(same) == same
 
 
 def test_priors_leave_views_that_look_elsewhere_out() -> None:

@@ -196,3 +196,12 @@ def test_gaussians_of_all_ways_in_one_table() -> None:
     lines = list(peer_tables.splat_table(rows))
     assert "| aerial only | 0.900 | 26.00 | 0.100 | 0.300 | 8.00 | - | - |" in lines
     assert "| joint | no weights | - | - | - | - | - | - |" in lines
+
+
+def test_ours_is_judged_as_the_others_are() -> None:
+    whole, half, few = (PoseMetrics(count, 40, 0.1, 0.1, 0.1) for count in (40, 20, 19))
+    assert peer_tables.own_row(whole, whole, None).verdict == peer_tables.own_row(whole, half, None).verdict == "ok"
+    lost = peer_tables.own_row(few, few, None)
+    assert lost.verdict == "registered too few" and lost.ours
+    rows = [_row("a rival", 0.2, 50.0), lost]
+    assert peer_tables.ratio(rows, lambda row: row.trajectory.ate_m if row.trajectory else None) is None

@@ -305,6 +305,9 @@ def test_a_poorer_survey(tiny_town: Town, tiny: TownPreset) -> None:
     assert coarse.altitude / coarse.focal == pytest.approx(0.258)
     assert coarse.width / coarse.focal == pytest.approx(tiny.flight.width / tiny.flight.focal, rel=0.02)
     assert 1.0 - coarse.spacing[0] / (coarse.width / coarse.focal * coarse.altitude) == pytest.approx(0.6)
+    high = surveyed(tiny.flight, Survey(higher_m=60.0, ground_cm=6.5))
+    assert high.altitude == tiny.flight.altitude + 60.0 and high.spacing == tiny.flight.spacing
+    assert high.altitude / high.focal == pytest.approx(0.065)
     area = np.array([-10.0, -10.0, 10.0, 10.0])
     shots = flight_shots(tiny.flight, tiny_town.layout, area, np.random.default_rng(1))
     down = flown(shots, Survey(nadir=True, exposure_stops=1.0))

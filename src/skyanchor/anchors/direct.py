@@ -7,8 +7,9 @@ the same. The paper's own way from the same support is in `paper.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence as Ordered
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import ceil, log1p
 from typing import overload
 
 import numpy as np
@@ -36,7 +37,7 @@ def settle_on_photos(search: Search, local: LocalGroup) -> Settled:
     support = support_of(search, local)
     if isinstance(support, Refusal):
         return Settled(local, None, support)
-    matches = match_support(support.index, support.views, support.frames)
+    matches = match_support(support.index, support.views, support.pairs.frames)
     rays, up = sightings(matches, search.camera), search.prepared.ground.up
     solution = solve_group(rays, local.cams_from_local, up, search.config.refine.solve)
     if solution is None:
@@ -48,13 +49,16 @@ def settle_on_photos(search: Search, local: LocalGroup) -> Settled:
 class Supported:
     """R_t, the mixed image set of a group: its frames, and the aerial photos that they are reconstructed with."""
 
-    index: AerialIndex
-    frames: tuple[Features, ...]
-    """Of the group, in its order."""
+    pairs: CrossPairs
     views: Ints
     """(A,), indices of the aerial views."""
     graph: VisibilityGraph | None
     """Which of them show the same ground; None where all are thought to."""
+
+    @property
+    def index(self) -> AerialIndex:
+        """Where the aerial photos are from."""
+        return self.pairs.index
 
     def neighbours(self, a: int, b: int) -> bool:
         """Whether two of the aerial photos, by their place in `views`, are worth matching with each other."""
@@ -70,18 +74,15 @@ def support_of(search: Search, local: LocalGroup) -> Supported | Refusal:
     index = _index_of(prepared, config.paper.matcher, config.paper.descriptor)
     photos = [search.frames.photo(i) for i in local.frames]
     with search.frames.clock.step("seeds"):
-        seen = tuple(map(index.matcher.extract, photos))
+        pairs = CrossPairs(index, tuple(map(index.matcher.extract, photos)), search.camera, config.paper.verify)
         among = views_of(search.near, prepared.ground, prepared.scaffold.views)
         candidates = [index.candidates(photo, among, config.paper.retrieved) for photo in photos]
-        seeds = [
-            seed_of(index, features, few, search.camera, config.paper.verify)
-            for features, few in zip(seen, candidates, strict=True)
-        ]
+        seeds = [seed_of(pairs, k, few) for k, few in enumerate(candidates)]
     graph = prepared.graph if config.ablation.visibility_graph else None
     support = support_set(seeds, graph, config.paper.near)
     if not len(support):
         return Refusal(Reason.NO_SEED, "No aerial photo could be verified with any frame.")
-    return Supported(index, seen, support, graph)
+    return Supported(pairs, support, graph)
 
 
 # --- the aerial photos ----------------------------------------------------------------------------------------------
@@ -141,15 +142,49 @@ def _index_of(prepared: PreparedScaffold, matcher: AnyMatcher, descriptor: AnyDe
 # --- seeds and their neighbours -------------------------------------------------------------------------------------
 
 
-def seed_of(index: AerialIndex, frame: Features, candidates: Ints, camera: Camera, config: VerifyConfig) -> int | None:
-    """The candidate with the most two-view inliers, or None when none is verified; `camera` is the frame's."""
+@dataclass(frozen=True, eq=False)
+class CrossPairs:
+    """Frames of a group matched with aerial photos; a pair is matched and verified once."""
+
+    index: AerialIndex
+    frames: tuple[Features, ...]
+    """Of the group, in its order."""
+    camera: Camera
+    """Of the frames."""
+    config: VerifyConfig
+    held: dict[tuple[int, int], tuple[Floats, Floats] | None] = field(default_factory=dict)
+    """What is known already, by frame of the group and aerial view."""
+
+    def agreeing(self, frame: int, view: int) -> tuple[Floats, Floats] | None:
+        """Pixels (M, 2) of a frame and of an aerial photo that agree with one relative pose; None where too few do."""
+        if (frame, view) not in self.held:
+            matches = self.index.matcher.match_extracted(self.frames[frame], self.index.features[view])
+            lenses = (self.camera, self.index.atlas.photo_camera(view))
+            pair = verify(matches.xy_a, matches.xy_b, *lenses, matches.sigma_px, without_vain_trials(self.config))
+            rows = (matches.xy_a[pair.inliers], matches.xy_b[pair.inliers]) if isinstance(pair, TwoView) else None
+            self.held[frame, view] = rows
+        return self.held[frame, view]
+
+
+def without_vain_trials(config: VerifyConfig) -> VerifyConfig:
+    """The same verification without trials that look for a smaller share of inliers than it would accept.
+
+    Five matches make a sample, so ln(1 - confidence) / ln(1 - ratio^5) of them meet one without outliers.
+    """
+    if not 0.0 < config.least_ratio < 1.0 or config.confidence >= 1.0:
+        return config
+    enough = ceil(log1p(-config.confidence) / log1p(-(config.least_ratio**5)))
+    least, most = config.trials
+    return replace(config, trials=(least, max(least, min(most, enough))))
+
+
+def seed_of(pairs: CrossPairs, frame: int, candidates: Ints) -> int | None:
+    """The candidate with the most two-view inliers with a frame of the group, or None when none is verified."""
     best: tuple[int, int] | None = None
     for j in map(int, candidates):
-        matches = index.matcher.match_extracted(frame, index.features[j])
-        above = index.atlas.photo_camera(j)
-        pair = verify(matches.xy_a, matches.xy_b, camera, above, matches.sigma_px, config)
-        if isinstance(pair, TwoView):
-            best = max(best or (0, -1), (int(pair.inliers.sum()), j))
+        rows = pairs.agreeing(frame, j)
+        if rows is not None:
+            best = max(best or (0, -1), (len(rows[0]), j))
     return None if best is None else best[1]
 
 

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from skyanchor.anchors import mixed
-from skyanchor.anchors.direct import Supported, support_of
+from skyanchor.anchors.direct import Supported, support_of, without_vain_trials
 from skyanchor.anchors.group import settle_on_bridges
 from skyanchor.anchors.mixed import PixelPairs
 from skyanchor.anchors.place import Settled, seen_from
@@ -37,7 +37,7 @@ def settle_on_cameras(search: Search, local: LocalGroup) -> Settled:
     with search.frames.clock.step("aerial photos matched"):
         paired = match_mixed(search, local, support)
     with search.frames.clock.step("aerial photos registered"):
-        return _placed(search, local, support, paired)
+        return settle_matched(search, local, support, paired)
 
 
 def settle_both_ways(search: Search, local: LocalGroup) -> Settled:
@@ -65,15 +65,18 @@ def match_mixed(search: Search, local: LocalGroup, support: Supported) -> PixelP
 
     Images are numbered as the cameras of a mixed bundle: frames first, then the aerial photos of the support.
     """
-    frames, config = len(local.frames), search.config
-    seen = (*support.frames, *(support.index.features[int(j)] for j in support.views))
+    frames, reach = len(local.frames), search.config.local.reach
+    seen = (*support.pairs.frames, *(support.index.features[int(j)] for j in support.views))
     lenses = _lenses(search.camera, local, support)
     paired: PixelPairs = {}
     for i, j in combinations(range(len(seen)), 2):
-        far = j < frames and j - i > config.local.reach
+        far = j < frames and j - i > reach
         if far or (i >= frames and not support.neighbours(i - frames, j - frames)):
             continue
-        rows = _verified(search, support, (seen[i], seen[j]), (lenses[i], lenses[j]))
+        if i < frames <= j:
+            rows = support.pairs.agreeing(i, int(support.views[j - frames]))
+        else:
+            rows = _verified(search, support, (seen[i], seen[j]), (lenses[i], lenses[j]))
         if rows is not None:
             paired[i, j] = rows
     return paired
@@ -84,7 +87,8 @@ def _verified(
 ) -> tuple[mixed.Floats, mixed.Floats] | None:
     """Pixels (M, 2) of either image that agree with one relative pose; None where too few do."""
     matches = support.index.matcher.match_extracted(*seen)
-    pair = verify(matches.xy_a, matches.xy_b, *lenses, matches.sigma_px, search.config.paper.verify)
+    config = without_vain_trials(search.config.paper.verify)
+    pair = verify(matches.xy_a, matches.xy_b, *lenses, matches.sigma_px, config)
     return (matches.xy_a[pair.inliers], matches.xy_b[pair.inliers]) if isinstance(pair, TwoView) else None
 
 
@@ -96,10 +100,10 @@ def _lenses(camera: Camera, local: LocalGroup, support: Supported) -> tuple[Came
 # --- geometry -------------------------------------------------------------------------------------------------------
 
 
-def _placed(search: Search, local: LocalGroup, support: Supported, paired: PixelPairs) -> Settled:
+def settle_matched(search: Search, local: LocalGroup, support: Supported, paired: PixelPairs) -> Settled:
     """The group registered, aligned, adjusted at the reference poses and judged."""
     config, views = search.config.mixed, search.prepared.scaffold.views
-    sigmas = np.array([one.sigma_px for one in support.frames])
+    sigmas = np.array([one.sigma_px for one in support.pairs.frames])
     above = np.array([support.index.features[int(j)].sigma_px for j in support.views])
     lenses = _lenses(search.camera, local, support)
     bundle = mixed.mixed_bundle(local, lenses, np.concatenate([sigmas, above]), paired)

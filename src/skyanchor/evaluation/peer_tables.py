@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from skyanchor.evaluation.ablate import Measured
-from skyanchor.evaluation.foreign import ModelScore, Outcome
+from skyanchor.evaluation.foreign import ForeignConfig, ModelScore, Outcome
 from skyanchor.run.metrics import PoseMetrics
 
 POSES = ("ATE m", "RPE-t m", "RPE-r deg", "registered")
@@ -44,6 +44,13 @@ class PeerRow:
 def peer_row(name: str, anchors: ModelScore, walk: ModelScore, models: int, cost: Cost | None) -> PeerRow:
     """The row of a scored model: on the aerial cameras where it can be, else RPE-r and the count alone."""
     return PeerRow(name, walk.outcome.value, anchors.on_aerial, walk.on_aerial, cost, models)
+
+
+def own_row(anchors: PoseMetrics, walk: PoseMetrics, cost: Cost | None) -> PeerRow:
+    """The row of ours, without any alignment: judged by the frames with a pose, as the others are."""
+    few = walk.registered == 0 or walk.registered < ForeignConfig().least_share * walk.total
+    verdict = Outcome.TOO_FEW if few else Outcome.OK
+    return PeerRow("SkyAnchor, no alignment", verdict.value, anchors, walk, cost, ours=True)
 
 
 def failed_row(name: str, why: str, cost: Cost | None = None) -> PeerRow:
@@ -98,8 +105,8 @@ def _ratios(rows: Sequence[PeerRow], poses: Callable[[PeerRow], PoseMetrics | No
 
 
 def ratio(rows: Sequence[PeerRow], column: Callable[[PeerRow], float | None], most: bool = False) -> float | None:
-    """Ours over the smallest (or greatest) of the rivals that came out ok; None where one of both is missing."""
-    mine = next((column(row) for row in rows if row.ours), None)
+    """Ours over the smallest (or greatest) of the rivals, of those that came out ok; None where one is missing."""
+    mine = next((column(row) for row in rows if row.ours and row.verdict == Outcome.OK.value), None)
     held = [column(row) for row in rows if not row.ours and row.verdict == Outcome.OK.value]
     known = [value for value in held if value is not None]
     best = (max if most else min)(known, default=None)

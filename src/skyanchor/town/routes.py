@@ -90,7 +90,8 @@ def _aim(
 
 
 def surveyed(plan: FlightPlan, survey: Survey) -> FlightPlan:
-    """The plan with the ground resolution and the overlap of a survey."""
+    """The plan with the altitude, the ground resolution and the overlap of a survey."""
+    plan = replace(plan, altitude=plan.altitude + survey.higher_m)
     if survey.ground_cm > 0.0:
         coarser = survey.ground_cm / 100.0 * plan.focal / plan.altitude
         size = (2 * round(plan.width / coarser / 2.0), 2 * round(plan.height / coarser / 2.0))

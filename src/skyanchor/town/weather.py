@@ -106,6 +106,8 @@ class Survey:
     """Error of the delivered orientations, standard deviation per axis."""
     exposure_stops: NotNegative = 0.0
     """Step of the exposure between neighbouring flight lines; every other line is darker."""
+    higher_m: NotNegative = 0.0
+    """Metres that it was flown above the plan's altitude; the spacing of the photos stays, they see more each."""
     ground_cm: NotNegative = 0.0
     """Ground resolution of a nadir photo; 0 for that of the plan. The photos keep their field of view."""
     nadir: bool = False
