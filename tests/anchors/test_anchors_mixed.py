@@ -49,17 +49,22 @@ def houses() -> Floats:
     return np.concatenate([walls, floor])
 
 
-def seen(pose: Pose, camera: Camera, rng: np.random.Generator) -> Floats:
-    in_cam = pose(houses())
+def roofs() -> Floats:
+    """What the flight alone sees."""
+    return np.random.default_rng(1).uniform([-12, 6, 7], [12, 40, 9], (1500, 3))
+
+
+def seen(pose: Pose, camera: Camera, rng: np.random.Generator, spots: Floats | None = None) -> Floats:
+    in_cam = pose(houses() if spots is None else spots)
     xy = cameras.project(camera, in_cam) + rng.normal(0, SIGMA_PX, (len(in_cam), 2))
     out = (in_cam[:, 2] < 0.5) | (xy < 0).any(axis=1) | (xy > [camera.width, camera.height]).any(axis=1)
     xy[out] = np.nan
     return xy
 
 
-def group(rng: np.random.Generator) -> tuple[LocalGroup, list[Floats]]:
+def group(rng: np.random.Generator, frames: tuple[Pose, ...] = GROUND) -> tuple[LocalGroup, list[Floats]]:
     """(the group's own shape, what its frames see)."""
-    pixels = [seen(pose, STREET, rng) for pose in GROUND]
+    pixels = [seen(pose, STREET, rng) for pose in frames]
     ones = np.ones(len(houses()), np.float32)
     features = tuple(Features(xy, np.zeros((len(xy), 4), np.float32), ones, ones, 640, 360, SIGMA_PX) for xy in pixels)
     local = reconstruct_local(tuple(range(FRAMES)), features, STREET, SameRow(), LocalConfig())
@@ -79,9 +84,11 @@ def matched(pixels: list[Floats], wrong: float, rng: np.random.Generator) -> Pix
     return paired
 
 
-def mixed_with(aerial: tuple[Pose, ...], wrong: float = 0.05, seed: int = 1) -> tuple[LocalGroup, ba.Bundle]:
+def mixed_with(
+    aerial: tuple[Pose, ...], wrong: float = 0.05, seed: int = 1, frames: tuple[Pose, ...] = GROUND
+) -> tuple[LocalGroup, ba.Bundle]:
     rng = np.random.default_rng(seed)
-    local, pixels = group(rng)
+    local, pixels = group(rng, frames)
     pixels += [seen(pose, ABOVE, rng) for pose in aerial]
     lenses = (*(STREET,) * FRAMES, *(ABOVE,) * len(aerial))
     sigmas = np.full(len(pixels), SIGMA_PX)
@@ -109,6 +116,33 @@ def test_noise_in_error_near_noise_out_and_the_flight_keeps_its_bits() -> None:
     assert 0.2 < off / np.sqrt(3.0) / sigma < 4.0
     halves = mixed.halves_of(before, CONFIG)
     assert 0.001 < halves.metres < 0.1 and halves.degrees < 0.2
+
+
+def test_frames_that_hardly_move_are_placed_by_their_rays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points of a few short steps lie metres off in depth, which is across the view of a photo from above."""
+    short = tuple(
+        rigid.look_at(np.array([0.0, 0.1 * k, 1.7]), np.array([0.0, 0.1 * k + 10.0, 2.5]), UP) for k in range(FRAMES)
+    )
+    _, bundle = mixed_with(RING, frames=short)
+    found = aligned_to(bundle, FRAMES, np.arange(6), RING, CONFIG)
+    assert not isinstance(found, Refusal) and len(found[0].views) == 6
+    done = mixed.adjusted_at_reference(found[0], CONFIG, refine_focal=False)
+    assert done is not None and apart_m(done[0].bundle.cams_from_world[:FRAMES], short) < 0.05
+    monkeypatch.setattr(mixed, "_by_rays", lambda *_: (rigid.identity(), 0))
+    assert isinstance(aligned_to(bundle, FRAMES, np.arange(6), RING, CONFIG), Refusal)
+
+
+def test_what_the_flight_alone_sees_splits_no_halves() -> None:
+    rng = np.random.default_rng(1)
+    local, pixels = group(rng)
+    blind = np.full((len(roofs()), 2), np.nan)
+    both = [np.concatenate([one, blind]) for one in pixels]
+    both += [np.concatenate([seen(pose, ABOVE, rng), seen(pose, ABOVE, rng, roofs())]) for pose in RING]
+    lenses = (*(STREET,) * FRAMES, *(ABOVE,) * len(RING))
+    bundle = mixed.mixed_bundle(local, lenses, np.full(len(lenses), SIGMA_PX), matched(both, 0.0, rng))
+    found = aligned_to(bundle, FRAMES, np.arange(6), RING, CONFIG)
+    assert not isinstance(found, Refusal)
+    assert 0.001 < mixed.halves_of(found[0], CONFIG).metres < 0.1
 
 
 def test_pixels_of_a_dense_matcher_chain_by_where_they_lie() -> None:

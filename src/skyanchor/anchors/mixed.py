@@ -13,7 +13,7 @@ import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt
-from skyanchor.anchors.shape.incremental import LocalGroup, resect, settled, with_points
+from skyanchor.anchors.shape.incremental import TRIALS, LocalGroup, resect, settled, with_points
 from skyanchor.anchors.solve import GroupSolution
 from skyanchor.anchors.verdict import Halves
 from skyanchor.bounds import CountOrNone, Degrees, Positive, Share
@@ -21,6 +21,7 @@ from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
 from skyanchor.sfm.adjustment import adjust
 from skyanchor.sfm.dense import Dense
+from skyanchor.sfm.resection import Shared, resect_by_rays
 from skyanchor.sfm.tracks import Twice, build_tracks, pixels_of
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose, Reason, Refusal, Similarity
 
@@ -121,13 +122,13 @@ def _keypoints(paired: PixelPairs, sigmas: Floats) -> tuple[dict[int, Floats], d
 def register_aerial(bundle: ba.Bundle, frames: int, config: MixedConfig) -> tuple[ba.Bundle, Ints] | Refusal:
     """(the reconstruction with aerial cameras brought in one by one, which of them are), or why it is not believed.
 
-    Ground first: the frames have their shape, and no aerial photo moves before points of theirs agree with it.
+    Ground first: the frames have their shape, and no aerial photo moves before rays or points of theirs agree with it.
     """
     known = set(range(frames))
     missing = set(range(frames, len(bundle.lenses)))
     while missing:
         bundle = with_points(bundle, known, config.least_angle_deg)
-        tried = {c: resect(bundle, c, bundle.lenses[c], _sigma(bundle, c)) for c in sorted(missing)}
+        tried = {c: _pose_of(bundle, c, known, frames, config) for c in sorted(missing)}
         best = max(tried, key=lambda c: tried[c][1])
         if tried[best][1] < config.least_inliers:
             break
@@ -135,13 +136,53 @@ def register_aerial(bundle: ba.Bundle, frames: int, config: MixedConfig) -> tupl
         poses[best] = tried[best][0]
         known.add(best)
         missing.discard(best)
-        bundle = _without_far(replace(bundle, cams_from_world=tuple(poses)), best, 2.0 * config.outlier)
+        bundle = _with_camera(replace(bundle, cams_from_world=tuple(poses)), best, known, config)
         bundle = settled(bundle, known, Dense(iterations=6)).bundle
     bundle = _free_adjusted(bundle, known, config)
     registered = np.array(sorted(c for c in known if c >= frames), dtype=np.int64)
     seen = np.bincount(bundle.camera, minlength=len(bundle.lenses))
     registered = registered[seen[registered] >= config.least_inliers]
     return _believed(bundle, registered, config) or (bundle, registered)
+
+
+def _pose_of(bundle: ba.Bundle, camera: int, known: set[int], frames: int, config: MixedConfig) -> tuple[Pose, int]:
+    """(pose of one more aerial camera, points that agree with it).
+
+    A few steps along a street say so little of depth that what they triangulate lies metres off across the view of an
+    aerial photo. So the first one is found by the rays of the frames; those after it by points, where these suffice.
+    """
+    sigma = _sigma(bundle, camera)
+    if max(known) < frames:
+        return _by_rays(bundle, camera, known, sigma)
+    found = resect(bundle, camera, bundle.lenses[camera], sigma)
+    return found if found[1] >= config.least_inliers else _by_rays(bundle, camera, known, sigma)
+
+
+def _by_rays(bundle: ba.Bundle, camera: int, known: set[int], sigma_px: float) -> tuple[Pose, int]:
+    """Pose of one camera from pixels that it shares with known ones, and how many points agree with it."""
+    mine = np.full(len(bundle.points), -1, np.int64)
+    rows = np.flatnonzero(bundle.camera == camera)
+    mine[bundle.point[rows]] = rows
+    shared, owners = [], []
+    for k in sorted(known):
+        theirs = np.flatnonzero((bundle.camera == k) & (mine[bundle.point] >= 0))
+        if not len(theirs):
+            continue
+        owners.append(bundle.point[theirs])
+        same = bundle.xy[mine[owners[-1]]]
+        shared.append(Shared(bundle.cams_from_world[k], bundle.lenses[k], bundle.xy[theirs], same))
+    if not shared or len(np.unique(np.concatenate(owners))) < LEAST_SEEN:
+        return rigid.identity(), 0
+    found = resect_by_rays(shared, bundle.lenses[camera], 2.0 * sigma_px, TRIALS)
+    return found.cam_from_world, len(np.unique(np.concatenate(owners)[found.inliers]))
+
+
+def _with_camera(bundle: ba.Bundle, camera: int, known: set[int], config: MixedConfig) -> ba.Bundle:
+    """The bundle with points placed anew by the known cameras, without those sightings of the last that forbid it."""
+    before = np.isfinite(with_points(bundle, known - {camera}, config.least_angle_deg).points[:, 0])
+    after = np.isfinite(with_points(bundle, known, config.least_angle_deg).points[:, 0])
+    against = (bundle.camera == camera) & (before & ~after)[bundle.point]
+    return with_points(_observed(bundle, ~against), known, config.least_angle_deg)
 
 
 def _believed(bundle: ba.Bundle, registered: Ints, config: MixedConfig) -> Refusal | None:
@@ -160,13 +201,6 @@ def _believed(bundle: ba.Bundle, registered: Ints, config: MixedConfig) -> Refus
 def _sigma(bundle: ba.Bundle, camera: int) -> float:
     mine = bundle.sigma[bundle.camera == camera]
     return float(mine[0]) if len(mine) else 1.0
-
-
-def _without_far(bundle: ba.Bundle, camera: int, most: float) -> ba.Bundle:
-    """The bundle without one camera's observations of known points that lie beyond so many sigmas; points stay."""
-    known = np.isfinite(bundle.points[bundle.point, 0])
-    lengths = ba.residual_lengths(replace(bundle, points=np.nan_to_num(bundle.points)))
-    return _observed(bundle, ~((bundle.camera == camera) & known & (lengths > most)))
 
 
 def _observed(bundle: ba.Bundle, keep: Bools) -> ba.Bundle:
@@ -339,24 +373,36 @@ def halves_of(snapped: Snapped, config: MixedConfig) -> Halves:
     Each half has its own matches with aerial photos: by aerial camera, and left and right in the frames. The group's
     own tracks, which say nothing of its place, are in both.
     """
-    bundle, frames = snapped.bundle, snapped.frames
+    bundle, ground = snapped.bundle, snapped.cross
     count = len(bundle.points)
-    above, ground = bundle.camera >= frames, snapped.cross
     mean_x = np.bincount(bundle.point[ground], bundle.xy[ground, 0], count) / np.maximum(
         np.bincount(bundle.point[ground], minlength=count), 1
     )
-    first_view = np.full(count, len(bundle.lenses))
-    np.minimum.at(first_view, bundle.point[above], bundle.camera[above])
-    sees = first_view < len(bundle.lenses)
-    middle = float(np.median(mean_x[sees])) if sees.any() else 0.0
+    both = np.isin(np.arange(count), bundle.point[ground])
+    middle = float(np.median(mean_x[both])) if both.any() else 0.0
+    view = _view_in_turn(snapped)
+    sees = view >= 0
     apart: list[tuple[float, float, float]] = []
-    for first in (first_view % 2 == 0, mean_x < middle):
+    for first in (view % 2 == 0, mean_x < middle):
         a, b = (_half(snapped, ~sees | half, config) for half in (first, ~first))
         if a is None or b is None:
             return Halves(float("nan"), float("nan"), float("nan"))
         apart.append(_apart(a, b))
     metres, degrees, scale = np.max(apart, axis=0)
     return Halves(float(metres), float(degrees), float(scale))
+
+
+def _view_in_turn(snapped: Snapped) -> Ints:
+    """(P,), one of the aerial cameras that see each point, another one from point to point; -1 where none does."""
+    bundle = snapped.bundle
+    above = np.flatnonzero(bundle.camera >= snapped.frames)
+    above = above[np.lexsort([bundle.camera[above], bundle.point[above]])]
+    owner, count = bundle.point[above], np.bincount(bundle.point[above], minlength=len(bundle.points))
+    seen = np.flatnonzero(count)
+    chosen = np.searchsorted(owner, seen) + np.arange(len(seen)) % count[seen]
+    view = np.full(len(bundle.points), -1, np.int64)
+    view[seen] = bundle.camera[above[chosen]]
+    return view
 
 
 def _half(snapped: Snapped, points: Bools, config: MixedConfig) -> tuple[Pose, ...] | None:

@@ -1,8 +1,10 @@
-"""Resection: the pose of one more camera from points that are known in the world (PnP)."""
+"""Resection: the pose of one more camera from points known in the world (PnP), or from rays of known cameras."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import poselib
@@ -51,3 +53,52 @@ def resect(
         loss = {"loss_type": "CAUCHY", "loss_scale": sigma_px}
         pose, _ = poselib.refine_absolute_pose(xy[inliers], points[inliers], pose, posed(camera), loss)
     return Resected(Pose(np.array(pose.R), np.array(pose.t)), inliers)
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What a camera sees together with one whose pose is known."""
+
+    cam_from_world: Pose
+    """Of the known one."""
+    camera: Camera
+    """Of the known one."""
+    xy_known: Floats
+    """(M, 2), pixels of the known one."""
+    xy: Floats
+    """(M, 2), the same spots in the other."""
+
+
+def resect_by_rays(shared: Sequence[Shared], camera: Camera, most_px: float, trials: Trials) -> Resected:
+    """The pose with most agreement of pixels shared with known cameras; where the spots lie need not be known.
+
+    The known cameras are one rig whose base gives the length of the way to this one, as far as it shows: rays that
+    nearly meet say little of depth, but the epipolar lines of each known camera must meet the other's pixels.
+    Inliers are in the order of `shared`, one after the other.
+    """
+    rig = [_camera_pose(one.cam_from_world) for one in shared]
+    options = {
+        "max_epipolar_error": most_px,
+        "max_iterations": trials.most,
+        "min_iterations": trials.least,
+        "success_prob": trials.sure,
+        "seed": trials.seed,
+    }
+    matches = [_pairwise(k, one) for k, one in enumerate(shared)]
+    lenses, alone = [posed(one.camera) for one in shared], [poselib.CameraPose()]
+    pose, info = poselib.estimate_generalized_relative_pose(matches, rig, lenses, alone, [posed(camera)], options, {})
+    inliers = np.concatenate([np.array(one, dtype=bool) for one in info["inliers"]])
+    return Resected(Pose(np.array(pose.R), np.array(pose.t)), inliers)
+
+
+def _camera_pose(cam_from_world: Pose) -> Any:
+    pose = poselib.CameraPose()
+    pose.R, pose.t = cam_from_world.rotation, cam_from_world.translation
+    return pose
+
+
+def _pairwise(number: int, shared: Shared) -> Any:
+    matches = poselib.PairwiseMatches()
+    matches.cam_id1, matches.cam_id2 = number, 0
+    matches.x1, matches.x2 = shared.xy_known, shared.xy
+    return matches
