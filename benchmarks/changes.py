@@ -1,6 +1,7 @@
 """What changed between two walks, over towns that know it: precision, recall, and silence where nothing changed.
 
     python benchmarks/changes.py [SEED ...] [--poses true|recovered] [--jobs 2] [--out out/changes] [--weather W ...]
+        [--stereo triton]
 
 Every seed is two pairs of walks along one street, the later one a metre aside in hazier light: in the first pair cars,
 bins, benches, signs, stalls, hedges and scaffolding come and go, in the second nothing does. With true poses depth is
@@ -30,7 +31,7 @@ import numpy as np
 from PIL import Image
 
 from skyanchor import open_run
-from skyanchor.changes import ChangeConfig, find_changes
+from skyanchor.changes import find_changes
 from skyanchor.events import CHANGES, silent
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import inside, lift, pixel_centres
@@ -44,9 +45,10 @@ from skyanchor.scene.ground_points import (
     ground_depth,
     source_views,
 )
-from skyanchor.stages.changes import walk_day
+from skyanchor.stages.changes import StreetChangesConfig, walk_day
 from skyanchor.stages.scene import NEIGHBOURS
 from skyanchor.stereo import load_depth, save_depth
+from skyanchor.stereo.backends import AnyStereo, NumbaStereo, TritonStereo
 from skyanchor.storage import files
 from skyanchor.town import MINI, TownPreset, build_town, build_walks
 from skyanchor.town.build import DEPTH_UNIT, TRUE_CHANGES, TRUE_DEPTH, half_camera
@@ -58,6 +60,8 @@ from skyanchor.types import DepthMap, Floats, Ints, Pose, View
 
 PAIRS = {"year": Since(cars=0.25, hedges=0.08, works=0.12), "still": Since(still=True)}
 WALKS = ("ground", "ground2")
+STEREO: dict[str, AnyStereo] = {"numba": NumbaStereo(), "triton": TritonStereo()}
+UP = np.array([0.0, 0.0, 1.0])
 FARTHEST_M, LEAST_SIDE_M, NEAR_M = 14.0, 0.5, 0.25
 SHOWN_BY, SHOWN_SHARE = 8, 0.002
 """Photos that must show a thing, and the share of their picture that it takes."""
@@ -121,6 +125,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", nargs="+", choices=("year", "still"), default=["year", "still"])
     parser.add_argument("--poses", choices=("true", "recovered"), default="true")
     parser.add_argument("--weather", nargs="*", default=[], help="more of the town's settings, as world.traffic=0.1")
+    parser.add_argument("--stereo", choices=tuple(STEREO), default="numba", help="where depth is measured")
     parser.add_argument("--out", type=Path, default=Path("out/changes"))
     parser.add_argument("--jobs", type=int, default=1, help="pairs of walks done side by side")
     return parser.parse_args()
@@ -134,7 +139,7 @@ def done(task: tuple[int, str], options: argparse.Namespace) -> Score:
     if not (root / "walks").is_dir():
         build = build_walks if options.poses == "true" else build_town
         build(root / "walks", town, seed)
-    cells = by_true_poses(root) if options.poses == "true" else by_commands(root, town)
+    cells = by_true_poses(root, STEREO[options.stereo]) if options.poses == "true" else by_commands(root, town)
     score = scored(seed, pair, root / "walks", cells)
     files.write_bytes(root / "score.json", json.dumps(asdict(score), indent=1).encode())
     print(f"{seed} {pair}: {len(score.found)} found, {len(score.wanted)} wanted", file=sys.stderr, flush=True)
@@ -160,13 +165,15 @@ class Reported:
 # --- by true poses ------------------------------------------------------------------------------------------------
 
 
-def by_true_poses(root: Path) -> list[Reported]:
+def by_true_poses(root: Path, stereo: AnyStereo) -> list[Reported]:
     """The changes between the walks of a town, with depth that is measured at the true poses."""
-    config = ChangeConfig()
+    settings = StreetChangesConfig()
+    config, points = settings.changes, settings.points
+    points = replace(points, stereo=replace(points.stereo, backend=stereo))
     days = []
     for walk in WALKS:
         views = true_views(root / "walks" / walk)
-        days.append(walk_day(measured(root / "depth" / walk, views), views, config))
+        days.append(walk_day(measured(root / "depth" / walk, views, points), views, config))
     found = find_changes(days[:1], days[1], config)
     return [Reported(one.kind.value, one.cells, config.voxel_m, one.confidence) for one in found]
 
@@ -181,9 +188,9 @@ def true_views(walk: Path) -> list[View]:
     return views
 
 
-def measured(folder: Path, views: list[View]) -> list[DepthMap]:
-    """The street's depth as stage 4 measures it, kept map by map."""
-    config, photos = GroundPointConfig(), PhotoCache(256 << 20)
+def measured(folder: Path, views: list[View], config: GroundPointConfig) -> list[DepthMap]:
+    """The street's depth as the stage measures it, kept map by map."""
+    photos = PhotoCache(256 << 20)
     chosen = depth_views(views, config)
     own = [folder / "measured" / f"{k:04d}.npz" for k in chosen]
     sure = [folder / "street" / f"{k:04d}.npz" for k in chosen]
@@ -194,7 +201,7 @@ def measured(folder: Path, views: list[View]) -> list[DepthMap]:
         for k, path in zip(chosen, own, strict=True):
             if not path.is_file():
                 sources = [views[j] for j in source_views(views, k, config)]
-                save_depth(path, ground_depth(views[k], sources, points, photos, config))
+                save_depth(path, ground_depth(views[k], sources, points, photos, config, UP))
         maps = [load_depth(path) for path in own]
         for i, path in enumerate(sure):
             near = [maps[j] for j in range(max(0, i - NEIGHBOURS), min(len(maps), i + NEIGHBOURS + 1)) if j != i]

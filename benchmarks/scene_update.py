@@ -42,7 +42,7 @@ from skyanchor.scene.settings import UpdateConfig, preset, trained_from_scratch,
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.stereo.backends import NumbaStereo, TritonStereo
-from skyanchor.types import DepthMap, Floats, Pose, Scaffold, View
+from skyanchor.types import DepthMap, Pose, Scaffold, View
 
 RATES: dict[str, Rates | None] = {"preset": None, "usual": Rates(), "brisk": BRISK, "quick": QUICK}
 """Rates of learning by name; None leaves those of the preset."""
@@ -97,23 +97,23 @@ def recovered_views(scene: Path, run: Path) -> tuple[View, ...]:
 
 
 def street_depth(
-    views: tuple[View, ...], points: Floats, config: GroundPointConfig, cache: Path | None
+    views: tuple[View, ...], scaffold: Scaffold, config: GroundPointConfig, cache: Path | None
 ) -> list[DepthMap]:
     """Consistent depth maps along the walk, from the cache where it holds them."""
     names = [views[k].name for k in depth_views(views, config)]
     if cache is not None and all(depth_path(cache, name).is_file() for name in names):
         return [load_depth(depth_path(cache, name)) for name in names]
-    maps = _measured_depth(views, points, config)
+    maps = _measured_depth(views, scaffold, config)
     for one in maps if cache is not None else ():
         save_depth(depth_path(cache, one.name), one)
     return maps
 
 
-def _measured_depth(views: tuple[View, ...], points: Floats, config: GroundPointConfig) -> list[DepthMap]:
+def _measured_depth(views: tuple[View, ...], scaffold: Scaffold, config: GroundPointConfig) -> list[DepthMap]:
     photos = PhotoCache(1 << 30)
     chosen = depth_views(views, config)
     sources = {k: [views[j] for j in source_views(views, k, config)] for k in chosen}
-    raw = [ground_depth(views[k], sources[k], points, photos, config) for k in chosen]
+    raw = [ground_depth(views[k], sources[k], scaffold.points, photos, config, scaffold.up) for k in chosen]
     near = [[raw[j] for j in range(max(0, i - 3), min(len(raw), i + 4)) if j != i] for i in range(len(raw))]
     return [consistent_ground_depth(one, others, config) for one, others in zip(raw, near, strict=True)]
 
@@ -200,7 +200,7 @@ def main() -> None:
     points = GroundPointConfig()
     points = replace(points, stereo=replace(points.stereo, width=options.depth_width, backend=backend))
     begun = time.perf_counter()
-    maps = street_depth(split(views).training, scaffold.points, points, options.depth_cache)
+    maps = street_depth(split(views).training, scaffold, points, options.depth_cache)
     cloud = ground_cloud(maps, views, points)
     print(f"street: {len(maps)} depth maps, {len(cloud.points)} points, {time.perf_counter() - begun:.0f} s")
     aerial = aerial_model(scaffold, engine, options)

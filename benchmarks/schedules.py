@@ -247,7 +247,7 @@ def street_at(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -> 
     points = GroundPointConfig()
     backend = TritonStereo() if engine.device == "cuda" else NumbaStereo()
     points = replace(points, stereo=replace(points.stereo, backend=backend))
-    return (views, street_depth(split(views).training, scaffold.points, points, given.street)), points
+    return (views, street_depth(split(views).training, scaffold, points, given.street)), points
 
 
 def update_inputs(given: argparse.Namespace, engine: Engine, scaffold: Scaffold) -> UpdateInputs:

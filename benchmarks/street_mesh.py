@@ -1,6 +1,7 @@
 """The mesh of the street against the true surface, over mini towns: by measured depth, and by surfels on a GPU.
 
-    python benchmarks/street_mesh.py [SEED ...] [--ways depth surfels] [--poses true recovered] [--jobs 8] [--out DIR]
+    python benchmarks/street_mesh.py [SEED ...] [--ways depth surfels] [--poses true recovered] [--stereo triton]
+        [--jobs 8] [--out DIR]
 
 Every way goes through the stage that `skyanchor mesh` runs. At true poses there is no flight: what is missing is then
 owed to depth and fusion alone. At recovered ones the flight is rendered and the walk located by commands. Truth is read
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,6 +35,7 @@ from skyanchor.run.recipe import Recipe
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.scene.surfels import SurfelConfig
 from skyanchor.stages import mesh as stage
+from skyanchor.stereo.backends import AnyStereo, NumbaStereo, TritonStereo
 from skyanchor.storage import files
 from skyanchor.town import MINI, build_town, build_walks
 from skyanchor.town.build import TRUE_DEPTH
@@ -41,6 +43,7 @@ from skyanchor.town.routes import Shot
 from skyanchor.town.tracks import TrackConfig, triangulated
 from skyanchor.types import Floats, Frame, Georeference, PosedFrame, Support
 
+STEREO: dict[str, AnyStereo] = {"numba": NumbaStereo(), "triton": TritonStereo()}
 FARTHEST_M = (20.0, 12.0)
 """Depths within which a mesh is judged, metres: the paper's crop, and what a walk passes closely."""
 
@@ -82,7 +85,7 @@ def main() -> None:
     print(f"| seed | poses | way | time | {within} |\n|---|---|---|---|---|---|")
     for seed, poses in tasks:
         for way in options.ways:
-            print(meshed(options.out, seed, poses, way, options.jobs), flush=True)
+            print(meshed(options, seed, poses, way), flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -90,6 +93,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("seeds", type=int, nargs="*", default=[31, 32])
     parser.add_argument("--ways", nargs="+", choices=("depth", "surfels"), default=["depth"])
     parser.add_argument("--poses", nargs="+", choices=("true", "recovered"), default=["true"])
+    parser.add_argument("--stereo", choices=tuple(STEREO), default="numba", help="where depth is measured")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, default=Path("out/street_mesh"))
     return parser.parse_args()
@@ -117,13 +121,15 @@ def _true_shots(walk: Path) -> tuple[Any, list[Shot]]:
     return seen[0][1][0], [Shot(name, pose) for name, (_, pose) in seen]
 
 
-def meshed(out: Path, seed: int, poses: str, way: str, jobs: int) -> Row:
+def meshed(options: argparse.Namespace, seed: int, poses: str, way: str) -> Row:
     """The mesh of one walk, made one way and scored."""
-    root, start = out / f"{poses}-{seed}", time.perf_counter()
+    root, start = options.out / f"{poses}-{seed}", time.perf_counter()
     run = true_run(root) if poses == "true" else open_run(root / "run")
     config = stage.StreetMeshConfig(surfels=SurfelConfig() if way == "surfels" else None)
+    stereo = replace(config.points.stereo, backend=STEREO[options.stereo])
+    config = replace(config, points=replace(config.points, stereo=stereo))
     with RunFolder(root / way, listen=silent) as folder:
-        found = stage.run(folder, run, config, executor_of(jobs))
+        found = stage.run(folder, run, config, executor_of(options.jobs))
     offset = moved_by(run.scaffold.georef)
     mesh = read_ply(found.path("mesh.ply"))
     mesh.vertices[:] -= offset

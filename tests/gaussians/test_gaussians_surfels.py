@@ -11,6 +11,9 @@ from skyanchor.gaussians.surfels import (
     GsplatSurfels,
     RenderedSurfels,
     SurfelTerms,
+    bounded_depth,
+    channels,
+    distortion,
     normals_of_depth,
     plane_depth,
     plane_offsets,
@@ -109,6 +112,29 @@ def test_gradients_that_are_no_numbers_come_back_as_zeros() -> None:
     assert means.grad.tolist() == [[1.0] * 3, [0.0] * 3]
 
 
+def test_what_is_drawn_fills_the_channels_of_the_kernel() -> None:
+    """Eight with gsplat's own depth: what it would pad is memory that nobody set."""
+    z = torch.tensor([2.0, 5.0, 400.0])
+    found = channels(torch.rand(3, 3), torch.ones(3), z)
+    assert found.shape == (3, 7)
+    assert torch.allclose(found[:, 4], bounded_depth(z)) and torch.allclose(found[:, 5], bounded_depth(z) ** 2)
+    assert bool(found.isfinite().all())
+
+
+def test_distortion_is_the_spread_of_depth_and_the_sky_does_not_outweigh_the_street() -> None:
+    weights = torch.tensor([0.5, 0.3, 0.1])
+
+    def spread(*depths: float) -> float:
+        m = bounded_depth(torch.tensor(depths))
+        return float(distortion(weights.sum(), (weights * m).sum(), (weights * m * m).sum()))
+
+    m = bounded_depth(torch.tensor([4.0, 5.0, 9.0]))
+    pairs = sum(weights[i] * weights[j] * (m[i] - m[j]) ** 2 for i in range(3) for j in range(i))
+    assert spread(4.0, 5.0, 9.0) == pytest.approx(float(pairs), abs=1e-6)
+    assert spread(5.0, 5.0, 5.0) == pytest.approx(0.0, abs=1e-6)
+    assert spread(5.0, 5.0, 1e4) < 3.0 * spread(5.0, 5.0, 20.0)
+
+
 def test_without_a_gpu_the_other_way_is_named() -> None:
     with pytest.raises(BackendError, match="mesh the measured depth"):
         GsplatSurfels().load("cpu")
@@ -130,3 +156,4 @@ def test_a_wall_of_surfels_has_its_own_depth() -> None:
     inner = rendered.depth[5:-5, 5:-5].cpu()
     assert float((inner - 5.0).abs().max()) < 0.01
     assert float((rendered.normals[15, 20].cpu() - torch.tensor([0.0, 0.0, -1.0])).abs().max()) < 0.05
+    assert float(rendered.distortion[5:-5, 5:-5].max()) < 1e-4

@@ -21,8 +21,9 @@ from skyanchor.scene.ground_points import (
     specks,
     thinned_by_spacing,
 )
-from skyanchor.stereo.estimate import StereoConfig
-from skyanchor.types import DepthMap, View
+from skyanchor.stereo.backends import RefineConfig
+from skyanchor.stereo.estimate import StereoConfig, sides_of_the_way
+from skyanchor.types import DepthMap, Floats, View
 
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(32, 24, 30.0)
@@ -92,12 +93,12 @@ def test_clouds_have_no_depth_and_the_wall_below_them_has(tmp_path: Path) -> Non
         views.append(View(path.name, path, camera, pose, image_id=k))
     points = np.stack([rng.uniform(-2, 2, 50), np.full(50, 6.0), rng.uniform(-2, 0, 50)], axis=1)
     config = GroundPointConfig(stereo=StereoConfig(width=160))
-    found = ground_depth(views[1], [views[0], views[2]], points, PhotoCache(), config)
+    found = ground_depth(views[1], [views[0], views[2]], points, PhotoCache(), config, UP)
     sky, below = found.depth[8:50, 20:140], found.depth[70:112, 30:130]
     assert (sky > 0).mean() < 0.1, "at the end of the search range it would seem a wall"
     assert np.median(np.abs(below - 6.0)) < 0.1
     edge = replace(config, halo_px=5)
-    cut = ground_depth(views[1], [views[0], views[2]], points, PhotoCache(), edge).depth
+    cut = ground_depth(views[1], [views[0], views[2]], points, PhotoCache(), edge, UP).depth
     assert (cut[70:112, 30:130] == below).mean() > 0.95
     assert (cut[55:65, 30:130] > 0).mean() < 0.5 * (found.depth[55:65, 30:130] > 0).mean(), "beside the clouds"
 
@@ -121,10 +122,44 @@ def test_a_walk_that_looks_along_its_way_measures_the_street_beside_it(tmp_path:
     beside = np.stack([np.full(30, 4.5), np.linspace(0.4, 3.0, 30), np.full(30, 2.0)], axis=1)
     points = np.concatenate([points_of(held[0])[5::9, 5::9].reshape(-1, 3), beside])
     config = GroundPointConfig(stereo=StereoConfig(width=160))
-    found = ground_depth(held[0].view, [shot.view for shot in held[1:]], points, PhotoCache(), config)
+    found = ground_depth(held[0].view, [shot.view for shot in held[1:]], points, PhotoCache(), config, UP)
     true = held[0].depth
     off = np.abs(found.depth - true)[(true > 0) & (true < 15.0)] / true[(true > 0) & (true < 15.0)]
     assert 1e-4 < np.median(off) < 0.01 and np.mean(off < 0.05) > 0.8
+
+
+def test_a_road_of_weak_texture_is_flat_where_it_is_known_which_way_is_up(tmp_path: Path) -> None:
+    """Planes across the view find a road in steps; level ones lie on it, however far it is. Nothing is refined here."""
+    rng = np.random.default_rng(3)
+    camera = cameras.pinhole(240, 135, 172.0)
+    held = []
+    for k, along in enumerate((0.0, -0.6, 0.6, -1.2, 1.2, -2.4)):
+        eye = np.array([0.3 + 0.05 * k, along, 1.7])
+        pose = rigid.look_at(eye, np.array([0.2, along + 8.0, 1.0]), UP)
+        shot = shoot(tmp_path, f"{k}.png", camera, pose, (level((-9.0, 9.0), (-20.0, 40.0), 0.0),))
+        weak = 110.0 + 0.15 * (shot.grey - 128.0) + rng.normal(0.0, 1.0, shot.grey.shape)
+        cv2.imwrite(str(shot.view.path), np.clip(np.round(weak), 0, 255).astype(np.uint8))
+        held.append(shot)
+    points = points_of(held[0])[75::7, 5::13].reshape(-1, 3)
+    given = (held[0].view, [shot.view for shot in held[1:]], points, PhotoCache())
+    config = GroundPointConfig(stereo=StereoConfig(width=240, refine=RefineConfig(rounds=0)))
+    true = held[0].depth
+    road = (true > 3.0) & (true < 12.0)
+    height = 1.7 / true[road]
+
+    def off(up: Floats | None) -> float:
+        return float(np.median(height * np.abs(ground_depth(*given, config, up).depth - true)[road]))
+
+    assert 1e-4 < off(UP) < 0.5 * off(None)
+
+
+def test_fronts_stand_beside_the_way_whichever_way_the_camera_looks() -> None:
+    """A walk along y that looks 30 degrees to the right of it: its sides are -x and +x."""
+    reference, *sources = walk([(0.0, 30.0), (-1.0, 30.0), (1.2, 25.0), (2.4, 30.0)])
+    down = -reference.cam_from_world.rotation @ UP
+    found = [reference.cam_from_world.rotation.T @ side for side in sides_of_the_way(reference, sources, down)]
+    np.testing.assert_allclose(sorted(found, key=lambda side: side[0]), [[-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], atol=1e-9)
+    assert sides_of_the_way(reference, walk([(0.0, 30.0), (0.01, 60.0)]), down) == (), "it stands still"
 
 
 def test_far_specks_in_the_sky_have_no_depth_roofs_and_posts_have() -> None:

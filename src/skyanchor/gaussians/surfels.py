@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LEAST_SLANT = 0.05
 """Cosine between surface and ray below which the plane's depth is not used: it would run away."""
+HALF_M = 5.0
+"""Depth at which the bounded depth is a half, metres: there it tells metres apart, and the sky is not endlessly far."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class RenderedSurfels(Rendered):
     normals: Tensor
     """(H, W, 3), sum of w n, camera axes, towards the camera; of length alpha where all agree."""
     distortion: Tensor
-    """(H, W), how far the surfels of a pixel lie apart: Σ w_i w_j |m_i - m_j|, m the normalised depth."""
+    """(H, W), how far the surfels of a pixel lie apart: Σ_i<j w_i w_j (m_i - m_j)², m the bounded depth, 0..1."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class SurfelRasteriser:
         """As the protocol says, but without frozen rows; depth is always there.
 
         The planes are drawn as a fourth channel: with n the normal of a surfel and d = n . centre in camera axes, a
-        pixel's ray r (r_z = 1) meets the mean plane at z = Σ w d / (Σ w n . r).
+        pixel's ray r (r_z = 1) meets the mean plane at z = Σ w d / (Σ w n . r). See `channels` for the others.
         """
         import torch
         from gsplat import rasterization_2dgs, spherical_harmonics
@@ -86,12 +88,12 @@ class SurfelRasteriser:
         colors = spherical_harmonics(degree, splats.means - centre, splats.sh).add(0.5).clamp(min=0.0)
         offsets = plane_offsets(splats.means, splats.quats, cam_from_world)
         matrix = torch.tensor([[k.fx, 0.0, k.cx], [0.0, k.fy, k.cy], [0.0, 0.0, 1.0]], device=splats.means.device)
-        drawn, alpha, normals, _, distortion, _, info = rasterization_2dgs(
+        drawn, alpha, normals, *_, info = rasterization_2dgs(
             splats.means,
             splats.quats,
             splats.log_scales.exp(),
             splats.logit_opacities.sigmoid(),
-            torch.cat([colors, offsets[:, None]], dim=1)[None],
+            channels(colors, offsets, splats.means @ cam_from_world[2, :3] + cam_from_world[2, 3])[None],
             cam_from_world[None],
             matrix[None],
             k.width,
@@ -99,19 +101,16 @@ class SurfelRasteriser:
             near_plane=self.choice.near,
             far_plane=self.choice.far,
             render_mode="RGB+ED",
-            distloss=True,
         )
         in_cam = normals.reshape(k.height, k.width, 3) @ rotation.T
-        centres = drawn[0, ..., 4]
-        depth = plane_depth(drawn[0, ..., 3], in_cam, alpha[0, ..., 0], centres, k)
+        depth = plane_depth(drawn[0, ..., 3], in_cam, alpha[0, ..., 0], drawn[0, ..., -1], k)
         rgb = drawn[0, ..., :3]
         if background is not None:
             rgb = rgb + (1.0 - alpha[0]) * background
         screen = info["gradient_2dgs"]
         radii = info["radii"][0].amax(dim=1).float()
-        return RenderedSurfels(
-            rgb, alpha[0, ..., 0], depth, radii, screen, normals=in_cam, distortion=distortion[0, ..., 0]
-        )
+        spread = distortion(alpha[0, ..., 0], drawn[0, ..., 4], drawn[0, ..., 5])
+        return RenderedSurfels(rgb, alpha[0, ..., 0], depth, radii, screen, normals=in_cam, distortion=spread)
 
 
 def steadied(splats: SplatTensors) -> SplatTensors:
@@ -131,6 +130,29 @@ def steadied(splats: SplatTensors) -> SplatTensors:
         steady(splats.means), steady(splats.quats), steady(splats.log_scales), steady(splats.logit_opacities),
         steady(splats.sh), splats.constant,
     )  # fmt: skip
+
+
+def channels(colors: Tensor, offsets: Tensor, z: Tensor) -> Tensor:
+    """(N, 7): colour, plane offset, bounded depth m, m², and nothing; z (N,) are the depths of the centres.
+
+    With the depth that gsplat puts behind them they are eight, which its kernel takes as they are. Any other number it
+    pads with memory as it finds it, and what is no number there spoils the gradients of everything that is drawn.
+    """
+    import torch
+
+    m = bounded_depth(z)
+    return torch.cat([colors, offsets[:, None], m[:, None], (m * m)[:, None], torch.zeros_like(m[:, None])], dim=1)
+
+
+def bounded_depth(z: Tensor) -> Tensor:
+    """z / (z + `HALF_M`), 0..1."""
+    z = z.clamp(min=0.0)
+    return z / (z + HALF_M)
+
+
+def distortion(alpha: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """Σ_i<j w_i w_j (m_i - m_j)² = Σ w Σ w m² - (Σ w m)² from alpha = Σ w, first = Σ w m and second = Σ w m²."""
+    return (alpha * second - first * first).clamp(min=0.0)
 
 
 # --- planes -------------------------------------------------------------------------------------------------------
@@ -189,7 +211,7 @@ class SurfelTerms:
 
     normal_weight: NotNegative = 0.05
     """Of 1 - cosine between the drawn normal and that of the drawn depth."""
-    distortion_weight: NotNegative = 0.01
+    distortion_weight: NotNegative = 1.0
     """Of the distortion."""
     after: Share = 0.2
     """Share of the training before which neither counts: the photos say first where the surface is."""

@@ -93,16 +93,17 @@ def source_views(views: Sequence[View], index: int, config: GroundPointConfig) -
 
 
 def ground_depth(
-    view: View, sources: list[View], points: Floats, photos: PhotoCache, config: GroundPointConfig
+    view: View, sources: list[View], points: Floats, photos: PhotoCache, config: GroundPointConfig, up: Floats | None
 ) -> DepthMap:
     """Measured depth of one street view; `points` are the adjustment's points, which say where the search begins.
 
-    It goes on to where nothing has parallax: clouds and distant houses are found there, and have no depth; nor have far
-    specks among them, nor the halo of near things.
+    Roads are level: `up` (3,) is a unit vector in world axes, None where it is not known. The search goes on to where
+    nothing has parallax: clouds and distant houses are found there, and have no depth; nor have far specks among them,
+    nor the halo of near things.
     """
     hints = points[in_frame(view, points)]
     span = NEARER * depth_range(view, hints)[0], NO_PARALLAX * config.farthest
-    found = estimate_depth(view, sources, hints, photos, config.stereo, span=span)
+    found = estimate_depth(view, sources, hints, photos, config.stereo, span=span, up=up)
     beyond = found.depth >= config.farthest
     trusted = ~beyond & ~specks(found.depth, beyond, config) & ~halo(found.depth, config.halo_px)
     return replace(found, depth=found.depth * trusted, confidence=found.confidence * trusted)

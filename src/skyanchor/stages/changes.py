@@ -91,7 +91,7 @@ def _day(
     stage: Stage, held: Run, views: tuple[View, ...], config: StreetChangesConfig, executor: Executor, place: str
 ) -> Day:
     """The depth of a walk with its photos."""
-    plan = StreetPlan(views, held.trajectory.points, config.points)
+    plan = StreetPlan(views, held.trajectory.points, held.scaffold.up, config.points)
     maps = [load_depth(path) for path in street_depth(stage, plan, executor, place).values()]
     return walk_day(maps, views, config.changes)
 

@@ -41,16 +41,23 @@ TILE = 32
 
 
 def _careful() -> GroundPointConfig:
-    """More than splats need: wide baselines, all sources that see a place, large windows, planes averaged, no halo."""
+    """More than splats need: wide baselines, all sources that see a place, large windows, planes averaged, no halo.
+
+    And more views: a surface takes three that have measured it, so with every second one what five look at is lost.
+    """
     stereo = StereoConfig(
         width=960,
         photometry=Photometry(best_sources=6),
-        refine=RefineConfig(radius=5, tried_sources=8),
+        refine=RefineConfig(rounds=1, radius=5, tried_sources=8),
         smooth=SmoothConfig(),
     )
     agreeing = ConsistencyConfig(tolerance_px=4.0, fewest_layers=2)
     return GroundPointConfig(
-        stereo=stereo, baselines=(0.6, 1.2, 2.4, 4.8), consistency=agreeing, halo_px=stereo.refine.radius
+        stereo=stereo,
+        baselines=(0.6, 1.2, 2.4, 4.8),
+        consistency=agreeing,
+        least_motion=0.4,
+        halo_px=stereo.refine.radius,
     )
 
 
@@ -88,7 +95,7 @@ def run(folder: RunFolder, held: Run, config: StreetMeshConfig, executor: Execut
         views = ground_views(held.sequence, held.trajectory)
         if len(views) < 2:
             raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to mesh")
-        plan = StreetPlan(views, held.trajectory.points, config.points)
+        plan = StreetPlan(views, held.trajectory.points, held.scaffold.up, config.points)
         maps = street_depth(stage, plan, executor)
         if engine is not None and config.surfels is not None:
             maps = _of_surfels(stage, held, plan, maps, config.surfels, engine, executor)

@@ -111,6 +111,8 @@ class StreetPlan:
     views: tuple[View, ...]
     points: Floats
     """(M, 3), points of the trajectory's adjustment."""
+    up: Floats
+    """(3,), unit."""
     config: GroundPointConfig
 
 
@@ -165,7 +167,7 @@ def check_given_splats(scaffold: Scaffold) -> None:
 def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config: SceneConfig, engine: Engine) -> None:
     settings = config.update or preset(engine.device)
     views = split(ground_views(work.sequence, trajectory))
-    plan, clock = StreetPlan(views.training, trajectory.points, config.points), StepClock()
+    plan, clock = StreetPlan(views.training, trajectory.points, work.scaffold.up, config.points), StepClock()
     with clock.step("street depth"):
         maps = list(made_ahead(load_depth, street_depth(stage, plan, work.executor).values()))
     with clock.step("street points"):
@@ -255,7 +257,8 @@ def measure_street_job(out: str, plan: str, view: int, listen: Listener) -> None
     sources = [held.views[k] for k in source_views(held.views, view, held.config)]
     if not sources:
         sources = [held.views[k] for k in (view - 1, view + 1) if 0 <= k < len(held.views)]
-    save_depth(Path(out), ground_depth(held.views[view], sources, held.points, PhotoCache(256 << 20), held.config))
+    found = ground_depth(held.views[view], sources, held.points, PhotoCache(256 << 20), held.config, held.up)
+    save_depth(Path(out), found)
 
 
 def agree_street_job(out: str, plan: str, measured: list[str], listen: Listener) -> None:

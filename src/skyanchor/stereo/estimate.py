@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -16,6 +17,17 @@ from skyanchor.stereo.planes import GreyStack, PlaneField, pixel_grid, pixel_ste
 from skyanchor.stereo.smoothing import SmoothConfig, smoothed
 from skyanchor.stereo.sources import depth_range
 from skyanchor.types import QUIET, Bools, Camera, DepthMap, Floats, Floats32, Plane, Pose, View
+
+FEWEST_POINTS = 20
+"""On one side of the eye, that say how far surfaces lie on that side."""
+BEYOND = 1.2
+"""So many times as far as those points planes are looked for ..."""
+RANGE = 6.0
+"""... and as near as this part of it: the roofs of cars are nearer to the eye than the road."""
+LEAST_WAY_M = 0.1
+"""Cameras that lie apart by less show no way."""
+AROUND = (5, 5)
+"""Pixels over which two surfaces are compared, at the sweep's scale."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,7 @@ def estimate_depth(
     config: StereoConfig | None = None,
     ground: Plane | None = None,
     span: tuple[float, float] | None = None,
+    up: Floats | None = None,
 ) -> DepthMap:
     """Measured depth, confidence and normals of one photo; a pure function of the photos and poses.
 
@@ -49,7 +62,8 @@ def estimate_depth(
     runs over planes parallel to it: roofs and ground then cost nothing in the smoothness term, however oblique the
     photo. Without one the planes are fronto-parallel. What a mask blackens has no depth and measures none, nor has a
     photo without sources. With a `span` the search goes from its nearest to its farthest depth, metres, whatever the
-    hints say: what lies beyond an end would be found at that end.
+    hints say: what lies beyond an end would be found at that end. With `up` (3,), world axes, for a photo that looks
+    along a street, planes of its ground and of the fronts along the way are swept too, level and upright ones tried.
     """
     config = config or StereoConfig()
     if not sources:
@@ -60,6 +74,10 @@ def estimate_depth(
     w_range = inverse_range(span or depth_range(reference, hints, ground))
     distances = span or distance_range(reference.cam_from_world, normal, hints, ground)
     surface = swept(coarse, normal, distances, config)
+    if up is not None:
+        normal = -reference.cam_from_world.rotation @ up
+        sides = sides_of_the_way(reference, sources, normal)
+        surface = with_street(coarse, surface, (normal, *sides), reference.cam_from_world(hints), config)
     planes, cost = refined(coarse, fine, surface, normal, w_range, config)
     if config.smooth is not None:
         planes, cost = smoothed(fine.reference, planes, cost, pixel_step(fine), config.smooth)
@@ -73,6 +91,50 @@ def swept(stack: GreyStack, normal: Floats, distances: tuple[float, float], conf
     u = config.backend.load().sweep(stack, tilt, u_planes, config.photometry, config.sweep)
     x, y = pixel_grid(stack.camera)
     return PlaneField(u * (tilt[0] * x + tilt[1] * y + tilt[2]), u * tilt[0], u * tilt[1])
+
+
+def with_street(
+    stack: GreyStack, surface: PlaneField, normals: Sequence[Floats], points: Floats, config: StereoConfig
+) -> PlaneField:
+    """The surface, and planes across the normals, camera axes, where these fit the photos better.
+
+    `points` (N, 3), camera axes, say how far to look. A road ahead and the fronts beside it are seen at a low angle:
+    planes across the view find them in steps, and plain asphalt keeps the traces.
+    """
+    cost = _fit(stack, surface, normals[0], config)
+    for normal in normals:
+        along = points @ normal
+        if (along > 0).sum() < FEWEST_POINTS:
+            continue
+        farthest = BEYOND * float(np.percentile(along[along > 0], 98.0))
+        planes = swept(stack, normal, (farthest / RANGE, farthest), config)
+        new = _fit(stack, planes, normal, config)
+        better = (planes.w > 0) & (new <= cost)
+        pairs = ((surface.w, planes.w), (surface.a, planes.a), (surface.b, planes.b))
+        surface = PlaneField(*(np.where(better, theirs, ours).astype(np.float32) for ours, theirs in pairs))
+        cost = np.where(better, new, cost)
+    return surface
+
+
+def _fit(stack: GreyStack, planes: PlaneField, normal: Floats, config: StereoConfig) -> Floats32:
+    """(H, W), photometric cost of the planes, averaged around each pixel."""
+    settings = ((0.0, np.inf), config.photometry, config.refine, range(0))
+    _, cost = config.backend.load().refine(stack, planes, planes, tilt_of(stack.camera, normal), *settings)
+    return np.asarray(cv2.blur(cost, AROUND), np.float32)
+
+
+def sides_of_the_way(reference: View, sources: Sequence[View], down: Floats) -> tuple[Floats, ...]:
+    """To the left and to the right of the way through the sources, level unit vectors in camera axes; none at a stand.
+
+    The way is the axis along which the cameras lie apart most.
+    """
+    centres = reference.cam_from_world(rigid.centres_in_world([view.cam_from_world for view in sources]))
+    level = centres - np.outer(centres @ down, down)
+    _, spread, axes = np.linalg.svd(level, full_matrices=False)
+    if spread[0] < LEAST_WAY_M:
+        return ()
+    side = np.cross(down, axes[0])
+    return side, -side
 
 
 def refined(

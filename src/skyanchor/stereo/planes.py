@@ -59,7 +59,9 @@ def sweep_planes(
     """Inverse distances of the planes, equally spaced, so that the median source moves by `step_px` between two."""
     low, high = 1.0 / distances[1], 1.0 / distances[0]
     if looks_along(stack):
-        rate = np.linalg.norm(_rates(stack, _grid(stack)), axis=2) * (_grid(stack) @ tilt)[:, None]
+        p = _grid(stack)
+        p = p[p @ tilt > 0]  # where the planes are seen: level ones below the horizon
+        rate = np.linalg.norm(_rates(stack, p), axis=2) * (p @ tilt)[:, None]
         motion = (high - low) * float(np.median(rate))
     else:
         p = np.array([stack.camera.width / 2.0, stack.camera.height / 2.0, 1.0])
