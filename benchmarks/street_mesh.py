@@ -1,11 +1,13 @@
 """The mesh of the street against the true surface, over mini towns: by measured depth, and by surfels on a GPU.
 
     python benchmarks/street_mesh.py [SEED ...] [--ways depth surfels] [--poses true recovered] [--stereo triton]
-        [--jobs 8] [--out DIR]
+        [--jobs 8] [--out DIR] [--scene DIR --walk ground2]
 
 Every way goes through the stage that `skyanchor mesh` runs. At true poses there is no flight: what is missing is then
 owed to depth and fusion alone. At recovered ones the flight is rendered and the walk located by commands. Truth is read
-to score, and for the poses where they are said to be true. What is there already is not made again.
+to score, and for the poses where they are said to be true. What is there already is not made again. With `--scene` it
+is a walk of that scene at true poses, against the exact depth of aerial photos: accuracy alone, for nobody knows what
+of it the street sees too.
 """
 
 from __future__ import annotations
@@ -24,14 +26,16 @@ from typing import Any
 import numpy as np
 
 from skyanchor import open_run
-from skyanchor.evaluation.surface import read_true_depths, surface_metrics
+from skyanchor.evaluation.surface import accuracy_alone, read_true_depths, surface_metrics
 from skyanchor.evaluation.truth import read_cameras
 from skyanchor.events import silent
+from skyanchor.meshing import Mesh
 from skyanchor.meshing.mesh import read_ply
 from skyanchor.run.executor import executor_of
 from skyanchor.run.folder import Finished, RunFolder
 from skyanchor.run.metrics import SurfaceMetrics
 from skyanchor.run.recipe import Recipe
+from skyanchor.scaffold import load_scaffold
 from skyanchor.scaffold.georeference import moved_by
 from skyanchor.scene.surfels import SurfelConfig
 from skyanchor.stages import mesh as stage
@@ -78,6 +82,8 @@ class Row:
 
 def main() -> None:
     options = arguments()
+    if options.scene is not None:
+        return print(of_scene(options))
     tasks = [(seed, poses) for seed in options.seeds for poses in options.poses]
     with ProcessPoolExecutor(min(options.jobs, len(tasks))) as pool:
         list(pool.map(partial(made, out=options.out), tasks))
@@ -96,6 +102,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stereo", choices=tuple(STEREO), default="numba", help="where depth is measured")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, default=Path("out/street_mesh"))
+    parser.add_argument("--scene", type=Path, help="a scene with aerial/, a walk and truth_aerial_depth/")
+    parser.add_argument("--walk", default="ground", help="of that scene")
     return parser.parse_args()
 
 
@@ -110,48 +118,68 @@ def made(task: tuple[int, str], out: Path) -> None:
         command = [sys.executable, "-m", "skyanchor.cli", "trajectory", "--scaffold", town / "aerial", *given]
         subprocess.run([*map(str, command), "--workers", "1", "--preset", "cpu"], check=True, stdout=sys.stderr)
     elif not (town.parent / "points.npz").is_file():
-        camera, shots = _true_shots(town / "ground")
+        camera, shots = _true_shots(town / "ground", np.zeros(3))
         model = triangulated(town / "ground/images", camera, shots, TrackConfig(), silent)
         found = np.array([point.xyz for point in model.points3D.values()]).reshape(-1, 3)
         files.save(town.parent / "points.npz", Points(found))
 
 
-def _true_shots(walk: Path) -> tuple[Any, list[Shot]]:
-    seen = sorted(read_cameras(walk / "truth", np.zeros(3)).items())
+def _true_shots(walk: Path, offset: Floats) -> tuple[Any, list[Shot]]:
+    seen = sorted(read_cameras(walk / "truth", offset).items())
     return seen[0][1][0], [Shot(name, pose) for name, (_, pose) in seen]
 
 
 def meshed(options: argparse.Namespace, seed: int, poses: str, way: str) -> Row:
     """The mesh of one walk, made one way and scored."""
     root, start = options.out / f"{poses}-{seed}", time.perf_counter()
-    run = true_run(root) if poses == "true" else open_run(root / "run")
-    config = stage.StreetMeshConfig(surfels=SurfelConfig() if way == "surfels" else None)
-    stereo = replace(config.points.stereo, backend=STEREO[options.stereo])
-    config = replace(config, points=replace(config.points, stereo=stereo))
-    with RunFolder(root / way, listen=silent) as folder:
-        found = stage.run(folder, run, config, executor_of(options.jobs))
-    offset = moved_by(run.scaffold.georef)
-    mesh = read_ply(found.path("mesh.ply"))
-    mesh.vertices[:] -= offset
+    run = open_run(root / "run") if poses == "recovered" else of_town(root)
+    mesh = by_the_stage(root / way, run, way, options)
     walk = root / "town/ground"
-    truth = read_true_depths(walk / TRUE_DEPTH, read_cameras(walk / "truth", offset))
+    truth = read_true_depths(walk / TRUE_DEPTH, read_cameras(walk / "truth", moved_by(run.scaffold.georef)))
     seconds = time.perf_counter() - start
     scores = tuple(surface_metrics(mesh, truth, farthest_m=far) for far in FARTHEST_M)
     return Row(seed, poses, way, seconds, scores)
 
 
-def true_run(root: Path) -> Any:
+def of_scene(options: argparse.Namespace) -> Row:
+    """The mesh of a walk of a scene at true poses, against what aerial photos show."""
+    start, aerial = time.perf_counter(), load_scaffold(options.scene / "aerial")
+    root, way = options.out / f"{options.scene.name}-{options.walk}", options.ways[0]
+    run = true_run(options.scene / options.walk, root, aerial.points, aerial.georef)
+    mesh = by_the_stage(root / way, run, way, options)
+    views = {view.name: (view.camera, view.cam_from_world) for view in aerial.views}
+    score = accuracy_alone(mesh, read_true_depths(options.scene / "truth_aerial_depth", views), least_views=1)
+    return Row(0, "true", way, time.perf_counter() - start, (score,))
+
+
+def by_the_stage(folder: Path, run: Any, way: str, options: argparse.Namespace) -> Mesh:
+    """The mesh that `skyanchor mesh` makes of a run, local frame."""
+    config = stage.StreetMeshConfig(surfels=SurfelConfig() if way == "surfels" else None)
+    stereo = replace(config.points.stereo, backend=STEREO[options.stereo])
+    config = replace(config, points=replace(config.points, stereo=stereo))
+    with RunFolder(folder, listen=silent) as held:
+        found = stage.run(held, run, config, executor_of(options.jobs))
+    mesh = read_ply(found.path("mesh.ply"))
+    mesh.vertices[:] -= moved_by(run.scaffold.georef)
+    return mesh
+
+
+def of_town(root: Path) -> Any:
+    """A town's walk at its true poses."""
+    points = files.load(root / "points.npz", Points).points
+    return true_run(root / "town/ground", root, points, Georeference(np.zeros(3)))
+
+
+def true_run(walk: Path, root: Path, points: Floats, georef: Georeference) -> Any:
     """What the stage asks of a run, with the poses that are true."""
-    walk = root / "town/ground"
-    camera, shots = _true_shots(walk)
+    camera, shots = _true_shots(walk, moved_by(georef))
     frames = tuple(Frame(k, shot.name, walk / "images" / shot.name) for k, shot in enumerate(shots))
     posed = tuple(PosedFrame(k, Support.ANCHORED, shot.cam_from_world, 0, 0.0) for k, shot in enumerate(shots))
-    points = files.load(root / "points.npz", Points).points
     return SimpleNamespace(
         stage=lambda name: Finished(root / name, Recipe(name, {}, {}, (), {})),
         sequence=SimpleNamespace(frames=frames),
         trajectory=SimpleNamespace(frames=posed, camera=camera, points=points),
-        scaffold=SimpleNamespace(georef=Georeference(np.zeros(3)), up=np.array([0.0, 0.0, 1.0])),
+        scaffold=SimpleNamespace(georef=georef, up=np.array([0.0, 0.0, 1.0])),
     )
 
 
