@@ -9,6 +9,8 @@ import pytest
 
 from skyanchor import stereo
 from skyanchor.photos import PhotoCache
+from skyanchor.stereo import patchmatch_kernels
+from skyanchor.stereo.numba_backend import packed_corners
 from skyanchor.types import Plane, Tracks
 
 WIDTH = 200
@@ -114,3 +116,30 @@ def test_without_ground_plane_the_sweep_is_fronto_parallel(small_scene):
     truth = cv2.resize(scene.depths[0], (WIDTH // 2, found.depth.shape[0]), interpolation=cv2.INTER_AREA)
     inner = np.s_[5:-5, 5:-5]
     assert 1e-4 < np.median(error(found, truth)[inner]) < 0.6 * FOOTPRINT
+
+
+def test_the_source_that_speaks_most_against_a_plane_is_asked_first_of_the_next():
+    """Planes are given up sooner then; the sources that are asked stay the same."""
+    rng = np.random.default_rng(5)
+    reference = cv2.GaussianBlur(rng.uniform(0, 255, (24, 24)).astype(np.float32), (0, 0), 1.0)
+    noisy = np.clip(reference + rng.normal(0, 20, reference.shape), 0, 255)
+    stack = np.stack([reference, noisy, rng.uniform(0, 255, reference.shape)]).astype(np.float32)
+    layout = np.array([[s * 24 * 24, 24, 24] for s in range(3)], np.int64)
+    warps = (np.tile(np.eye(3, dtype=np.float32), (3, 1, 1)), np.zeros((3, 3), np.float32))
+    images = (packed_corners(stack), np.full((3, 2), 24, np.float32), layout, *warps)
+    window = patchmatch_kernels._new_window(3, 1)
+    variance = patchmatch_kernels._fill_window(reference, 12, 12, patchmatch_kernels._fading(10.0), window)
+    order, each, low = np.arange(3), np.empty(3, np.float32), np.empty(3, np.float32)
+
+    def cost(limit: float) -> float:
+        where = (12, 12, np.float32(0.1), np.float32(0.0), np.float32(0.0))
+        given = (window, variance, np.float32(1.0), order, 3, 3, np.float32(limit), each, low)
+        return float(patchmatch_kernels._plane_cost(*images, *where, *given))
+
+    whole = cost(patchmatch_kernels.ALWAYS)
+    assert each[0] < 0.05 < each[1] < each[2] and whole == pytest.approx(float(np.minimum(each, 1.0).mean()))
+    assert order.tolist() == [0, 1, 2]
+    assert cost(0.5 * whole) == patchmatch_kernels.HOPELESS and order.tolist() == [2, 1, 0]
+    assert cost(patchmatch_kernels.ALWAYS) == pytest.approx(whole)
+    each[:] = -1.0
+    assert cost(0.1 * whole) == patchmatch_kernels.HOPELESS and each.tolist()[:2] == [-1.0, -1.0]

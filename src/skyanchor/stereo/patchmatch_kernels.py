@@ -188,6 +188,11 @@ def _plane_cost(flat, sizes, layout, M, m, x, y, w, a, b, window, variance, eps,
             total += low[k]
         if total >= limit * np.float32(keep):
             result = HOPELESS
+            worst = 0
+            for k in range(1, i + 1):
+                if each[order[k]] > each[order[worst]]:
+                    worst = k
+            order[0], order[worst] = order[worst], order[0]
             break
     if result < 0.0:
         result = total / np.float32(min(seen, keep)) if seen else np.float32(1.0)
@@ -391,12 +396,14 @@ def improve(
                         continue
                     ta = a[ny, nx]
                     tb = b[ny, nx]
-                    tw = w[ny, nx] + ta * (x - nx) + tb * (y - ny)
+                    tw = w[ny, nx] + ta * np.float32(x - nx) + tb * np.float32(y - ny)
                     near = abs(tw - bw) < np.float32(0.02) * scale
                     if near and abs(ta - ba) + abs(tb - bb) < np.float32(0.004) * scale:
                         continue
                 elif k == 8:
-                    u = bw / (tilt[0] * (x + 0.5) + tilt[1] * (y + 0.5) + tilt[2])
+                    px = np.float32(x + 0.5)
+                    py = np.float32(y + 0.5)
+                    u = bw / (tilt[0] * px + tilt[1] * py + tilt[2])
                     ta = u * tilt[0]
                     tb = u * tilt[1]
                 elif k == 13:
