@@ -1,15 +1,21 @@
-"""Where places are described."""
+"""Where places are described, and that none is looked at twice."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from skyanchor.anchors.place_index import PlaceView
 from skyanchor.anchors.places import PlacesConfig
-from skyanchor.anchors.prepare import Describer
-from skyanchor.matching import Sift, XFeat
+from skyanchor.anchors.prepare import Describer, Sampled
+from skyanchor.bridges.views import Node
+from skyanchor.matching import Features, Sift, XFeat
+from skyanchor.storage import codec, files
+from skyanchor.types import Pose
 
 
 def test_a_small_network_runs_beside_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +27,56 @@ def test_a_small_network_runs_beside_the_drawing(monkeypatch: pytest.MonkeyPatch
         nothing: Any = None
         assert Describer(nothing, nothing, nothing, replace(PlacesConfig(), features=features)).matcher is None
     assert asked == ["cpu", "auto"]
+
+
+def nodes(count: int) -> tuple[Node, ...]:
+    """Places in a row, each with a direction of its own."""
+    still = Pose(np.eye(3), np.zeros(3))
+    return tuple(Node(np.array([k / 3.0, 0.1, 1.7]), k * np.pi / 7.0, still) for k in range(count))
+
+
+def seen_from(node: Node) -> PlaceView:
+    """A view of five keypoints that tell the node."""
+    rng = np.random.default_rng(round(3 * node.eye[0]))
+    ones = np.ones(5, np.float32)
+    features = Features(rng.random((5, 2)), rng.random((5, 64)).astype(np.float32), ones, ones, 40, 30, 1.0)
+    points = rng.random((5, 3)).astype(np.float32)
+    return PlaceView(node.eye, node.heading, features, points, np.arange(5))
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Where the describer looked from; nothing is to be seen from every fourth node."""
+    asked: list[float] = []
+
+    def view(self: Describer, node: Node) -> PlaceView | None:
+        asked.append(node.heading)
+        return None if round(3 * node.eye[0]) % 4 == 3 else seen_from(node)
+
+    monkeypatch.setattr(Describer, "_view", view)
+    return asked
+
+
+def test_views_that_gave_the_words_stand_in_the_tiles(looked: list[float], tmp_path: Path) -> None:
+    nothing: Any = None
+    describer, places = Describer(nothing, nothing, nothing, replace(PlacesConfig(), sampled=4, centres=2)), nodes(10)
+    files.save(tmp_path / "sampled.npz", describer.sampled(places))
+    held = files.load(tmp_path / "sampled.npz", Sampled)
+    assert len(held.views) == len(looked) == 4
+    assert None in held.views and describer.vocabulary(held) is not None
+    travelled = codec.from_json(tuple[Node, ...], codec.to_json(places))
+    made = describer.describe(travelled, held)
+    assert len(looked) == len(set(looked)) == 10
+    alone = describer.describe(places)
+    assert [view.heading for view in made] == [view.heading for view in alone]
+    for ours, theirs in zip(made, alone, strict=True):
+        assert np.array_equal(ours.features.descriptors, theirs.features.descriptors)
+        assert np.array_equal(ours.features.xy, theirs.features.xy) and np.array_equal(ours.points, theirs.points)
+
+
+def test_no_words_are_looked_for_where_a_descriptor_of_whole_views_needs_none(looked: list[float]) -> None:
+    nothing: Any = None
+    config = replace(PlacesConfig(), descriptor=object())  # type: ignore[arg-type]
+    describer = Describer(nothing, nothing, nothing, config)
+    held = describer.sampled(nodes(5))
+    assert held.views == () and describer.vocabulary(held) is None and not looked

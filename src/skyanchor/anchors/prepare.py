@@ -27,7 +27,7 @@ from skyanchor.matching import SparseMatcher, XFeat
 from skyanchor.matching.global_descriptors import GlobalDescriptor
 from skyanchor.matching.retrieval import Vocabulary
 from skyanchor.scaffold import visibility_graph
-from skyanchor.types import Camera, Scaffold, VisibilityGraph
+from skyanchor.types import Camera, Floats, Scaffold, VisibilityGraph
 
 COARSE_BYTES = 1 << 28
 """Of aerial photos that are held while places are described."""
@@ -36,6 +36,28 @@ COARSE_BYTES = 1 << 28
 def coarse_atlas(scaffold: Scaffold, surface: Surface, config: PlacesConfig) -> AerialAtlas:
     """The aerial photos as places are painted from them."""
     return AerialAtlas(surface, scaffold.views, config.bridge, limit_bytes=COARSE_BYTES)
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Nodes that were looked from to find words for places, and what was seen: the same views stand in the tiles."""
+
+    eyes: tuple[Floats, ...]
+    """(3,) each, metres."""
+    headings: tuple[float, ...]
+    """Radians."""
+    views: tuple[PlaceView | None, ...]
+    """None where there is too little to see."""
+
+    @cached_property
+    def by_node(self) -> dict[tuple[float, ...], PlaceView | None]:
+        """The views by where they stand and look."""
+        where = zip(self.eyes, self.headings, strict=True)
+        return {(*eye.tolist(), heading): view for (eye, heading), view in zip(where, self.views, strict=True)}
+
+
+def _key(node: Node) -> tuple[float, ...]:
+    return (*node.eye.tolist(), node.heading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,27 +85,38 @@ class Describer:
         """Of whole views; None when local features do it alone."""
         return None if self.config.descriptor is None else load_descriptor(self.config.descriptor, self.atlas)
 
-    def describe(self, nodes: tuple[Node, ...]) -> tuple[PlaceView, ...]:
-        """Views from the nodes with their features; those that show too little are left out."""
-        camera, least = view_camera(self.camera, self.config.width), self.config.least_painted
-        views = []
-        for node in nodes:
-            if painted_share(self.atlas, camera, node.cam_from_world) < least:
-                continue
-            bridge = render_bridge(self.atlas, camera, node.cam_from_world)
-            views.append(described_view(node, bridge, self.matcher, least, self.descriptor))
+    def describe(self, nodes: tuple[Node, ...], held: Sampled | None = None) -> tuple[PlaceView, ...]:
+        """Views from the nodes with their features, held or made now; those that show too little are left out."""
+        known = {} if held is None else held.by_node
+        views = (known[_key(node)] if _key(node) in known else self._view(node) for node in nodes)
         return tuple(view for view in views if view is not None)
 
-    def vocabulary(self, nodes: tuple[Node, ...]) -> Vocabulary | None:
-        """Words of some views spread over all nodes of the scaffold; None where a global descriptor needs none."""
+    def _view(self, node: Node) -> PlaceView | None:
+        """The view from a node with its features; None when it shows too little."""
+        camera, least = view_camera(self.camera, self.config.width), self.config.least_painted
+        if painted_share(self.atlas, camera, node.cam_from_world) < least:
+            return None
+        bridge = render_bridge(self.atlas, camera, node.cam_from_world)
+        return described_view(node, bridge, self.matcher, least, self.descriptor)
+
+    def sampled(self, nodes: tuple[Node, ...]) -> Sampled:
+        """Views from some nodes spread over all of the scaffold; none where a global descriptor needs no words."""
+        if self.config.descriptor is not None or not nodes:
+            return Sampled((), (), ())
+        some = [nodes[int(k)] for k in spread_voters(len(nodes), self.config.sampled)]
+        return Sampled(
+            tuple(node.eye for node in some), tuple(node.heading for node in some), tuple(map(self._view, some))
+        )
+
+    def vocabulary(self, held: Sampled) -> Vocabulary | None:
+        """Words of sampled views; None where a global descriptor needs none."""
         if self.config.descriptor is not None:
             return None
-        some = spread_voters(len(nodes), self.config.sampled) if nodes else ()
-        return fit_words(self.describe(tuple(nodes[int(k)] for k in some)), self.config.centres)
+        return fit_words(tuple(view for view in held.views if view is not None), self.config.centres)
 
-    def tile(self, nodes: tuple[Node, ...], vocabulary: Vocabulary | None) -> PlaceTile:
+    def tile(self, nodes: tuple[Node, ...], vocabulary: Vocabulary | None, held: Sampled | None = None) -> PlaceTile:
         """The views from the nodes of one square, to be kept."""
-        return make_tile(self.describe(nodes), vocabulary)
+        return make_tile(self.describe(nodes, held), vocabulary)
 
 
 def tiles_of(
@@ -100,9 +133,10 @@ def tiles_of(
 def described_places(describer: Describer, ground: Ground, near: tuple[Prior, ...], listen: Listener) -> PlaceIndex:
     """The index of bridge views over the walkable ground, or over the squares that priors allow."""
     scaffold, config = describer.scaffold, describer.config
-    vocabulary = describer.vocabulary(choose_nodes(ground, scaffold.points, config))
+    held = describer.sampled(choose_nodes(ground, scaffold.points, config))
+    vocabulary = describer.vocabulary(held)
     tiles = tiles_of(scaffold, ground, config, near, listen)
-    return PlaceIndex(tuple(describer.tile(nodes, vocabulary) for nodes in tiles.values()), vocabulary)
+    return PlaceIndex(tuple(describer.tile(nodes, vocabulary, held) for nodes in tiles.values()), vocabulary)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from skyanchor.anchors.place_index import TILE_FORMAT, PlaceIndex
 from skyanchor.anchors.places import PlacesConfig, choose_nodes
-from skyanchor.anchors.prepare import Describer, tiles_of
+from skyanchor.anchors.prepare import Describer, Sampled, tiles_of
 from skyanchor.anchors.priors import Prior
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
@@ -37,6 +37,8 @@ SHAPES = (9 / 16, 2 / 3, 3 / 4, 1.0, 4 / 3, 3 / 2, 16 / 9)
 """Height over width of the pictures that places are described for."""
 VOCABULARY_FILE = "vocabulary.npz"
 """In the folder of a set of places, beside its tiles."""
+SAMPLED_FILE = f"{PROGRESS}/sampled.npz"
+"""The views that words were found in, for the jobs that describe the tiles."""
 DESCRIBING = (
     "nodes", "bridge", "width", "features", "centres", "descriptor", "least_painted", "landmarks", "tile", "sampled",
 )  # fmt: skip
@@ -145,6 +147,7 @@ def _make(
         "surface": surface.path(parts.SURFACE_FILE),
         "camera": camera,
         "config": config,
+        "sampled": stage.path(SAMPLED_FILE),
     }
     tiles = tiles_of(scaffold, ground, config, near, stage.listen)
     everywhere = {VOCABULARY_FILE: Job.of(find_words_job, ground=surface.path(parts.GROUND_FILE), **shared)}
@@ -161,21 +164,38 @@ def _make(
 
 
 def find_words_job(
-    out: str, scaffold: str, surface: str, ground: str, camera: Json, config: Json, listen: Listener
+    out: str, scaffold: str, surface: str, ground: str, camera: Json, config: Json, sampled: str, listen: Listener
 ) -> None:
-    """Write the Words of places."""
+    """Write the Words of places, and the Sampled views that they were found in."""
     describer = _describer(scaffold, surface, codec.from_json(Camera, camera), codec.from_json(PlacesConfig, config))
     nodes = choose_nodes(files.load(Path(ground), Ground), describer.scaffold.points, describer.config)
-    files.save(Path(out), Words(describer.vocabulary(nodes)))
+    held = describer.sampled(nodes)
+    files.save(Path(sampled), held)
+    files.save(Path(out), Words(describer.vocabulary(held)))
 
 
 def describe_places_job(
-    out: str, scaffold: str, surface: str, camera: Json, config: Json, nodes: Json, words: str, listen: Listener
+    out: str,
+    scaffold: str,
+    surface: str,
+    camera: Json,
+    config: Json,
+    sampled: str,
+    nodes: Json,
+    words: str,
+    listen: Listener,
 ) -> None:
     """Write the PlaceTile of some nodes."""
     describer = _describer(scaffold, surface, codec.from_json(Camera, camera), codec.from_json(PlacesConfig, config))
     vocabulary = files.load(Path(words), Words).vocabulary
-    files.save(Path(out), describer.tile(codec.from_json(tuple[Node, ...], nodes), vocabulary))
+    held = _sampled(sampled, Path(sampled).stat().st_mtime_ns) if Path(sampled).is_file() else None
+    files.save(Path(out), describer.tile(codec.from_json(tuple[Node, ...], nodes), vocabulary, held))
+
+
+@lru_cache(maxsize=1)
+def _sampled(path: str, written_ns: int) -> Sampled:
+    """The views in a file as it was written at some time."""
+    return files.load(Path(path), Sampled)
 
 
 @lru_cache(maxsize=1)
