@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skyanchor.geometry import cameras, rigid
-from skyanchor.matching import FeatureCache, Features, Sift, TwoView, VerifyConfig, match_features, verify
+from skyanchor.matching import FeatureCache, Features, Sift, TwoView, VerifyConfig, features, match_features, verify
 from skyanchor.matching.features import one_per_place, shrunk
 from skyanchor.types import Camera, Photo, Reason, Refusal
 
@@ -95,6 +95,18 @@ def test_cache_forgets_beyond_its_limit():
     for value in (7, 8, 7):
         cache.features(photo(value))
     assert len(matcher.calls) == 3
+
+
+def test_a_photo_is_digested_once_for_each_way_to_look_at_it(monkeypatch: pytest.MonkeyPatch):
+    looked: list[str] = []
+    digest = features._digest
+    monkeypatch.setattr(features, "_digest", lambda photo, settings: looked.append(settings) or digest(photo, settings))
+    pixels = np.random.default_rng(3).integers(0, 255, (8, 9, 3), dtype=np.uint8)
+    photo, other = Photo("a", pixels), Photo("b", pixels.copy())
+    keys = [features.content_key(photo, "one") for _ in range(3)] + [features.content_key(other, "one")]
+    assert len(set(keys)) == 1 and looked == ["one", "one"]
+    assert features.content_key(photo, "two") != keys[0]
+    assert features.content_key(Photo("a", pixels, pixels[..., 0] > 9), "one") != keys[0]
 
 
 def test_shrunk_keeps_aspect_and_mask():

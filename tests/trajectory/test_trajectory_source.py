@@ -10,9 +10,11 @@ import cv2
 import numpy as np
 import pytest
 
+from skyanchor.errors import InputError
 from skyanchor.events import silent
 from skyanchor.matching import Sift, VerifyConfig
 from skyanchor.stages.beforehand import REACH, match_frames_job, pair_jobs
+from skyanchor.stages.trajectory import HELD_FRAMES, held_source
 from skyanchor.step_clock import StepClock
 from skyanchor.storage import files
 from skyanchor.trajectory import PhotoFeatures, TrajectoryConfig
@@ -82,3 +84,26 @@ def test_other_photos_other_settings_and_damage_are_noticed(walk: Sequence, tmp_
     for file in folder.glob(f"*{SHELF}"):
         file.write_bytes(file.read_bytes()[:200])
     assert PhotoFeatures(walk, CONFIG.matcher, folder).matched(0, 2) is None
+
+
+def test_a_frame_that_was_seen_needs_its_photo_no_more(walk: Sequence, tmp_path: Path) -> None:
+    source = replace(laid(walk, tmp_path), limit=2)
+    first = [source.features(k).xy for k in range(5)]
+    for frame in walk.frames:
+        frame.path.unlink()
+    assert len(source._held) == 2
+    assert all(np.array_equal(source.features(k).xy, first[k]) for k in range(5))
+    for kept in (tmp_path / "features").glob("*.npz"):
+        kept.unlink()
+    with pytest.raises(InputError):
+        source.features(0)
+
+
+def test_a_worker_holds_keypoints_from_job_to_job(walk: Sequence, tmp_path: Path) -> None:
+    laid(walk, tmp_path)
+    given = (str(tmp_path / "sequence.json"), str(tmp_path / "features"), CONFIG.matcher)
+    source = held_source(*given, "cpu")
+    assert held_source(*given, "cpu") is source and source.limit == HELD_FRAMES
+    assert sorted(source._held) == list(range(9))  # of the jobs ahead
+    files.save(tmp_path / "sequence.json", walk)
+    assert held_source(*given, "cpu") is not source  # another walk may stand there now

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -82,8 +83,19 @@ def strongest(features: Features, count: int) -> Features:
     return replace(features, **some)
 
 
+_KEYS: WeakKeyDictionary[Photo, dict[str, str]] = WeakKeyDictionary()
+"""Digests of photos that somebody holds, by the settings."""
+
+
 def content_key(photo: Photo, settings: str) -> str:
-    """Hexadecimal digest of the pixels, the mask and the extractor's settings."""
+    """Hexadecimal digest of the pixels, the mask and the extractor's settings, computed once for a photo."""
+    known = _KEYS.setdefault(photo, {})
+    if settings not in known:
+        known[settings] = _digest(photo, settings)
+    return known[settings]
+
+
+def _digest(photo: Photo, settings: str) -> str:
     digest = hashlib.blake2b(settings.encode(), digest_size=16)
     digest.update(np.array(photo.pixels.shape, dtype=np.int64).tobytes())
     digest.update(np.ascontiguousarray(photo.pixels).data)
@@ -137,7 +149,7 @@ class FeatureCache:
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]
-        found = self._stored(key) or self._extracted(key, photo)
+        found = self.stored(key) or self._extracted(key, photo)
         self._held[key] = found
         self._bytes += _size(found)
         while self._bytes > self.limit_bytes and len(self._held) > 1:
@@ -149,7 +161,7 @@ class FeatureCache:
         matcher = self.matcher
         return content_key(photo, matcher.key_of(photo) if isinstance(matcher, Shrinking) else matcher.key)
 
-    def _stored(self, key: str) -> Features | None:
+    def stored(self, key: str) -> Features | None:
         """What the folder holds; None where that is nothing, or damaged."""
         path = None if self.folder is None else self.folder / f"{key}.npz"
         try:

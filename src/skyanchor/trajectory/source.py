@@ -54,9 +54,18 @@ class PhotoFeatures:
         if frame not in self._held:
             while len(self._held) >= self.limit:
                 self._held.pop(next(iter(self._held)))
-            cache, photo = FeatureCache(self._matcher(), self.folder, limit_bytes=0), self._photo(frame)
-            self._held[frame], self._keys[frame] = cache.features(photo), cache.key(photo)
+            self._held[frame] = self._found(frame)
         return self._held[frame]
+
+    def _found(self, frame: int) -> Features:
+        """As the folder has them by the key that is known of the frame, else by its photo."""
+        cache = FeatureCache(self._matcher(), self.folder, limit_bytes=0)
+        stored = cache.stored(self._keys[frame]) if frame in self._keys else None
+        if stored is not None:
+            return stored
+        photo = self._photo(frame)
+        self._keys[frame] = cache.key(photo)
+        return cache.features(photo)
 
     def matched(self, i: int, j: int) -> Ints | None:
         """Matches that `match_ahead` left in the folder; None where it did not come to them."""
