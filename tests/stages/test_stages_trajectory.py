@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
+from skyanchor.events import silent
 from skyanchor.matching import Sift, XFeat
 from skyanchor.run.executor import InProcess
 from skyanchor.run.job import Job
@@ -17,6 +18,9 @@ from skyanchor.sequence import load_sequence
 from skyanchor.stages import trajectory as stage
 from skyanchor.storage import files
 from skyanchor.trajectory import PhotoFeatures, TrajectoryConfig
+from skyanchor.trajectory.assembly import KnownMap, Resected
+from skyanchor.trajectory.submap import FramePose
+from skyanchor.types import Pose, Reason, Refusal
 
 FRAMES = 6
 
@@ -77,3 +81,17 @@ def test_keypoints_of_a_network_are_left_to_the_submaps(
     monkeypatch.setattr(stage, "_submap_file", lambda job: "none.npz")
     stage._describe(SimpleNamespace(path=lambda name: tmp_path / name), work, planned(XFeat()))
     assert work.executor.jobs == []
+
+
+def test_frames_between_keyframes_are_shared_out(
+    work: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = Refusal(Reason.NO_OVERLAP, "nothing")
+    monkeypatch.setattr(stage, "resect", lambda known, source, frames, of: tuple(Resected(k, none) for k in frames))
+    folder = SimpleNamespace(path=lambda name: tmp_path / name, listen=silent)
+    camera, still = work.sequence.camera, Pose(np.eye(3), np.zeros(3))
+    known = KnownMap(camera, (FramePose(0, still),), (np.zeros((3, 3)),), TrajectoryConfig())
+    found = stage._between(folder, work, known, (5, 1, 2, 3, 4))
+    assert [one.frame for one in found] == [5, 1, 2, 3, 4] and all(one.found == none for one in found)
+    shares = [len(job.arguments["frames"]) for job in work.executor.jobs]
+    assert max(shares) == stage.TOGETHER and len(shares) == 2 and not any(job.gpu for job in work.executor.jobs)

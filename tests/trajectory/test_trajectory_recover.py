@@ -10,7 +10,9 @@ from trajectory_world import CAMERA, anchors_of, centre_errors, posed, scaffold,
 
 from skyanchor.events import Note
 from skyanchor.geometry import rigid
+from skyanchor.storage import codec
 from skyanchor.trajectory import Ablation, TrajectoryConfig, recover
+from skyanchor.trajectory.assembly import KnownMap, Resected, resect
 from skyanchor.trajectory.recover import nothing_posed, trajectory_figures
 from skyanchor.types import Camera, Pose, Reason, Support
 
@@ -102,6 +104,24 @@ def test_frame_of_another_place_is_left_out_with_a_reason():
     }
     assert np.isnan(missing[0].sigma_m)
     assert max(centre_errors(world, posed(trajectory)).values()) < 0.03
+
+
+def test_frames_between_keyframes_find_their_poses_each_by_itself():
+    world = street(30, foreign=frozenset({14}))
+    sequence, config = sequence_of(world), TrajectoryConfig()
+    anchors = anchors_of(world, sequence)
+    asked: list[int] = []
+
+    def find(known: KnownMap, frames: tuple[int, ...]) -> tuple[Resected, ...]:
+        asked.extend(frames)
+        travelled = codec.unpack(KnownMap, codec.pack(known))
+        found = {k: resect(travelled, world, [k], sequence.stretch_of)[0] for k in reversed(frames)}
+        return codec.from_json(tuple[Resected, ...], codec.to_json(tuple(found[k] for k in frames)))
+
+    together, _ = recover(scaffold(), sequence, anchors, config, source=world)
+    apart, _ = recover(scaffold(), sequence, anchors, config, source=world, find=find)
+    assert 14 in asked and len(asked) > 5
+    assert codec.dumps(codec.to_json(apart.frames)) == codec.dumps(codec.to_json(together.frames))
 
 
 @pytest.mark.parametrize("refused", [{0}, {1}])

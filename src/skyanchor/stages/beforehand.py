@@ -12,9 +12,10 @@ from skyanchor.feedforward import Incremental
 from skyanchor.run.job import Job
 from skyanchor.stages.anchors import load_sequence_file
 from skyanchor.stages.survey import Work
+from skyanchor.stages.trajectory import held_source
 from skyanchor.storage import codec
 from skyanchor.storage.codec import Json
-from skyanchor.trajectory import PhotoFeatures, TrajectoryConfig
+from skyanchor.trajectory import TrajectoryConfig
 
 FRAMES_PER_JOB = 3
 """Frames of a group that one job looks at: what a worker is at when it is wanted, others wait for."""
@@ -66,7 +67,7 @@ def describe_frames_job(sequence: str, features: str, frames: list[int], config:
 def match_frames_job(sequence: str, features: str, first: int, end: int, config: Json, listen: Listener) -> None:
     """Leave the matches of frames first .. end - 1 with the next ones of their stretch in the folder `features`."""
     walk, settings = load_sequence_file(sequence), codec.from_json(TrajectoryConfig, config)
-    source = PhotoFeatures(walk, settings.matcher, Path(features), settings.device)
+    source = held_source(sequence, features, settings.matcher, settings.device)
     for frame in range(first, end):
         after = range(frame + 1, min(frame + 1 + REACH, len(walk.frames)))
         source.match_ahead(frame, [other for other in after if walk.stretch_of(other) == walk.stretch_of(frame)])

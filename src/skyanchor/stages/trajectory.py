@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from skyanchor.events import TRAJECTORY, Listener, Note
 from skyanchor.feedforward import FreeFrames, Incremental
-from skyanchor.matching import Sift
+from skyanchor.matching import AnySparse, Sift
 from skyanchor.run import records
 from skyanchor.run.folder import Made, Stage
 from skyanchor.run.job import Job
@@ -29,10 +30,15 @@ from skyanchor.trajectory import (
     recover,
     recover_submap,
 )
+from skyanchor.trajectory.assembly import KnownMap, Resected, resect
 from skyanchor.types import Anchors, Trajectory
 
 TOGETHER = 4
 """Frames that one job describes."""
+KNOWN_FILE = "known.npz"
+"""In a progress folder: the map that frames between keyframes are laid on."""
+HELD_FRAMES = 64
+"""Frames whose keypoints a worker holds from one job to the next."""
 
 
 def run(work: Work, config: TrajectoryConfig, above: Made) -> Made:
@@ -49,7 +55,11 @@ def run(work: Work, config: TrajectoryConfig, above: Made) -> Made:
         def submaps(planned: tuple[SubmapJob, ...]) -> tuple[SubmapResult, ...]:
             return _submaps(stage, work, planned)
 
-        recovered = recover(work.scaffold, work.sequence, anchors, config, stage.listen, source, submaps)
+        def between(known: KnownMap, frames: tuple[int, ...]) -> tuple[Resected, ...]:
+            return _between(stage, work, known, frames)
+
+        spread = between if isinstance(config.matcher, Sift) else None  # a network has its GPU in this process
+        recovered = recover(work.scaffold, work.sequence, anchors, config, stage.listen, source, submaps, spread)
     else:
         recovered = _fed_forward(stage, work, anchors, config)
     _write_trajectory(stage, work, *recovered)
@@ -89,6 +99,18 @@ def _describe(stage: Stage, work: Work, planned: tuple[SubmapJob, ...]) -> None:
     work.executor.run([replace(Job.of(describe_frames_job, frames=some, **shared), gpu=False) for some in parts])
 
 
+def _between(stage: Stage, work: Work, known: KnownMap, frames: tuple[int, ...]) -> tuple[Resected, ...]:
+    """Poses of frames between keyframes by all workers, a few frames a job."""
+    held = stage.path(f"{PROGRESS}/{KNOWN_FILE}")
+    files.save(held, known)
+    shared = {"known": held, "made": files.digest(held.read_bytes())}
+    shared |= {"sequence": work.sequence_file, "features": work.features}
+    parts = [frames[k : k + TOGETHER] for k in range(0, len(frames), TOGETHER)]
+    jobs = [replace(Job.of(resect_frames_job, frames=some, **shared), gpu=False) for some in parts]
+    found = work.executor.run(jobs, stage.listen)
+    return tuple(one for part in found for one in codec.from_json(tuple[Resected, ...], part))
+
+
 def _submap_file(job: SubmapJob) -> str:
     return f"{PROGRESS}/submap-{job.submap.index}-{value_digest(job)}.npz"
 
@@ -125,13 +147,35 @@ def _timeless(report: TrajectoryReport) -> TrajectoryReport:
 def describe_frames_job(sequence: str, features: str, config: Json, frames: list[int], listen: Listener) -> None:
     """Keep the keypoints of some frames for the submaps."""
     held = codec.from_json(TrajectoryConfig, config)
-    source = PhotoFeatures(load_sequence_file(sequence), held.matcher, Path(features))
+    source = held_source(sequence, features, held.matcher, "cpu")
     for frame in frames:
         source.features(frame)
+
+
+def resect_frames_job(known: str, made: str, sequence: str, features: str, frames: list[int], listen: Listener) -> Json:
+    """The Resected of some frames between the keyframes of the KnownMap in a file, whose digest `made` is."""
+    held = _known(known, made)
+    source = held_source(sequence, features, held.config.matcher, held.config.device)
+    return codec.to_json(resect(held, source, frames, load_sequence_file(sequence).stretch_of))
+
+
+@lru_cache(maxsize=1)
+def _known(path: str, made: str) -> KnownMap:
+    return files.load(Path(path), KnownMap)
 
 
 def recover_submap_job(out: str, sequence: str, features: str, job: Json, listen: Listener) -> None:
     """Write the SubmapResult of one SubmapJob."""
     given = codec.from_json(SubmapJob, job)
-    source = PhotoFeatures(load_sequence_file(sequence), given.config.matcher, Path(features), given.config.device)
-    files.save(Path(out), recover_submap(given, source))
+    source = held_source(sequence, features, given.config.matcher, given.config.device)
+    files.save(Path(out), recover_submap(given, replace(source, limit=PhotoFeatures.limit)))
+
+
+def held_source(sequence: str, features: str, matcher: AnySparse, device: str) -> PhotoFeatures:
+    """The frames of a walk with the keypoints that earlier jobs left in this worker or in the folder."""
+    return _source(sequence, Path(sequence).stat().st_mtime_ns, features, matcher, device)
+
+
+@lru_cache(maxsize=2)
+def _source(sequence: str, written_ns: int, features: str, matcher: AnySparse, device: str) -> PhotoFeatures:
+    return PhotoFeatures(load_sequence_file(sequence), matcher, Path(features), device, HELD_FRAMES)

@@ -16,11 +16,11 @@ from skyanchor.sfm.covisibility import loop_pairs
 from skyanchor.sfm.triangulation import TrackFilter
 from skyanchor.sfm.uncertainty import anchor_sigmas, centre_sigma_m, pose_covariances
 from skyanchor.step_clock import StepClock
-from skyanchor.trajectory.config import TrajectoryConfig
+from skyanchor.trajectory.config import RegisterConfig, TrajectoryConfig
 from skyanchor.trajectory.localmap import LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
 from skyanchor.trajectory.source import FeatureSource
-from skyanchor.trajectory.submap import SubmapResult, choose_tracks
+from skyanchor.trajectory.submap import FramePose, SubmapResult, choose_tracks
 from skyanchor.types import (
     AnchorPose,
     Bytes,
@@ -123,28 +123,58 @@ def chosen_tracks(whole: WholeMap, table: tr.TrackTable, points: Floats) -> tupl
     return choose_tracks(whole.local, table, points, whole.constant, budget, quota)
 
 
+@dataclass(frozen=True, eq=False)
+class KnownMap:
+    """What frames between keyframes are laid on; each finds its pose by itself, in whatever process."""
+
+    camera: Camera
+    poses: tuple[FramePose, ...]
+    """Of the keyframes."""
+    xyz: tuple[Floats, ...]
+    """Per keyframe (N, 3), points behind its keypoints, metres; nan where there is none."""
+    config: TrajectoryConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Resected:
+    """A frame that is no keyframe, and its pose in the map or why there is none."""
+
+    frame: int
+    found: Located | Refusal
+
+
+def known_map(whole: WholeMap) -> KnownMap:
+    """The map as it is."""
+    local = whole.local
+    poses = tuple(FramePose(frame, pose) for frame, pose in local.poses.items())
+    return KnownMap(local.camera, poses, tuple(local.xyz[held.frame] for held in poses), whole.config)
+
+
 def resect(
-    whole: WholeMap, frames: Iterable[int], stretch_of: Callable[[int], int] = lambda _: 0
-) -> tuple[dict[int, Located], dict[int, Refusal]]:
-    """(poses, refusals) of frames that are no keyframes of the map, against the map as it is.
+    known: KnownMap,
+    source: FeatureSource,
+    frames: Iterable[int],
+    stretch_of: Callable[[int], int] = lambda _: 0,
+    device: str = "cpu",
+    clock: StepClock | None = None,
+) -> tuple[Resected, ...]:
+    """Poses of frames that are no keyframes of the map, each by itself, or why there is none.
 
     A frame is looked for in its own stretch of the walk alone: beyond a cut a look-alike would do as well.
     """
-    found: dict[int, Located] = {}
-    refused: dict[int, Refusal] = {}
-    for frame in frames:
-        own = [f for f in whole.local.nearest(frame, len(whole.local.poses)) if stretch_of(f) == stretch_of(frame)]
-        located = _resect_one(whole, frame, own)
-        if isinstance(located, Located):
-            found[frame] = located
-        else:
-            refused[frame] = located
-    return found, refused
+    config = known.config
+    finder = PairFinder(source, config.matcher.load(device), known.camera, config.verify, clock or StepClock())
+    local = LocalMap(known.camera, finder)
+    for held, xyz in zip(known.poses, known.xyz, strict=True):
+        local.poses[held.frame], local.xyz[held.frame] = held.cam_from_world, xyz
+    return tuple(Resected(frame, _resect_one(local, frame, stretch_of, config.register)) for frame in frames)
 
 
-def _resect_one(whole: WholeMap, frame: int, near: list[int]) -> Located | Refusal:
+def _resect_one(
+    local: LocalMap, frame: int, stretch_of: Callable[[int], int], config: RegisterConfig
+) -> Located | Refusal:
     """The frame's pose from the keyframes next to it, or from the best of a wider window when they do not do."""
-    config, local = whole.config.register, whole.local
+    near = [f for f in local.nearest(frame, len(local.poses)) if stretch_of(f) == stretch_of(frame)]
     if not near:
         detail = "No anchor group of its stretch of the walk was accepted, so nothing ties this frame to the scaffold."
         return Refusal(Reason.NO_ANCHORS, detail)

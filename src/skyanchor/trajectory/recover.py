@@ -12,10 +12,19 @@ from skyanchor.events import TRAJECTORY, Listener, Note, Progress, silent
 from skyanchor.geometry import cameras, rigid
 from skyanchor.sfm.uncertainty import position_sigma_m, radius_95_m
 from skyanchor.step_clock import StepClock
-from skyanchor.trajectory.assembly import adjust_all, assemble, resect, trajectory_of
+from skyanchor.trajectory.assembly import (
+    KnownMap,
+    Resected,
+    adjust_all,
+    assemble,
+    known_map,
+    resect,
+    trajectory_of,
+)
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import TrajectoryConfig
 from skyanchor.trajectory.planning import RejectedGroup, accepted_anchors, plan_jobs, same_job, wrong_groups
+from skyanchor.trajectory.registration import Located
 from skyanchor.trajectory.source import FeatureSource, PhotoFeatures
 from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap
 from skyanchor.types import (
@@ -37,6 +46,8 @@ ROUNDS = 4
 
 Runner: TypeAlias = Callable[[tuple[SubmapJob, ...]], tuple[SubmapResult, ...]]
 """Runs independent jobs, in whatever process, and returns their results in order."""
+Finder: TypeAlias = Callable[[KnownMap, tuple[int, ...]], tuple[Resected, ...]]
+"""Finds the poses of frames between keyframes, in whatever process, and returns them in order."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +95,16 @@ def recover(
     listen: Listener = silent,
     source: FeatureSource | None = None,
     run: Runner | None = None,
+    find: Finder | None = None,
 ) -> tuple[Trajectory, TrajectoryReport]:
     """A pose or a reason for every frame, in the scaffold's frame; anchors of consistent groups stay to the bit.
 
-    `source` gives keypoints (the sequence's photos by default), `run` runs the submaps' jobs (one after another here).
+    `source` gives keypoints (the sequence's photos by default), `run` runs the submaps' jobs and `find` those of the
+    frames between keyframes (one after another here).
     """
     clock = StepClock()
     with clock.step("other"):
-        trajectory, results, rejected = _recovered(sequence, anchors, config, listen, source, run, clock)
+        trajectory, results, rejected = _recovered(sequence, anchors, config, listen, source, run, find, clock)
     report = _report(results, rejected, trajectory, clock, scaffold)
     for text in report.warnings:
         listen(Note(TRAJECTORY, text, warning=True))
@@ -105,6 +118,7 @@ def _recovered(
     listen: Listener,
     source: FeatureSource | None,
     run: Runner | None,
+    find: Finder | None,
     clock: StepClock,
 ) -> tuple[Trajectory, tuple[SubmapResult, ...], tuple[RejectedGroup, ...]]:
     """(the trajectory, what every submap gave, groups that were left out)."""
@@ -119,8 +133,11 @@ def _recovered(
         whole = assemble(results, source, config, clock)
         if config.last_adjustment and config.ablation.anchored_adjustment:
             adjust_all(whole, sequence.camera_is_guess)
-        others = [f.index for f in sequence.frames if f.index not in whole.local.poses]
-        resected, refused = resect(whole, others, sequence.stretch_of)
+        others = tuple(f.index for f in sequence.frames if f.index not in whole.local.poses)
+        with clock.step("resection"):
+            between = (find or _here(sequence, source, config, clock))(known_map(whole), others)
+        resected = {one.frame: one.found for one in between if isinstance(one.found, Located)}
+        refused = {one.frame: one.found for one in between if isinstance(one.found, Refusal)}
         reasons = {r.frame: r.refusal for result in results for r in result.refusals} | refused
         used = {f: held[f] for f in held if f in whole.local.poses}
         trajectory = trajectory_of(whole, len(sequence.frames), used, resected, reasons)
@@ -138,6 +155,13 @@ def _serial(source: FeatureSource, listen: Listener) -> Runner:
         return tuple(results)
 
     return run
+
+
+def _here(sequence: Sequence, source: FeatureSource, config: TrajectoryConfig, clock: StepClock) -> Finder:
+    def find(known: KnownMap, frames: tuple[int, ...]) -> tuple[Resected, ...]:
+        return resect(known, source, frames, sequence.stretch_of, config.device, clock)
+
+    return find
 
 
 def _consistent(
