@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,7 +11,17 @@ import numpy as np
 import pytest
 
 from skyanchor.geometry import cameras, rigid
-from skyanchor.matching import FeatureCache, Features, Sift, TwoView, VerifyConfig, features, match_features, verify
+from skyanchor.matching import (
+    FeatureCache,
+    Features,
+    Sift,
+    TwoView,
+    VerifyConfig,
+    features,
+    match_features,
+    neighbours,
+    verify,
+)
 from skyanchor.matching.features import one_per_place, shrunk
 from skyanchor.types import Camera, Photo, Reason, Refusal
 
@@ -39,6 +50,19 @@ def test_mutual_neighbours_equal_the_slow_twin(ratio: float):
     expected = slow_matches(a, b, ratio)
     assert [tuple(p) for p in match_features(a, b, ratio).tolist()] == expected
     assert len(expected) > 0
+
+
+def test_memory_that_is_used_again_changes_no_match(monkeypatch: pytest.MonkeyPatch):
+    pairs = [(random_features(n, n), random_features(m, m)) for n, m in ((120, 150), (30, 20), (150, 160), (40, 90))]
+    used = [match_features(a, b, 0.95) for a, b in pairs]
+    monkeypatch.setattr(neighbours, "ROOM", 0)
+    fresh = [match_features(a, b, 0.95) for a, b in pairs]
+    assert all(np.array_equal(ours, theirs) for ours, theirs in zip(used, fresh, strict=True))
+    assert not np.shares_memory(neighbours._room(3, 4), neighbours._room(3, 4))
+    monkeypatch.undo()
+    assert np.shares_memory(neighbours._room(3, 4), neighbours._room(5, 2))
+    with ThreadPoolExecutor(1) as other:
+        assert not np.shares_memory(neighbours._room(3, 4), other.submit(neighbours._room, 3, 4).result())
 
 
 def test_few_keypoints_match_nothing():

@@ -7,13 +7,14 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skyanchor.events import Listener, silent
 from skyanchor.run.executor import InProcess, Processes
 from skyanchor.run.job import Job
-from skyanchor.run.worker import worker_variables
+from skyanchor.run.worker import HEAP_VARIABLES, worker_variables
 from skyanchor.storage.files import digest
 
 
@@ -43,6 +44,21 @@ def test_sums_depend_neither_on_workers_nor_on_threads() -> None:
 def test_workers_share_the_cores_and_add_up_alone() -> None:
     said = worker_variables(3)
     assert (said["NUMBA_NUM_THREADS"], said["OMP_NUM_THREADS"], said["OPENBLAS_NUM_THREADS"]) == ("3", "1", "1")
+
+
+def test_workers_keep_memory_that_they_have_done_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in HEAP_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert {name: int(worker_variables(1)[name]) for name in HEAP_VARIABLES} == HEAP_VARIABLES
+    (there,) = Processes(workers=1, threads=1).run([Job.of(heap)])
+    assert there == [str(size) for size in HEAP_VARIABLES.values()]
+    monkeypatch.setenv("MALLOC_TOP_PAD_", "77")
+    assert worker_variables(1)["MALLOC_TOP_PAD_"] == "77"  # as the user says
+
+
+def heap(listen: Listener) -> list[str | None]:
+    """What the allocator of a worker was told."""
+    return [os.environ.get(name) for name in HEAP_VARIABLES]
 
 
 def test_the_threads_of_numba_that_start_in_a_job_leave_torch_alone() -> None:

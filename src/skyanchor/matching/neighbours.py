@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from skyanchor.matching.features import Features
 from skyanchor.types import Bools, Floats, Floats32, Ints, Matches
+
+ROOM = 1 << 24
+"""Cosines whose memory a thread keeps, those of 4096 keypoints with as many: its pages would come zeroed each time."""
+_THREAD = threading.local()
 
 
 def match_features(
@@ -27,7 +33,7 @@ def match_features(
 
 def _mutual_here(a: Floats32, b: Floats32, ratio: float, least_cosine: float) -> Ints:
     """(M, 2), the pairs that `match_features` asks for, on the CPU."""
-    cosine = a @ b.T
+    cosine = np.matmul(a, b.T, out=_room(len(a), len(b)))
     nearest = cosine.argmax(axis=1)
     rows = np.arange(len(a))
     best = cosine[rows, nearest]
@@ -36,6 +42,15 @@ def _mutual_here(a: Floats32, b: Floats32, ratio: float, least_cosine: float) ->
         cosine[rows, nearest] = -1.0
         keep &= _distinct(best, cosine.max(axis=1), ratio)
     return np.stack([rows[keep], nearest[keep]], axis=1).astype(np.int64)
+
+
+def _room(rows: int, columns: int) -> Floats32:
+    """(rows, columns), memory that this thread uses again and again, unless that would hold too much of it."""
+    if rows * columns > ROOM:
+        return np.empty((rows, columns), np.float32)
+    if not hasattr(_THREAD, "room") or len(_THREAD.room) < rows * columns:
+        _THREAD.room = np.empty(rows * columns, np.float32)
+    return np.asarray(_THREAD.room[: rows * columns].reshape(rows, columns))
 
 
 def _distinct(best: Floats32, second: Floats32, ratio: float) -> Bools:

@@ -17,6 +17,13 @@ SHARED_VARIABLES = ("NUMBA_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 """What numba and OpenCV read when they start: our kernels and its filters give the same bits in any number."""
 SUMMING_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """What numpy and torch read: they cut sums by the number of threads, so in a job it is one, however many jobs run."""
+HEAP_VARIABLES = {
+    "MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "MALLOC_TRIM_THRESHOLD_": 256 << 20,
+    "MALLOC_TOP_PAD_": 16 << 20,
+}
+"""What glibc's allocator reads, bytes: with these a worker keeps the memory of arrays up to the first size that it has
+done with, up to the second in all, where the kernel would give it the same pages again, zeroed one by one."""
 
 
 def serve() -> NoReturn:
@@ -72,6 +79,7 @@ def worker_environment(threads: int) -> dict[str, str]:
 def worker_variables(threads: int) -> dict[str, str]:
     """What of a worker's environment is not this process's."""
     caps = {**dict.fromkeys(SHARED_VARIABLES, str(threads)), **dict.fromkeys(SUMMING_VARIABLES, "1")}
+    caps |= {name: os.environ.get(name, str(size)) for name, size in HEAP_VARIABLES.items()}
     return {**caps, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
 
 
