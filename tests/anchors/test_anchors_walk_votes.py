@@ -24,11 +24,14 @@ NODES = NodeConfig(spacing=SPACING, headings=HEADINGS)
 EVERYWHERE = np.ones(SIDE * SIDE * HEADINGS, bool)
 
 
-def index() -> PlaceIndex:
-    """A place in every square of a map of 240 x 240 m, six views each, in two tiles; what they show plays no part."""
-    x, y, k = (part.ravel() for part in np.mgrid[:SIDE, :SIDE, :HEADINGS])
+def index(count: int = HEADINGS, turned: float = 0.0) -> PlaceIndex:
+    """A place in every square of a map of 240 x 240 m, some views each, in two tiles; what they show plays no part.
+
+    The first heading of each place lies anywhere between 0 and `turned`, radians.
+    """
+    x, y, k = (part.ravel() for part in np.mgrid[:SIDE, :SIDE, :count])
     eyes = np.stack([(x + 0.5) * SPACING, (y + 0.5) * SPACING, np.full(x.shape, 1.7)], axis=1)
-    headings = k * 2.0 * np.pi / HEADINGS
+    headings = np.random.default_rng(5).uniform(0.0, turned, (SIDE, SIDE))[x, y] + k * 2.0 * np.pi / count
 
     def tile(part: slice) -> PlaceTile:
         return replace(make_tile((), None), eyes=eyes[part], headings=headings[part])
@@ -80,6 +83,20 @@ def test_a_stretch_votes_for_its_place(pace: float) -> None:
     assert np.hypot(*(places[48] - [hints[0].x, hints[0].y])) < SPACING
     alone = hints_for(held, GROUND, Voters(walk, 48, (48,), likeness[16:17]), EVERYWHERE, NODES, config)
     assert np.hypot(*(places[48] - [alone[0].x, alone[0].y])) > SPACING  # one frame looks like elsewhere
+
+
+def test_every_place_may_have_a_first_heading_of_its_own() -> None:
+    held, config = index(2, np.pi), WalkVotesConfig()
+    places, headings = path(97, 1.1)
+    walk, frames = reckoned_walk(places, headings, 1.1, 0.0), tuple(range(0, 97, 3))
+    chosen = list(frames)
+    away = np.linalg.norm(held.eyes[None, :, :2] - places[chosen, None], axis=2)
+    elsewhere = np.linalg.norm(held.eyes[None, :, :2] - places[chosen, None] - [60.0, 50.0], axis=2)
+    towards = np.cos(held.headings - headings[chosen, None])
+    likeness = ((away < 12.0) * towards + 0.2 * (elsewhere < 12.0)).astype(np.float32)  # elsewhere it is all the same
+    stretch = Voters(walk, 48, frames, likeness)
+    hint = hints_for(held, GROUND, stretch, np.ones(len(held), bool), NodeConfig(SPACING, headings=2), config)[0]
+    assert np.hypot(*(places[48] - [hint.x, hint.y])) < SPACING
 
 
 def test_only_places_that_are_free_are_named() -> None:

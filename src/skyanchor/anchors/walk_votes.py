@@ -70,8 +70,10 @@ class _Grid:
     """Metres."""
     place: Ints
     """(V,), of each view."""
+    firsts: Floats
+    """(P,), heading of the first of each place's views, less than one turn between them, radians."""
     slot: Ints
-    """(V,), heading of each view in equal turns from the first horizontal axis."""
+    """(V,), heading of each view in equal turns from the first of its place."""
 
 
 def _grid(index: PlaceIndex, ground: Ground, spacing: float, headings: int) -> _Grid:
@@ -83,8 +85,10 @@ def _grid(index: PlaceIndex, ground: Ground, spacing: float, headings: int) -> _
     held, first, place = np.unique(keys, return_index=True, return_inverse=True)
     numbers = np.full(int(shape.prod()), -1, np.int64)
     numbers[held] = np.arange(len(held))
-    slot = np.round(index.headings * headings / (2.0 * np.pi)).astype(np.int64) % headings
-    return _Grid(flat[first], numbers.reshape(shape), low * spacing, spacing, place.astype(np.int64), slot)
+    turn = 2.0 * np.pi / headings
+    firsts = index.headings[first] % turn
+    slot = np.round((index.headings - firsts[place]) / turn).astype(np.int64) % headings
+    return _Grid(flat[first], numbers.reshape(shape), low * spacing, spacing, place.astype(np.int64), firsts, slot)
 
 
 def hints_for(
@@ -102,7 +106,7 @@ def hints_for(
     may = np.zeros(len(grid.places), bool)
     may[grid.place[free]] = True
     paces = np.geomspace(config.paces[0], config.paces[1], config.paces[2])
-    lying = (grid.places, may, grid.numbers, grid.origin, grid.spacing)
+    lying = (grid.places, may, grid.numbers, grid.origin, grid.spacing, grid.firsts)
     score = _scores(*lying, votes, *_lie(voters), paces, config.directions)
     return _best(grid.places, score, config)
 
@@ -124,8 +128,8 @@ def _lie(voters: Voters) -> tuple[Floats, Floats]:
 
 @njit(cache=True, fastmath=True)
 def _scores(
-    places: Floats, may: Bools, numbers: Ints, origin: Floats, spacing: float, votes: Floats32, offsets: Floats,
-    turns: Floats, paces: Floats, directions: int,
+    places: Floats, may: Bools, numbers: Ints, origin: Floats, spacing: float, firsts: Floats, votes: Floats32,
+    offsets: Floats, turns: Floats, paces: Floats, directions: int,
 ) -> Floats:  # fmt: skip
     """(P,), the most votes that a place gets from any direction and pace; -inf where `may` is False."""
     headings = votes.shape[2]
@@ -145,10 +149,10 @@ def _scores(
                     j = int(np.floor((y - origin[1]) / spacing))
                     if i < 0 or j < 0 or i >= numbers.shape[0] or j >= numbers.shape[1] or numbers[i, j] < 0:
                         continue
-                    turn = (angle + turns[f]) * headings / (2.0 * np.pi)
+                    q = numbers[i, j]
+                    turn = (angle + turns[f] - firsts[q]) * headings / (2.0 * np.pi)
                     low = int(np.floor(turn))
                     part = turn - low
-                    q = numbers[i, j]
                     total += (1.0 - part) * votes[f, q, low % headings] + part * votes[f, q, (low + 1) % headings]
                 best[p] = max(best[p], total)
     return best

@@ -18,6 +18,7 @@ from skyanchor.bounds import Coordinate, Few, FewOrNone, NotNegative, Pixels, Po
 from skyanchor.bridges import surface_kernels as kernels
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface, intrinsics, render_depth, render_front
+from skyanchor.bridges.ways import street_directions
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry import depth as depths
 from skyanchor.photos import load_photo
@@ -292,7 +293,9 @@ class NodeConfig:
     eye: Coordinate = 1.7
     """Height of the views above the ground, metres."""
     headings: Annotated[int, Range(1, 360)] = 6
-    """Directions per node."""
+    """Directions per node, evenly round it."""
+    along_streets: bool = True
+    """Whether the first of them looks along the street, where the ground has one, or along the first axis of the map."""
     pitch_deg: Annotated[float, Range(-90.0, 90.0)] = 3.0
     """Elevation of the optical axis, degrees."""
 
@@ -336,4 +339,9 @@ def nodes(ground: Ground, config: NodeConfig) -> tuple[Node, ...]:
 def nodes_at(places: Floats, ground: Ground, config: NodeConfig) -> tuple[Node, ...]:
     """Every heading at the places (N, 3)."""
     turns = np.arange(config.headings) * 2.0 * np.pi / config.headings
-    return tuple(looking(ground, eye, float(turn), config.pitch_deg) for eye in places for turn in turns)
+    firsts = np.nan_to_num(street_directions(ground, places)) if config.along_streets else np.zeros(len(places))
+    return tuple(
+        looking(ground, eye, float(first + turn), config.pitch_deg)
+        for eye, first in zip(places, firsts, strict=True)
+        for turn in turns
+    )
