@@ -1,8 +1,8 @@
 """A square kilometre searched whole: groups accepted, wrong, metres and seconds, against the area that is searched.
 
     python benchmarks/city.py WORK [--part 22 25] [--frames 240] [--designs 9] [--jobs N] [--depth measured|exact]
-                                   [--spacing 72 64] [--altitude 100] [--areas 0.05 0.2] [--near 100]
-                                   [--into ROWS.jsonl]
+                                   [--spacing 72 64] [--altitude 150] [--pixels 1280 1200] [--areas 0.05 0.2]
+                                   [--near 100] [--headings 6] [--fixed] [--into ROWS.jsonl]
 
 The town's preset `city`, or a part of it with fewer streets, is built, prepared as `skyanchor prepare` does (without
 splats), and its walks are looked for by `skyanchor anchors`: in squares of so many square kilometres round the middle
@@ -29,6 +29,7 @@ import numba
 import numpy as np
 from scenes import camera_of
 
+from skyanchor.anchors.places import PlacesConfig
 from skyanchor.cli import kernels
 from skyanchor.cli.runs import chosen_preset
 from skyanchor.evaluation.metrics import pose_errors
@@ -54,7 +55,7 @@ from skyanchor.stereo import depth_files, save_depth
 from skyanchor.storage import files
 from skyanchor.town import CITY, Epoch, TownPreset, build_town, make_town, render_depth
 from skyanchor.town.photographing import side_by_side
-from skyanchor.town.presets import WalkPlan
+from skyanchor.town.presets import FlightPlan, WalkPlan
 from skyanchor.types import Camera, DepthMap, Floats, Floats32, Scaffold, View
 
 WRONG_M = 0.5
@@ -77,10 +78,8 @@ class Plan:
     """measured or exact."""
     sample_m: float
     """Ground sample distance of depth, metres."""
-    spacing: tuple[float, float] = CITY.flight.spacing
-    """Metres between stations along a flight line, and between lines."""
-    altitude: float = CITY.flight.altitude
-    """Of the flight, metres."""
+    flight: FlightPlan = CITY.flight
+    """How it is flown; the margin is that of the part."""
 
     @property
     def preset(self) -> TownPreset:
@@ -88,8 +87,7 @@ class Plan:
         columns, rows = self.part
         streets = replace(CITY.streets, columns=columns, rows=rows, designs=self.designs)
         whole = (columns, rows) == (CITY.streets.columns, CITY.streets.rows)
-        flown = replace(CITY.flight, spacing=self.spacing, altitude=self.altitude)
-        flight = flown if whole else replace(flown, margin=70.0)
+        flight = self.flight if whole else replace(self.flight, margin=70.0)
         first, *others = (self._walk(walk) for walk in (CITY.walk, *CITY.other_walks))
         return replace(CITY, streets=streets, flight=flight, walk=first, other_walks=tuple(others))
 
@@ -158,16 +156,28 @@ class Bench:
         """Folder of what was prepared."""
         return self.work / "scaffold"
 
+    @property
+    def looked(self) -> tuple[str, ...]:
+        """How the described views differ from the defaults, as options of a search."""
+        places, usual = self.config.anchors.places, PlacesConfig()
+        asked = [
+            (f"nodes.headings={places.nodes.headings}", places.nodes.headings != usual.nodes.headings),
+            ("nodes.no-along-streets", not places.nodes.along_streets),
+            (f"bridge.paint-width={places.bridge.paint_width}", places.bridge.paint_width != usual.bridge.paint_width),
+        ]
+        return tuple(f"--anchors.places.{option}" for option, other in asked if other)
+
     def row(self, **values: object) -> None:
         """Print a row and add it to the file."""
         plan = {"streets": self.plan.part, "designs": self.plan.designs, "depth": self.plan.depth}
         line = json.dumps(
             {
                 **plan,
-                "spacing": self.plan.spacing,
-                "altitude": self.plan.altitude,
+                "spacing": self.plan.flight.spacing,
+                "altitude": self.plan.flight.altitude,
+                "pixels": (self.plan.flight.width, self.plan.flight.focal),
                 **values,
-                "headings": self.config.anchors.places.nodes.headings,
+                "looked": self.looked,
             }
         )
         print(line, flush=True)
@@ -294,7 +304,7 @@ def _square(bench: Bench, walk: str, middle: Floats, km2: float) -> str:
 
 def searched(bench: Bench, search: Search, submap: int) -> None:
     """A row on one walk in one area, by `skyanchor anchors` in a process of its own."""
-    name = f"{search.walk}-{search.area}"
+    name = "-".join([search.walk, search.area, *(option.rpartition(".")[2] for option in bench.looked)])
     out, done = bench.work / "runs" / name, bench.work / "rows" / f"{name}.json"
     if done.is_file():
         return
@@ -303,7 +313,7 @@ def searched(bench: Bench, search: Search, submap: int) -> None:
         sys.executable, "-m", "skyanchor.cli", "anchors", "--preset", "cpu", "--scaffold", str(bench.scaffold),
         "--ground", str(ground / "images"), "--camera", camera_of(ground / "truth"), "--workers", str(WORKERS),
         f"--sequence.cut.submap-length={submap}", "--out", str(out), *search.options,
-        f"--anchors.places.nodes.headings={bench.config.anchors.places.nodes.headings}",
+        *bench.looked,
     ]  # fmt: skip
     (bench.work / "logs").mkdir(exist_ok=True)
     start, most, single = time.monotonic(), 0, 0
@@ -356,8 +366,10 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--part", type=int, nargs=2, default=(22, 25))
     parser.add_argument("--frames", type=int, default=240)
-    parser.add_argument("--spacing", type=float, nargs=2, default=(72.0, 64.0), help="of the flight, metres")
-    parser.add_argument("--altitude", type=float, default=100.0, help="of the flight, metres")
+    parser.add_argument("--spacing", type=float, nargs=2, default=CITY.flight.spacing, help="of stations, metres")
+    parser.add_argument("--altitude", type=float, default=CITY.flight.altitude, help="of the flight, metres")
+    eye = (CITY.flight.width, CITY.flight.focal)
+    parser.add_argument("--pixels", type=int, nargs=2, default=eye, help="width and focal length of aerial photos")
     parser.add_argument("--designs", type=int, default=9)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--depth", choices=("measured", "exact"), default="measured")
@@ -367,19 +379,27 @@ def main() -> None:
     parser.add_argument("--areas", type=float, nargs="*", default=[0.05, 0.2], help="square kilometres")
     parser.add_argument("--near", type=float, default=100.0, help="metres; 0 leaves it out")
     parser.add_argument("--headings", type=int, default=0, help="directions of the described views; 0 is the default")
+    parser.add_argument("--fixed", action="store_true", help="directions from the axes of the map, not the streets")
+    parser.add_argument(
+        "--paint", type=int, default=0, help="pixels of photos that paint those views; 0 is the default"
+    )
     parser.add_argument("--submap", type=int, default=40, help="frames between anchor groups")
     parser.add_argument("--upto", choices=("built", "prepared", "searched"), default="searched")
     parser.add_argument("--into", type=Path, help="file that rows are added to; WORK/rows.jsonl without it")
     given = parser.parse_args()
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    flown = (tuple(given.spacing), given.altitude)
-    plan = Plan(tuple(given.part), given.frames, given.designs, given.depth, given.sample, *flown)
+    width, focal = given.pixels
+    flight = replace(CITY.flight, width=width, height=width * 3 // 4, focal=float(focal), altitude=given.altitude)
+    flight = replace(flight, spacing=tuple(given.spacing))
+    plan = Plan(tuple(given.part), given.frames, given.designs, given.depth, given.sample, flight)
     config = chosen_preset(given.preset).config
     stereo = replace(config.geometry.stereo, width=given.width)
     config = replace(config, geometry=replace(config.geometry, sample_m=given.sample, stereo=stereo))
     places = config.anchors.places
-    places = replace(places, nodes=replace(places.nodes, headings=given.headings or places.nodes.headings))
+    headings = given.headings or places.nodes.headings
+    places = replace(places, nodes=replace(places.nodes, headings=headings, along_streets=not given.fixed))
+    places = replace(places, bridge=replace(places.bridge, paint_width=given.paint or places.bridge.paint_width))
     config = replace(config, anchors=replace(config.anchors, places=places))
     bench = Bench(work, plan, config, given.jobs, given.into or work / "rows.jsonl")
     kernels.announce(Told())

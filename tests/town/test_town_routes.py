@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from skyanchor.geometry import rigid
-from skyanchor.town import TOWN, Town, make_town
+from skyanchor.geometry.cameras import project
+from skyanchor.geometry.depth import inside
+from skyanchor.town import CITY, TOWN, Town, make_town
 from skyanchor.town.layout import make_layout
-from skyanchor.town.routes import covered_area, flight_shots, walk_line, walk_shots
+from skyanchor.town.routes import covered_area, flight_camera, flight_shots, walk_line, walk_shots
 from skyanchor.town.sensor import develop, handheld_sensor, survey_sensor
 
 
@@ -26,6 +28,23 @@ def test_flight_has_five_looks() -> None:
         assert np.all(np.abs(down - tilt) < 4.0)
     heights = rigid.centres_in_world([shot.cam_from_world for shot in shots])[:, 2]
     assert np.all(np.abs(heights - TOWN.flight.altitude) < 4.0)
+
+
+def test_a_city_is_flown_so_that_every_front_is_seen_from_several_stations() -> None:
+    layout = make_layout(CITY.streets, np.random.default_rng(0))
+    area = covered_area([CITY.walk, *CITY.other_walks], layout)
+    shots = flight_shots(CITY.flight, layout, area, np.random.default_rng(1))
+    assert 800 <= len(shots) <= 1200
+    x, y = (part.ravel() for part in np.meshgrid(*(np.linspace(area[k], area[k + 2], 8) for k in (0, 1))))
+    points = np.stack([x, y, layout.height(x, y) + 4.0], axis=1)
+    camera = flight_camera(CITY.flight)
+    for letter, least in (("n", 2), ("f", 8), ("b", 8), ("l", 8), ("r", 8)):
+        seen = np.zeros(len(points), int)
+        for shot in shots:
+            if shot.name[5] == letter:
+                local = shot.cam_from_world(points)
+                seen += (local[:, 2] > 0) & inside(camera, project(camera, local))
+        assert seen.min() >= least, letter
 
 
 def test_walk_turns_twice_in_the_carriageway() -> None:

@@ -295,7 +295,7 @@ class NodeConfig:
     headings: Annotated[int, Range(1, 360)] = 6
     """Directions per node, evenly round it."""
     along_streets: bool = True
-    """Whether the first of them looks along the street, where the ground has one, or along the first axis of the map."""
+    """Whether the first of them looks along the street where there is one, or always along the map's first axis."""
     pitch_deg: Annotated[float, Range(-90.0, 90.0)] = 3.0
     """Elevation of the optical axis, degrees."""
 

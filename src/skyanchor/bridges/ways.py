@@ -1,9 +1,9 @@
 """Which way the streets run: the direction of the walkable ground round a place, from its edges.
 
-House fronts, kerbs and rows of parked cars leave edges of the free ground that run along the street. Their directions a,
-weighted by strength and nearness, are summed as waves z_m = Σ w e^(2ima), which do not tell a direction from its
-opposite; Σ_m t_m Re(z_m e^(-2imd)) is then how much runs along d, within about `SPREAD_DEG` of it. Its largest value is
-the street: where two streets cross the stronger one, undisturbed by the other.
+House fronts, kerbs and rows of parked cars leave edges of the free ground that run along the street. Their directions
+a, weighted by strength and nearness, are summed as waves z_m = Σ w e^(2ima), which do not tell a direction from its
+opposite; Σ_m t_m Re(z_m e^(-2imd)) is then how much runs along d, within about `SPREAD_DEG` of it. Its largest value
+is the street: where two streets cross the stronger one, undisturbed by the other.
 """
 
 from __future__ import annotations
