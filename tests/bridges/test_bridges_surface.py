@@ -247,6 +247,23 @@ def test_an_atlas_of_different_cameras_paints_what_is_there(tmp_path: Path) -> N
     assert np.median(apart[:, :2]) < 3.0 and np.mean(apart[:, :2] < 10.0) > 0.9
 
 
+@pytest.mark.parametrize(
+    ("pixel_m", "behind_m", "painted"), [(0.1, 0.3, True), (0.1, 0.5, False), (0.4, 0.5, True), (0.4, 1.0, False)]
+)
+def test_a_wall_may_lie_behind_what_its_window_of_a_photo_shows(pixel_m: float, behind_m: float, painted: bool) -> None:
+    """The nearest surface in a window of large pixels is nearer than the wall itself, which falls away from it."""
+    wall, eye = np.array([0.0, 0.0, 10.0]), np.array([0.0, -70.0, -60.0])
+    pose, focal = rigid.look_at(eye, wall, np.array([0.0, -1.0, 0.0])), 99.0 / pixel_m
+    front = np.full((1, 64, 64), pose(wall[None])[0, 2] - behind_m, np.float32)
+    k = np.array([[focal, focal, 32.0, 32.0]])
+    source = surface_kernels.colour(
+        np.full((1, 1), 10.0, np.float32), np.array([[[0.0, 0.0, -1.0]]], np.float32),
+        np.array([100.0, 100.0, 0.5, 0.5]), np.eye(3), np.zeros(3), np.zeros((1, 64, 64, 3), np.uint8), front,
+        np.zeros(1, np.int64), k, np.array([[64, 64]]), k, pose.rotation[None], eye[None], 0.35,
+    )[1]  # fmt: skip
+    assert (source[0, 0] == 0) == painted
+
+
 def test_photos_of_a_full_atlas_keep_their_own_pixels(tmp_path: Path) -> None:
     """More photos than there is room for: the memory of the first is used again, what was handed out is not."""
     views = tuple(view(tmp_path, f"{k:02d}.png", SIZES[k % 4], pose) for k, pose in enumerate(eyes(14)))

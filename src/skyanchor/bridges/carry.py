@@ -10,6 +10,7 @@ import numpy as np
 from skyanchor.bounds import Cosine, FewOrNone, NotNegative, Positive, Radius
 from skyanchor.bridges import carry_kernels as kernels
 from skyanchor.bridges.surface import intrinsics
+from skyanchor.bridges.surface_kernels import FRONT_PIXELS
 from skyanchor.bridges.views import AerialAtlas
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import inside, under
@@ -61,7 +62,8 @@ def _views_that_see(atlas: AerialAtlas, points: Floats, normals: Floats, config:
         if not possible.any():
             continue
         front = under(atlas.front(j), xy)
-        seen = possible & (front > 0) & (in_cam[:, 2] - front < atlas.config.tolerance)
+        behind = np.maximum(atlas.config.tolerance, FRONT_PIXELS * in_cam[:, 2] / atlas.rig.fronts[j, 0])
+        seen = possible & (front > 0) & (in_cam[:, 2] - front < behind)
         gains[j] = np.where(seen, facing / length, 0.0)
     used = np.flatnonzero(gains.max(axis=1, initial=0.0) > 0)
     return used, gains[used]

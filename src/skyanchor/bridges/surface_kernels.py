@@ -17,6 +17,8 @@ BACK = 0.25
 """Cosine between ray and normal from which a surface counts as seen from behind; grazed ground must not."""
 LEAST_FACING = 0.08**2
 """Square of the cosine between a surface's normal and the way to a photo that may paint it, at least."""
+FRONT_PIXELS = 2.0
+"""How much nearer the window of a photo's `front` may reach on a wall at 45 degrees, in pixels of it on the surface."""
 SHARD_BITS = 4
 SHARDS = 1 << SHARD_BITS
 """Parts of the table of voxels that threads fill independently."""
@@ -533,7 +535,8 @@ def colour(
     """(RGB (H, W, 3), aerial view of each pixel (H, W), -1 for none), from the view that sees the surface best.
 
     Best is the largest cos(incidence) / distance, i.e. the most pixels per area, among the views in which the point is
-    not behind `front`, the nearest surface in a small window of that view.
+    not behind `front`, the nearest surface in a small window of that view, by more than `tolerance` and what a wall
+    falls within the window.
     """
     height, width = depth.shape
     out = np.zeros((height, width, 3), np.uint8)
@@ -575,7 +578,7 @@ def colour(
                 if fu < 0 or fv < 0 or fu >= front.shape[2] or fv >= front.shape[1]:
                     continue
                 ahead = front[slots[j], int(fv), int(fu)]
-                if ahead <= 0 or Z - ahead > tolerance:
+                if ahead <= 0 or Z - ahead > max(tolerance, FRONT_PIXELS * Z / front_K[j, 0]):
                     continue
                 best, which, bu, bv = towards / square * photo_K[j, 0], j, u, v
             if which < 0:

@@ -47,7 +47,8 @@ class BridgeConfig:
     front_width: Pixels = 640
     """Width of the depth of aerial views that visibility is tested on, pixels."""
     tolerance: NotNegative = 0.35
-    """A point counts as seen by an aerial view up to this far behind its nearest surface, metres."""
+    """A point counts as seen by an aerial view up to this far behind its nearest surface, metres; two pixels of
+    `front_width` on the surface where those are more."""
     sources: Few = 24
     """Aerial photos that one bridge is painted from, at most."""
     margin: FewOrNone = 4
