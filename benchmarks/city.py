@@ -164,6 +164,7 @@ class Bench:
             (f"nodes.headings={places.nodes.headings}", places.nodes.headings != usual.nodes.headings),
             ("nodes.no-along-streets", not places.nodes.along_streets),
             (f"bridge.paint-width={places.bridge.paint_width}", places.bridge.paint_width != usual.bridge.paint_width),
+            (f"bridge.front-width={places.bridge.front_width}", places.bridge.front_width != usual.bridge.front_width),
         ]
         return tuple(f"--anchors.places.{option}" for option, other in asked if other)
 
@@ -380,9 +381,7 @@ def main() -> None:
     parser.add_argument("--near", type=float, default=100.0, help="metres; 0 leaves it out")
     parser.add_argument("--headings", type=int, default=0, help="directions of the described views; 0 is the default")
     parser.add_argument("--fixed", action="store_true", help="directions from the axes of the map, not the streets")
-    parser.add_argument(
-        "--paint", type=int, default=0, help="pixels of photos that paint those views; 0 is the default"
-    )
+    parser.add_argument("--paint", type=int, default=0, help="width of the photos that paint them; 0 is the default")
     parser.add_argument("--submap", type=int, default=40, help="frames between anchor groups")
     parser.add_argument("--upto", choices=("built", "prepared", "searched"), default="searched")
     parser.add_argument("--into", type=Path, help="file that rows are added to; WORK/rows.jsonl without it")
@@ -399,7 +398,8 @@ def main() -> None:
     places = config.anchors.places
     headings = given.headings or places.nodes.headings
     places = replace(places, nodes=replace(places.nodes, headings=headings, along_streets=not given.fixed))
-    places = replace(places, bridge=replace(places.bridge, paint_width=given.paint or places.bridge.paint_width))
+    if given.paint:
+        places = replace(places, bridge=replace(places.bridge, paint_width=given.paint, front_width=given.paint // 2))
     config = replace(config, anchors=replace(config.anchors, places=places))
     bench = Bench(work, plan, config, given.jobs, given.into or work / "rows.jsonl")
     kernels.announce(Told())
