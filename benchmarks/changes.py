@@ -125,7 +125,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", nargs="+", choices=("year", "still"), default=["year", "still"])
     parser.add_argument("--poses", choices=("true", "recovered"), default="true")
     parser.add_argument("--weather", nargs="*", default=[], help="more of the town's settings, as world.traffic=0.1")
-    parser.add_argument("--stereo", choices=tuple(STEREO), default="numba", help="where depth is measured")
+    parser.add_argument("--stereo", choices=("numba", "triton"), default="numba", help="where depth is measured")
     parser.add_argument("--out", type=Path, default=Path("out/changes"))
     parser.add_argument("--jobs", type=int, default=1, help="pairs of walks done side by side")
     return parser.parse_args()

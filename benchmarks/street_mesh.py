@@ -99,7 +99,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("seeds", type=int, nargs="*", default=[31, 32])
     parser.add_argument("--ways", nargs="+", choices=("depth", "surfels"), default=["depth"])
     parser.add_argument("--poses", nargs="+", choices=("true", "recovered"), default=["true"])
-    parser.add_argument("--stereo", choices=tuple(STEREO), default="numba", help="where depth is measured")
+    parser.add_argument("--stereo", choices=("numba", "triton"), default="numba", help="where depth is measured")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, default=Path("out/street_mesh"))
     parser.add_argument("--scene", type=Path, help="a scene with aerial/, a walk and truth_aerial_depth/")

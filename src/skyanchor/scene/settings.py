@@ -25,7 +25,7 @@ class UpdateConfig:
             iterations=30_000,
             rates=(Rates(), None),
             growth=SplitGrowth(start=500, stop=12_000, reset_every=0),
-            sh_degree=1,
+            sh_degree=3,
             sh_every=500,
             checkpoint_every=5_000,
         )
@@ -36,7 +36,7 @@ class UpdateConfig:
             iterations=40_000,
             rates=(Rates(), Rates(), None),
             growth=None,
-            sh_degree=1,
+            sh_degree=3,
             sh_every=0,
             warmup=500,
             checkpoint_every=5_000,
