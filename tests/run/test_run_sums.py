@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from skyanchor.events import Listener, silent
 from skyanchor.run.executor import InProcess, Processes
 from skyanchor.run.job import Job
-from skyanchor.run.worker import HEAP_VARIABLES, worker_variables
+from skyanchor.run.worker import HEAP_VARIABLES, WAITING_VARIABLES, worker_variables
 from skyanchor.storage.files import digest
 
 
@@ -46,19 +46,22 @@ def test_workers_share_the_cores_and_add_up_alone() -> None:
     assert (said["NUMBA_NUM_THREADS"], said["OMP_NUM_THREADS"], said["OPENBLAS_NUM_THREADS"]) == ("3", "1", "1")
 
 
-def test_workers_keep_memory_that_they_have_done_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in HEAP_VARIABLES:
+def test_workers_keep_memory_that_they_have_done_with_and_wait_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {name: str(value) for name, value in (HEAP_VARIABLES | WAITING_VARIABLES).items()}
+    for name in given:
         monkeypatch.delenv(name, raising=False)
-    assert {name: int(worker_variables(1)[name]) for name in HEAP_VARIABLES} == HEAP_VARIABLES
-    (there,) = Processes(workers=1, threads=1).run([Job.of(heap)])
-    assert there == [str(size) for size in HEAP_VARIABLES.values()]
+    assert {name: worker_variables(1)[name] for name in given} == given
+    (there,) = Processes(workers=1, threads=1).run([Job.of(told)])
+    assert there == given
     monkeypatch.setenv("MALLOC_TOP_PAD_", "77")
-    assert worker_variables(1)["MALLOC_TOP_PAD_"] == "77"  # as the user says
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    said = worker_variables(1)
+    assert (said["MALLOC_TOP_PAD_"], said["OMP_WAIT_POLICY"]) == ("77", "ACTIVE")  # as the user says
 
 
-def heap(listen: Listener) -> list[str | None]:
-    """What the allocator of a worker was told."""
-    return [os.environ.get(name) for name in HEAP_VARIABLES]
+def told(listen: Listener) -> dict[str, str | None]:
+    """What the allocator and OpenMP of a worker were told."""
+    return {name: os.environ.get(name) for name in (*HEAP_VARIABLES, *WAITING_VARIABLES)}
 
 
 def test_the_threads_of_numba_that_start_in_a_job_leave_torch_alone() -> None:

@@ -24,6 +24,8 @@ HEAP_VARIABLES = {
 }
 """What glibc's allocator reads, bytes: with these a worker keeps the memory of arrays up to the first size that it has
 done with, up to the second in all, where the kernel would give it the same pages again, zeroed one by one."""
+WAITING_VARIABLES = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""What OpenMP reads: threads of a kernel sleep between its calls, since others have work for their cores."""
 
 
 def serve() -> NoReturn:
@@ -79,7 +81,8 @@ def worker_environment(threads: int) -> dict[str, str]:
 def worker_variables(threads: int) -> dict[str, str]:
     """What of a worker's environment is not this process's."""
     caps = {**dict.fromkeys(SHARED_VARIABLES, str(threads)), **dict.fromkeys(SUMMING_VARIABLES, "1")}
-    caps |= {name: os.environ.get(name, str(size)) for name, size in HEAP_VARIABLES.items()}
+    for name, value in (*HEAP_VARIABLES.items(), *WAITING_VARIABLES.items()):
+        caps[name] = os.environ.get(name, str(value))
     return {**caps, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
 
 
