@@ -14,12 +14,13 @@ from skyanchor.anchors import group
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import Lens
+from skyanchor.anchors.ladder import Rung
 from skyanchor.anchors.place import Settled
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.geometry import rigid
 from skyanchor.sfm import bundle as ba
-from skyanchor.types import Pose, Reason, Refusal
+from skyanchor.types import AnchorGroup, Pose, Reason, Refusal
 
 LOCAL = LocalGroup((0, 1), (rigid.identity(),) * 2, ba.nothing(), 0.5, 5.0)
 NO = Refusal(Reason.LOOK_ALIKE, "not here")
@@ -82,3 +83,23 @@ def test_another_lens_or_matcher_looks_at_all_places(monkeypatch: pytest.MonkeyP
     )
     for other in others:
         assert settled_at(monkeypatch, other, [0.0, 10.0], True) == [0.0, 10.0]
+
+
+def test_more_frames_do_not_stand_in_for_those_that_saw_a_look_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three frames before an unnoticed splice made nine after it sure of a place in another town."""
+    own, more, shifted = (3, 4, 5), (0, 1, 2, 3, 4, 5), (0, 1, 2)
+    asked: list[tuple[int, ...]] = []
+
+    def attempt(_: Search, frames: tuple[int, ...], __: Any) -> Settled:
+        asked.append(frames)
+        return Settled(None, None, reason)
+
+    monkeypatch.setattr(group, "attempt", attempt)
+    ladder = tuple(Rung(frames, AnchorConfig()) for frames in (own, shifted, more))
+    reason = NO
+    got, _ = group.climbed(search_of(), AnchorGroup(0, own, (0,)), ladder, group.settle_on_bridges)
+    assert asked == [own, shifted] and got.refusal is NO
+    asked.clear()
+    reason = Refusal(Reason.NO_PLACE, "nowhere")
+    group.climbed(search_of(), AnchorGroup(0, own, (0,)), ladder, group.settle_on_bridges)
+    assert asked == [own, shifted, more]

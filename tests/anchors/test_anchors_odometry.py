@@ -77,8 +77,11 @@ def test_a_group_elsewhere_is_named() -> None:
     assert disagreeing(told, walk, OdometryConfig()) == [0], "odds before support"
 
 
-def test_doubtful_groups_need_a_sure_one_or_each_other() -> None:
-    """A look-alike front fills half of the pictures; with a sure group on the walk, or a prior, it may be right."""
+def test_doubtful_groups_need_a_sure_one() -> None:
+    """A look-alike front fills half of the pictures; with a sure group on the walk, or a prior, it may be right.
+
+    Two that stood at one look-alike, 45 m off, had odds of 10^0.87 and 10^0.34, and agreed with the walk between them.
+    """
     poses, config = true_walk(80), AnchorConfig()
 
     def with_odds(group: LocalisedGroup, odds: float) -> LocalisedGroup:
@@ -93,15 +96,13 @@ def test_doubtful_groups_need_a_sure_one_or_each_other() -> None:
     assert "60%" in alone.refusal.detail and "80%" in alone.refusal.detail
     assert borne_out([sure, refused], asked, config, 0)[0].accepted
     assert all(group.accepted for group in borne_out([sure, other], asked, config, 0))
-    assert all(group.accepted for group in borne_out([doubtful, other], asked, config, 0)), "0.9 and half of 0.5"
-    less = with_odds(localised(poses, 70, 1), 0.6)
-    assert not any(group.accepted for group in borne_out([doubtful, less], asked, config, 0)), "0.6 and half of 0.5"
+    assert not any(group.accepted for group in borne_out([doubtful, other], asked, config, 0)), "0.5 and 0.9"
     apart = replace(asked, cuts=(40,))  # what lies beyond a cut bears nothing out
     assert [g.accepted for g in borne_out([sure, other], apart, config, 0)] == [True, True]
     assert [g.accepted for g in borne_out([sure, other], apart, config, 1)] == [True, False]
     assert borne_out([doubtful, refused], asked, config, 0, prior=0.5)[0].accepted
     assert not borne_out([doubtful, refused], asked, config, 0, prior=0.4)[0].accepted
-    assert all(group.accepted for group in borne_out([doubtful, less], asked, config, 0, prior=0.2)), "0.85 and 0.2"
+    assert all(group.accepted for group in borne_out([doubtful, other], asked, config, 0, prior=0.1)), "0.9 and 0.1"
 
 
 def test_a_cut_leads_anywhere() -> None:

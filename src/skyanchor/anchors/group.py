@@ -68,6 +68,8 @@ def climbed(
     attempts: list[Refusal] = []
     figures, shown, overlap = GroupFigures(), None, None
     for rung in ladder:
+        if _only_more(rung, group, attempts):
+            continue
         settled = attempt(replace(search, config=rung.config), rung.frames, settle_shape)
         figures, shown = _latest(settled, figures, shown)
         overlap = settled.overlap or overlap
@@ -86,6 +88,12 @@ def climbed(
             break
     last = attempts.pop()
     return LocalisedGroup(group, (), last, figures, tuple(attempts), shown, overlap), 1.0
+
+
+def _only_more(rung: Rung, group: AnchorGroup, attempts: list[Refusal]) -> bool:
+    """Whether a rung adds frames to a group that was refused as a look-alike: theirs would stand in for its own."""
+    added = set(rung.frames) > set(group.frames)
+    return added and any(attempt.reason is Reason.LOOK_ALIKE for attempt in attempts)
 
 
 def _latest(settled: Settled, figures: GroupFigures, shown: CrossView | None) -> tuple[GroupFigures, CrossView | None]:

@@ -53,7 +53,7 @@ BLIND = 0.1
 """Chance that a more exact matcher sees no more at the right place than at a look-alike: bare walls, another light."""
 RIGHT = Places(Shares(0.76, 6.4), Shares(0.75, 5.5), Shares(0.86, 13.0), Shares(0.47, 9.0), Shares(0.62, 9.0))
 """The right place: what moved, another light and what the flight did not see well are missing."""
-LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0), Shares(0.10, 8.0), Shares(0.22, 9.0))
+LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0), Shares(0.16, 6.0), Shares(0.22, 9.0))
 """The best of all wrong places for a group, in towns whose crossings and houses repeat: a part of it agrees truly."""
 
 

@@ -85,16 +85,6 @@ def is_sure(figures: GroupFigures, config: VerdictConfig, narrowed: float = 0.0)
     return figures.log_odds + narrowed >= config.sure_odds
 
 
-def sure_together(figures: list[GroupFigures], config: VerdictConfig, narrowed: float = 0.0) -> bool:
-    """Whether the two best of groups that agree with the walk between them are sure, though neither is by itself.
-
-    Odds of independent looks multiply. Two looks along one walk are not quite: a walk past one look-alike house is put
-    beside it twice. So the second counts half, and what a prior adds counts once.
-    """
-    odds = sorted((one.log_odds for one in figures if not isnan(one.log_odds)), reverse=True)
-    return len(odds) > 1 and odds[0] + 0.5 * odds[1] + narrowed >= config.sure_odds
-
-
 def strength(figures: GroupFigures) -> tuple[float, int]:
     """By what one of two groups that contradict each other is kept: odds, even where there are none, then support."""
     return (0.0 if isnan(figures.log_odds) else figures.log_odds, figures.support)

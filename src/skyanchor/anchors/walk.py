@@ -22,7 +22,7 @@ from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.self_lens import distortion, heard, what_it_means
-from skyanchor.anchors.verdict import is_sure, strength, sure_together
+from skyanchor.anchors.verdict import is_sure, strength
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
 from skyanchor.events import ANCHORS, Listener, Note, silent
@@ -359,14 +359,14 @@ def borne_out(
 ) -> list[LocalisedGroup]:
     """The groups; in a stretch where nothing is sure all are refused.
 
-    Those accepted in one stretch agree with the walk between them, so one that is sure bears the others out, and so do
-    two that are sure together. `prior` is what the user's word on where they are adds to the odds, powers of ten.
+    Those accepted in one stretch agree with the walk between them, so one that is sure bears the others out. Two that
+    are not do not: a walk past one look-alike is put beside it twice, and agrees with itself. `prior` is what the
+    user's word on where they are adds to the odds, powers of ten.
     """
     mine = [sequence.stretch_of(group.frames[0]) == stretch for group in sequence.groups]
     accepted = [i for i, group in enumerate(groups) if group.accepted and mine[i]]
     figures = [groups[i].figures for i in accepted]
-    sure = any(is_sure(one, config.verdict, prior) for one in figures)
-    if sure or sure_together(figures, config.verdict, prior):
+    if any(is_sure(one, config.verdict, prior) for one in figures):
         return groups
     return [_alone(group, sequence.groups[i]) if i in accepted else group for i, group in enumerate(groups)]
 
