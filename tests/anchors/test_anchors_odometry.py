@@ -100,9 +100,9 @@ def test_doubtful_groups_need_a_sure_one() -> None:
     apart = replace(asked, cuts=(40,))  # what lies beyond a cut bears nothing out
     assert [g.accepted for g in borne_out([sure, other], apart, config, 0)] == [True, True]
     assert [g.accepted for g in borne_out([sure, other], apart, config, 1)] == [True, False]
-    assert borne_out([doubtful, refused], asked, config, 0, prior=0.5)[0].accepted
-    assert not borne_out([doubtful, refused], asked, config, 0, prior=0.4)[0].accepted
-    assert all(group.accepted for group in borne_out([doubtful, other], asked, config, 0, prior=0.1)), "0.9 and 0.1"
+    assert borne_out([doubtful, refused], asked, config, 0, prior=1.0)[0].accepted
+    assert not borne_out([doubtful, refused], asked, config, 0, prior=0.9)[0].accepted
+    assert all(group.accepted for group in borne_out([doubtful, other], asked, config, 0, prior=0.6)), "0.9 and 0.6"
 
 
 def test_a_cut_leads_anywhere() -> None:

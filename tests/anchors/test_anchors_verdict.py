@@ -339,7 +339,7 @@ def test_stated_odds_are_those_that_draws_have() -> None:
 
 def test_a_group_is_sure_by_its_odds() -> None:
     config = VerdictConfig()
-    assert is_sure(replace(FINE, log_odds=1.0), config) and not is_sure(replace(FINE, log_odds=0.9), config)
+    assert is_sure(replace(FINE, log_odds=1.5), config) and not is_sure(replace(FINE, log_odds=1.4), config)
     assert is_sure(replace(FINE, ratio=0.7), config) and not is_sure(replace(FINE, ratio=0.69), config)  # no views
     assert not is_sure(replace(FINE, ratio=0.95, log_odds=0.0), config)  # views without fronts
     assert is_sure(GroupFigures(support=80), config)  # nothing was matched again, so nothing disagrees

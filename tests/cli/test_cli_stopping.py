@@ -12,6 +12,7 @@ import pytest
 
 from skyanchor.cli import stopping
 from skyanchor.cli.main import main
+from skyanchor.report.progress import Standing
 
 SCRIPT = Path(__file__).parents[1] / "support/slow_stage.py"
 
@@ -74,6 +75,22 @@ def test_handlers_are_put_back() -> None:
     with stopping.armed():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_signal_that_compiled_code_wraps_is_a_stop_like_any_other(tmp_path: Path) -> None:
+    """Numba: "CPUDispatcher(<function splat ...>) returned a result with an exception set"."""
+
+    def ended_by(mistake: Exception, cause: BaseException | None) -> BaseException:
+        standing = Standing()
+        with pytest.raises(BaseException) as found, stopping.accounted(tmp_path, standing):
+            raise mistake from cause
+        return found.value
+
+    for stop, code in ((KeyboardInterrupt(), 130), (stopping.Terminated(), 143)):
+        end = ended_by(SystemError("returned a result with an exception set"), stop)
+        assert isinstance(end, stopping.Stopped) and end.code == code and "the same command goes on" in str(end)
+    assert isinstance(ended_by(SystemError("bad call"), ValueError("ours")), stopping.UnexpectedError)
+    assert isinstance(ended_by(ValueError("ours"), KeyboardInterrupt()), stopping.UnexpectedError)
 
 
 def test_a_mistake_of_ours_is_one_line_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class VerdictConfig:
     """Agreeing over all cross-view matches of the last round: at the right place most of what matches agrees."""
     least_odds: LogOdds = 0.0
     """Decadic logarithm of the odds that a place is the right one and no look-alike, at least."""
-    sure_odds: LogOdds = 1.0
+    sure_odds: LogOdds = 1.5
     """Below these a group is accepted only if the walk from one that is sure leads there."""
     sure_ratio: Share = 0.7
     """The same for the ratio where no views were rendered, so that there are no odds: groups that stand on keyframes of

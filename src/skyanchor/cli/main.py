@@ -71,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as mistake:  # whatever it is, people get one line
+        if (wrapped := stopping.stop_in(mistake)) is not None:
+            return _ended("Stopped.", stopping.exit_code(wrapped))
         if shown:
             traceback.print_exception(mistake.__cause__ or mistake)
         known = stopping.of_the_machine(mistake)

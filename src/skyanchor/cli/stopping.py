@@ -82,6 +82,21 @@ def exit_code(stop: KeyboardInterrupt) -> int:
     return 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
 
 
+def stop_in(mistake: Exception) -> KeyboardInterrupt | None:
+    """The signal that compiled code has wrapped; None where it was none.
+
+    One that arrives while a Numba kernel hands back its result comes as a SystemError with the stop as its cause.
+    """
+    found: BaseException | None = mistake if isinstance(mistake, SystemError) else None
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__cause__ or found.__context__
+    return found
+
+
+def _stopped(standing: Standing, stop: KeyboardInterrupt) -> Stopped:
+    return Stopped(f"{standing.sentence()}; the same command goes on.", exit_code(stop))
+
+
 @contextmanager
 def accounted(run: Path, standing: Standing) -> Iterator[None]:
     """While inside, an end before the end is written to the run's log and says where the work stands."""
@@ -90,11 +105,15 @@ def accounted(run: Path, standing: Standing) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         log.info(standing.sentence())
-        raise Stopped(f"{standing.sentence()}; the same command goes on.", exit_code(stop)) from stop
+        raise _stopped(standing, stop) from stop
     except SkyAnchorError as error:
         log.info(f"error: {error}")
         raise
     except Exception as mistake:
+        wrapped = stop_in(mistake)
+        if wrapped is not None:
+            log.info(standing.sentence())
+            raise _stopped(standing, wrapped) from wrapped
         log.error("unexpected error", exc_info=mistake)
         known = of_the_machine(mistake, run)
         if known is not None:
