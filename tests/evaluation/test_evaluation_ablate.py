@@ -94,8 +94,9 @@ def test_a_trajectory_ablation_of_a_real_run(scene: Path, tmp_path: Path) -> Non
         assert [path.name for path in work.runs[2:]] == ["front-only"]
         assert {row.name for row in again.rows} == {*rows, "front-only"}
         changed = replace(CONFIG, trajectory=replace(CONFIG.trajectory, tail_window=3))
-        with pytest.raises(RecipeError, match="tail_window"):
-            ab.ablate(subject(run, scene, work, changed), more)
+        with pytest.raises(RecipeError, match=r"tail_window.*its own command with --redo first") as told:
+            ab.ablate(replace(subject(run, scene, work, changed), redo=True), more)
+        assert "Use --redo" not in str(told.value)  # which replaces variants, not the run
     assert files.load(root / ab.JSON, ab.AblationRecord) == again
 
 

@@ -149,7 +149,7 @@ def ablate(subject: Subject, variants: Sequence[Variant]) -> AblationRecord:
         raise InputError(subject.truth, "does not exist", "Give the COLMAP model with the true poses of the street.")
     rows: list[Measured] = []
     for table in dict.fromkeys(variant.table for variant in variants):
-        subject.work(subject.run, subject.inputs, subject.config, subject.executor, STAGES[table])
+        _bring_up(subject, STAGES[table])
         chosen = [variant for variant in variants if variant.table == table]
         rows += [run_variant(subject, variant) for variant in chosen]
         full = full_method(table)
@@ -158,6 +158,16 @@ def ablate(subject: Subject, variants: Sequence[Variant]) -> AblationRecord:
             rows.append(_aerial_only(subject))
         save_rows(subject, rows)
     return save_rows(subject, rows)
+
+
+def _bring_up(subject: Subject, stage: str) -> None:
+    """The run itself up to a stage; RecipeError where another version or other settings made what it holds."""
+    try:
+        subject.work(subject.run, subject.inputs, subject.config, subject.executor, stage)
+    except RecipeError as error:
+        what = str(error).partition(" Use --redo")[0]
+        advice = "Variants are compared with the run as it is: make it again by its own command with --redo first."
+        raise RecipeError(f"{what} {advice}") from error
 
 
 def full_method(table: Table) -> Variant:
