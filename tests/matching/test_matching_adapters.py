@@ -165,3 +165,20 @@ def test_lighterglue_shares_the_features_of_xfeat():
     from skyanchor.matching import XFeat
 
     assert LighterGlue(500, 320).load("cpu").key == XFeat(500, 320).load("cpu").key
+
+
+def test_attention_of_glue_is_not_compiled_for_every_number_of_keypoints(monkeypatch: pytest.MonkeyPatch):
+    """cuDNN's attention is: each pair of photos would wait for a compiler."""
+    from skyanchor.matching import XFeat
+
+    features = XFeat(50, 320).load("cpu").extract(Photo("a", noise(96, 128)))
+    matcher, asked = LighterGlue(50, 320).load("cpu"), []
+
+    def network(pair):
+        asked.append((torch.backends.cuda.cudnn_sdp_enabled(), torch.backends.cuda.math_sdp_enabled()))
+        return {"matches": [torch.zeros(0, 2)], "scores": [torch.zeros(0)]}
+
+    network.conf = SimpleNamespace()
+    monkeypatch.setattr(matcher, "network", network)
+    assert matcher.pairs(features, features).shape == (0, 2) and asked == [(False, True)]
+    assert torch.backends.cuda.cudnn_sdp_enabled()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -23,6 +25,15 @@ def cuda_is_here() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+@contextmanager
+def any_length() -> Iterator[None]:
+    """Attention without cuDNN's kernels, which are compiled anew for every number of keypoints: seconds for a pair."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+        yield
 
 
 @dataclass(frozen=True)

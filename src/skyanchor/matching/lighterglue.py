@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from skyanchor.backends.devices import any_length
 from skyanchor.backends.packages import imported
 from skyanchor.matching.choices import LIGHTERGLUE, LighterGlue, XFeat
 from skyanchor.matching.features import Features
@@ -57,7 +58,7 @@ class LighterGlueMatcher:
     def _assigned(self, a: Features, b: Features) -> tuple[Ints, Floats]:
         if len(a) < 2 or len(b) < 2:
             return np.empty((0, 2), dtype=np.int64), np.empty(0)
-        with torch.inference_mode():
+        with torch.inference_mode(), any_length():
             self.network.conf.filter_threshold = self.choice.least_score
             found = self.network({"image0": self._tensors(a), "image1": self._tensors(b)})
         pairs = found["matches"][0].cpu().numpy().astype(np.int64).reshape(-1, 2)
