@@ -12,6 +12,9 @@ import poselib
 from skyanchor.matching.verify import posed
 from skyanchor.types import Bools, Camera, Floats, Pose
 
+SAMPLE = 5
+"""Pixels shared with one camera that make a sample, with one more of another; PoseLib draws for ever without."""
+
 
 @dataclass(frozen=True)
 class Trials:
@@ -74,8 +77,12 @@ def resect_by_rays(shared: Sequence[Shared], camera: Camera, most_px: float, tri
 
     The known cameras are one rig whose base gives the length of the way to this one, as far as it shows: rays that
     nearly meet say little of depth, but the epipolar lines of each known camera must meet the other's pixels.
-    Inliers are in the order of `shared`, one after the other.
+    Inliers are in the order of `shared`, one after the other; there are none where a single known camera shares pixels,
+    which leaves that length open, or none shares the five of a sample.
     """
+    shared = [one for one in shared if len(one.xy)]
+    if len(shared) < 2 or max(len(one.xy) for one in shared) < SAMPLE:
+        return Resected(Pose(np.eye(3), np.zeros(3)), np.zeros(sum(len(one.xy) for one in shared), bool))
     rig = [_camera_pose(one.cam_from_world) for one in shared]
     options = {
         "max_epipolar_error": most_px,
