@@ -367,10 +367,11 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--part", type=int, nargs=2, default=(22, 25))
     parser.add_argument("--frames", type=int, default=240)
-    parser.add_argument("--spacing", type=float, nargs=2, default=CITY.flight.spacing, help="of stations, metres")
-    parser.add_argument("--altitude", type=float, default=CITY.flight.altitude, help="of the flight, metres")
-    eye = (CITY.flight.width, CITY.flight.focal)
-    parser.add_argument("--pixels", type=int, nargs=2, default=eye, help="width and focal length of aerial photos")
+    parser.add_argument("--spacing", type=float, nargs=2, help="of stations, metres; the preset's without it")
+    parser.add_argument("--altitude", type=float, help="of the flight, metres; the preset's without it")
+    parser.add_argument(
+        "--pixels", type=int, nargs=2, help="width and focal length of aerial photos; the preset's without"
+    )
     parser.add_argument("--designs", type=int, default=9)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--depth", choices=("measured", "exact"), default="measured")
@@ -388,9 +389,11 @@ def main() -> None:
     given = parser.parse_args()
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    width, focal = given.pixels
-    flight = replace(CITY.flight, width=width, height=width * 3 // 4, focal=float(focal), altitude=given.altitude)
-    flight = replace(flight, spacing=tuple(given.spacing))
+    flight = CITY.flight
+    width, focal = given.pixels or (flight.width, flight.focal)
+    altitude, spacing = given.altitude or flight.altitude, tuple(given.spacing or flight.spacing)
+    size = {"width": width, "height": width * 3 // 4, "focal": float(focal)}
+    flight = replace(flight, **size, altitude=altitude, spacing=spacing)
     plan = Plan(tuple(given.part), given.frames, given.designs, given.depth, given.sample, flight)
     config = chosen_preset(given.preset).config
     stereo = replace(config.geometry.stereo, width=given.width)
