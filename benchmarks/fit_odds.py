@@ -71,7 +71,7 @@ def best_of(lines: list[dict]) -> list[Seen]:
 def _seen(line: dict, place: dict) -> Seen:
     f = place["figures"]
     found = Found(**{one.name: f[one.name] for one in fields(Found)})
-    exact = (f["exact_share"] * f["exact"], f["exact"]) if f["exact"] else (0.0, 0.0)
+    exact = (f["exact_share"] * f["exact"], f["exact"]) if f["exact"] > 0 else (0.0, 0.0)
     right = place["error_m"] is not None and place["error_m"] < WRONG_M
     return Seen(line["scaffold"], right, found, f["ratio"], exact, f["log_odds"])
 

@@ -475,8 +475,8 @@ class GroupFigures:
     """Cells of such a grid, mean of a few frames, above the horizon, where the view rendered at the end has edges."""
     edges_met: float = nan
     """Share of those where the photo has them in the same place, 0..1."""
-    exact: int = 0
-    """Matches of the last look, by a more exact matcher; 0 without one."""
+    exact: float = nan
+    """Matches of the last look, by a more exact matcher; nan without one."""
     exact_share: float = nan
     """Share of them that agree, 0..1; nan without a last look."""
     log_odds: float = nan

@@ -95,7 +95,7 @@ def test_the_place_stays_as_it_was_where_the_last_look_does_not_bear_it_out(
     first = settled(FIRST, FINE)
     got = looked(monkeypatch, settled(LAST, replace(FINE, **worse)), first)
     assert got.done is first.done and got.placed and got.support == first.support
-    assert replace(got.figures, exact=0, exact_share=FINE.exact_share, log_odds=4.0) == FINE
+    assert replace(got.figures, exact=FINE.exact, exact_share=FINE.exact_share, log_odds=4.0) == FINE
 
 
 @pytest.mark.parametrize("turn", [HARDLY_ANY, Turn(60, 0, 0), Turn(500, 10, 10)])

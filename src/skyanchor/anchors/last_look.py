@@ -82,7 +82,8 @@ def with_last_look(first: GroupFigures, again: Settled) -> GroupFigures:
         return first
     turn = again.turns[-1]
     odds = first.log_odds + exact_log_odds(turn.agreeing, turn.matches)
-    return replace(first, exact=turn.matches, exact_share=turn.agreeing / max(turn.matches, 1), log_odds=odds)
+    share = turn.agreeing / max(turn.matches, 1)
+    return replace(first, exact=float(turn.matches), exact_share=share, log_odds=odds)
 
 
 def with_odds_of(known: GroupFigures, last: GroupFigures) -> GroupFigures:
