@@ -110,7 +110,7 @@ UPDATES: dict[str, Callable[[UpdateConfig], UpdateConfig]] = {
     "growth in the refinement": growing,
     "SH degree 2": lambda config: both(config, sh_degree=2),
     "growth, SH degree 2": lambda config: growing(both(config, sh_degree=2)),
-    "SH degree 3": lambda config: both(config, sh_degree=3),
+    "SH degree 1": lambda config: both(config, sh_degree=1),
     "1000 + 6000": lambda config: updates.with_iterations(config, 1000, 6000),
     "1000 + 6000 brisk": lambda config: brisk(updates.with_iterations(config, 1000, 6000)),
     "500 + 4000": lambda config: updates.with_iterations(config, 500, 4000),
