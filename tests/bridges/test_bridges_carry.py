@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from skyanchor.bridges import carry_kernels as kernels
-from skyanchor.bridges.surface_kernels import ROUNDED
+from skyanchor.bridges.rounding import ROUNDED
 
 
 def test_all_shifts_at_once_are_the_shifts_one_by_one() -> None:

@@ -13,7 +13,7 @@ import pytest
 import surface_oracle
 from box_world import HALF, HIGH, LOW, UP, depth_map, eyes, photo, view
 
-from skyanchor.bridges import carry_kernels, fusion, strips, surface_kernels, tiles
+from skyanchor.bridges import carry_kernels, drawing_kernels, fusion, fusion_kernels, painting_kernels, strips, tiles
 from skyanchor.bridges import ground as grounds
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import Ground, find_ground
@@ -187,7 +187,7 @@ def test_discs_drawn_where_they_lie_and_in_sight_are_all_that_count() -> None:
     camera, every = cameras.pinhole(96, 72, 60.0), np.array([0, len(surface.points)])
     pose, K = rigid.look_at(np.array([1.0, -9.0, 1.7]), np.array([0.0, 0.0, 1.7]), UP), intrinsics(camera)
     held = (surface.points, surface.normals, surface.spacing, every[:1], every[1:])
-    discs, boxes = surface_kernels.discs_in_view(*held, K, pose.rotation, pose.translation, 96, 72, 0.5, 100.0, 1)
+    discs, boxes = drawing_kernels.discs_in_view(*held, K, pose.rotation, pose.translation, 96, 72, 0.5, 100.0, 1)
     wide = discs.copy()
     wide[:, 7] = -1e9
     middle, reach = discs[:, :2] / discs[:, 2:3] * K[:2] + K[2:], discs[:, 6:7] * K[:2] / discs[:, 2:3]
@@ -195,8 +195,8 @@ def test_discs_drawn_where_they_lie_and_in_sight_are_all_that_count() -> None:
     squares = np.clip(squares, 0, [95, 71, 95, 71]).astype(np.int32)
     size = 1 + np.diff(boxes.reshape(-1, 2, 2), axis=1)[:, 0], 1 + np.diff(squares.reshape(-1, 2, 2), axis=1)[:, 0]
     assert len(discs) > 1000 and size[0].prod(axis=1).sum() < 0.7 * size[1].prod(axis=1).sum()
-    drawn = surface_kernels.splat(discs, boxes, K, 96, 72, 0.5, 1)
-    twin = surface_kernels.splat(wide, squares, K, 96, 72, 0.5, 1)
+    drawn = drawing_kernels.splat(discs, boxes, K, 96, 72, 0.5, 1)
+    twin = drawing_kernels.splat(wide, squares, K, 96, 72, 0.5, 1)
     assert (drawn[0] > 0).mean() > 0.3
     assert all(np.array_equal(a, b) for a, b in zip(drawn, twin, strict=True))
 
@@ -256,7 +256,7 @@ def test_a_wall_may_lie_behind_what_its_window_of_a_photo_shows(pixel_m: float, 
     pose, focal = rigid.look_at(eye, wall, np.array([0.0, -1.0, 0.0])), 99.0 / pixel_m
     front = np.full((1, 64, 64), pose(wall[None])[0, 2] - behind_m, np.float32)
     k = np.array([[focal, focal, 32.0, 32.0]])
-    source = surface_kernels.colour(
+    source = painting_kernels.colour(
         np.full((1, 1), 10.0, np.float32), np.array([[[0.0, 0.0, -1.0]]], np.float32),
         np.array([100.0, 100.0, 0.5, 0.5]), np.eye(3), np.zeros(3), np.zeros((1, 64, 64, 3), np.uint8), front,
         np.zeros(1, np.int64), k, np.array([[64, 64]]), k, pose.rotation[None], eye[None], 0.35,
@@ -276,7 +276,8 @@ def test_photos_of_a_full_atlas_keep_their_own_pixels(tmp_path: Path) -> None:
         assert np.array_equal(one.pixels, photo(views[k].camera, views[k].cam_from_world))
 
 
-KERNELS = [one for room in (surface_kernels, carry_kernels) for one in vars(room).values() if hasattr(one, "py_func")]
+ROOMS = (fusion_kernels, drawing_kernels, painting_kernels, carry_kernels)
+KERNELS = [one for room in ROOMS for one in vars(room).values() if hasattr(one, "py_func")]
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)

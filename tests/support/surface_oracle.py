@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
-from skyanchor.bridges import surface_kernels as kernels
+from skyanchor.bridges import fusion_kernels as kernels
 from skyanchor.bridges.fusion import SurfaceConfig
+from skyanchor.bridges.rounding import ROUNDED
 from skyanchor.bridges.surface import Surface, horizontal_axes, intrinsics
 from skyanchor.geometry import cameras
 from skyanchor.types import DepthMap, Floats, Floats32, Ints
 
 
-@njit(cache=True, fastmath=kernels.ROUNDED)
+@njit(cache=True, fastmath=ROUNDED)
 def fuse_map(
     depth: Floats32,
     normal: Floats32,
@@ -145,7 +146,7 @@ def moved_table(keys: Ints, sums: Floats, size: int) -> tuple[Ints, Floats]:
     return new_keys, new_sums
 
 
-@njit(cache=True, fastmath=kernels.ROUNDED)
+@njit(cache=True, fastmath=ROUNDED)
 def smooth(
     points: Floats32, normals: Floats32, slots: Ints, keys: Ints, rows: Ints, voxel: float
 ) -> tuple[Floats32, Floats32]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from skyanchor.bounds import Cosine, FewOrNone, NotNegative, Positive, Radius
 from skyanchor.bridges import carry_kernels as kernels
+from skyanchor.bridges.painting_kernels import FRONT_PIXELS
 from skyanchor.bridges.surface import intrinsics
-from skyanchor.bridges.surface_kernels import FRONT_PIXELS
 from skyanchor.bridges.views import AerialAtlas
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import inside, under

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from skyanchor.bridges.surface_kernels import ROUNDED
+from skyanchor.bridges.rounding import ROUNDED
 from skyanchor.types import Bytes, Floats, Floats32, Ints
 
 HALF = 5

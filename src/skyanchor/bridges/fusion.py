@@ -15,7 +15,7 @@ from typing import Annotated, Protocol
 import numpy as np
 
 from skyanchor.bounds import FewOrNone, NotNegative, Positive, Range
-from skyanchor.bridges import surface_kernels as kernels
+from skyanchor.bridges import fusion_kernels as kernels
 from skyanchor.bridges.strips import Strips
 from skyanchor.bridges.surface import Surface, horizontal_axes, intrinsics
 from skyanchor.bridges.tiles import VoxelTiles

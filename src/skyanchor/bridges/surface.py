@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from skyanchor.bridges import surface_kernels as kernels
+from skyanchor.bridges import drawing_kernels as kernels
 from skyanchor.geometry import cameras, rigid
 from skyanchor.types import Camera, Floats, Floats32, Ints, Pose
 

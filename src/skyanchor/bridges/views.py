@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 
 from skyanchor.bounds import Coordinate, Few, FewOrNone, NotNegative, Pixels, Positive, Range
-from skyanchor.bridges import surface_kernels as kernels
+from skyanchor.bridges import painting_kernels as kernels
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface, intrinsics, render_depth, render_front
 from skyanchor.bridges.ways import street_directions
