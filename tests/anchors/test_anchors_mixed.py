@@ -12,6 +12,7 @@ from skyanchor.anchors import mixed
 from skyanchor.anchors.mixed import MixedConfig, PixelPairs
 from skyanchor.anchors.paper import aligned_to, apart_m
 from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup, reconstruct_local
+from skyanchor.anchors.snapped import adjusted_at_reference, evidence, halves_of
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.matching import Features
 from skyanchor.sfm import bundle as ba
@@ -102,19 +103,19 @@ def test_noise_in_error_near_noise_out_and_the_flight_keeps_its_bits() -> None:
     before, start = found
     assert before.views.tolist() == [10, 11, 12, 13, 14, 15]
     aligned = tuple(similarity.transform_camera(start, pose) for pose in local.cams_from_local)
-    done = mixed.adjusted_at_reference(before, CONFIG, refine_focal=False)
+    done = adjusted_at_reference(before, CONFIG, refine_focal=False)
     assert done is not None
     after, covariances = done
     poses = after.bundle.cams_from_world
     assert poses[FRAMES:] == RING  # the very same values
     off = apart_m(poses[:FRAMES], GROUND)
     assert 0.0005 < off < 0.02 and off < apart_m(aligned, GROUND)
-    at, fixed = mixed.evidence(local, STREET, before, after, covariances, start)
+    at, fixed = evidence(local, STREET, before, after, covariances, start)
     assert 0.5 < fixed.reprojection < 2.0 and 0.5 < fixed.aerial_reprojection < 2.0
     assert 0.8 < at.solution.inliers.mean() < 1.0 and fixed.views_per_match.min() >= 1  # the wrong ones are out
     sigma = float(np.sqrt(np.mean([np.diag(c)[3:].mean() for c in fixed.covariances])))
     assert 0.2 < off / np.sqrt(3.0) / sigma < 4.0
-    halves = mixed.halves_of(before, CONFIG)
+    halves = halves_of(before, CONFIG)
     assert 0.001 < halves.metres < 0.1 and halves.degrees < 0.2
 
 
@@ -126,7 +127,7 @@ def test_frames_that_hardly_move_are_placed_by_their_rays(monkeypatch: pytest.Mo
     _, bundle = mixed_with(RING, frames=short)
     found = aligned_to(bundle, FRAMES, np.arange(6), RING, CONFIG)
     assert not isinstance(found, Refusal) and len(found[0].views) == 6
-    done = mixed.adjusted_at_reference(found[0], CONFIG, refine_focal=False)
+    done = adjusted_at_reference(found[0], CONFIG, refine_focal=False)
     assert done is not None and apart_m(done[0].bundle.cams_from_world[:FRAMES], short) < 0.05
     monkeypatch.setattr(mixed, "_by_rays", lambda *_: (rigid.identity(), 0))
     assert isinstance(aligned_to(bundle, FRAMES, np.arange(6), RING, CONFIG), Refusal)
@@ -142,7 +143,7 @@ def test_what_the_flight_alone_sees_splits_no_halves() -> None:
     bundle = mixed.mixed_bundle(local, lenses, np.full(len(lenses), SIGMA_PX), matched(both, 0.0, rng))
     found = aligned_to(bundle, FRAMES, np.arange(6), RING, CONFIG)
     assert not isinstance(found, Refusal)
-    assert 0.001 < mixed.halves_of(found[0], CONFIG).metres < 0.1
+    assert 0.001 < halves_of(found[0], CONFIG).metres < 0.1
 
 
 def test_pixels_of_a_dense_matcher_chain_by_where_they_lie() -> None:
@@ -195,7 +196,7 @@ def test_cameras_on_a_line_are_refused_unless_their_directions_help() -> None:
     assert found.figures["spread"] < 0.01
     helped = aligned_to(bundle, FRAMES, np.arange(len(LINE)), LINE, CONFIG)
     assert not isinstance(helped, Refusal)
-    done = mixed.adjusted_at_reference(helped[0], CONFIG, refine_focal=False)
+    done = adjusted_at_reference(helped[0], CONFIG, refine_focal=False)
     assert done is not None and apart_m(done[0].bundle.cams_from_world[:FRAMES], GROUND) < 0.02
 
 

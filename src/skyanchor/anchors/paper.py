@@ -16,15 +16,17 @@ import numpy as np
 from skyanchor.anchors import mixed
 from skyanchor.anchors.direct import Supported, support_of, without_vain_trials
 from skyanchor.anchors.group import settle_on_bridges
-from skyanchor.anchors.mixed import PixelPairs
+from skyanchor.anchors.mixed import MixedConfig, PixelPairs
 from skyanchor.anchors.place import Settled, seen_from
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_matches
+from skyanchor.anchors.snapped import Snapped, adjusted_at_reference, evidence, halves_of, snap
 from skyanchor.anchors.verdict import judge, measure, with_odds
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, verify
-from skyanchor.types import Camera, Pose, Reason, Refusal
+from skyanchor.sfm.bundle import Bundle
+from skyanchor.types import Camera, Floats, Ints, Pose, Reason, Refusal, Similarity
 
 
 def settle_on_cameras(search: Search, local: LocalGroup) -> Settled:
@@ -84,7 +86,7 @@ def match_mixed(search: Search, local: LocalGroup, support: Supported) -> PixelP
 
 def _verified(
     search: Search, support: Supported, seen: tuple[Features, Features], lenses: tuple[Camera, Camera]
-) -> tuple[mixed.Floats, mixed.Floats] | None:
+) -> tuple[Floats, Floats] | None:
     """Pixels (M, 2) of either image that agree with one relative pose; None where too few do."""
     matches = support.index.matcher.match_extracted(*seen)
     config = without_vain_trials(search.config.paper.verify)
@@ -112,11 +114,11 @@ def settle_matched(search: Search, local: LocalGroup, support: Supported, paired
     if isinstance(snapped, Refusal):
         return Settled(local, None, snapped)
     before, start = snapped
-    done = mixed.adjusted_at_reference(before, config, not search.lens.known)
+    done = adjusted_at_reference(before, config, not search.lens.known)
     if done is None:
         return Settled(local, None, Refusal(Reason.NOTHING_LEFT, "At the reference poses too few matches are left."))
-    at, fixed = mixed.evidence(local, search.camera, before, *done, start)
-    figures = measure(at, fixed, mixed.halves_of(before, config), search.prepared.ground, search.config.verdict)
+    at, fixed = evidence(local, search.camera, before, *done, start)
+    figures = measure(at, fixed, halves_of(before, config), search.prepared.ground, search.config.verdict)
     if search.config.ablation.bridges and judge(figures, search.config.verdict) is None:
         seen = seen_from(search, local, fixed.cams_from_world)
         away = apart_m(seen.solution.cams_from_world, fixed.cams_from_world)
@@ -127,12 +129,12 @@ def settle_matched(search: Search, local: LocalGroup, support: Supported, paired
 
 
 def aligned_to(
-    bundle: mixed.ba.Bundle,
+    bundle: Bundle,
     frames: int,
-    views: mixed.Ints,
+    views: Ints,
     reference: tuple[Pose, ...],
-    config: mixed.MixedConfig,
-) -> tuple[mixed.Snapped, mixed.Similarity] | Refusal:
+    config: MixedConfig,
+) -> tuple[Snapped, Similarity] | Refusal:
     """(frames in the world and aerial cameras at their `reference`, the similarity that brought them), or why not."""
     registered = mixed.register_aerial(bundle, frames, config)
     if isinstance(registered, Refusal):
@@ -145,5 +147,5 @@ def aligned_to(
         return aligned
     # the observations of before: what the free frame bent is judged anew at the reference
     whole = replace(bundle, cams_from_world=grown.cams_from_world)
-    moved = mixed.snap(whole, frames, used[aligned.agrees], aligned.world_from_local, views, reference)
+    moved = snap(whole, frames, used[aligned.agrees], aligned.world_from_local, views, reference)
     return moved, aligned.world_from_local
