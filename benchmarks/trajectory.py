@@ -27,7 +27,8 @@ from skyanchor.scaffold import colmap_files, load_scaffold
 from skyanchor.scaffold.loading import pose_of
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.trajectory import Ablation, PhotoFeatures, TrajectoryConfig, TrajectoryReport, recover
-from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap
+from skyanchor.trajectory.jobs import SubmapJob, SubmapResult
+from skyanchor.trajectory.submap import recover_submap
 from skyanchor.types import AnchorPose, Anchors, Camera, Ints, LocalisedGroup, Pose, Sequence, Trajectory
 
 ABLATIONS = {

@@ -19,7 +19,7 @@ from skyanchor.stages import trajectory as stage
 from skyanchor.storage import files
 from skyanchor.trajectory import PhotoFeatures, TrajectoryConfig
 from skyanchor.trajectory.assembly import KnownMap, Resected
-from skyanchor.trajectory.submap import FramePose
+from skyanchor.trajectory.jobs import FramePose
 from skyanchor.types import Pose, Reason, Refusal
 
 FRAMES = 6

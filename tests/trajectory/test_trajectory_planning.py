@@ -10,8 +10,8 @@ from trajectory_world import anchors_of, sequence_of, street
 
 from skyanchor.trajectory.closure import Closure, measure
 from skyanchor.trajectory.config import Ablation, ClosureConfig, TrajectoryConfig
+from skyanchor.trajectory.jobs import anchor_segments
 from skyanchor.trajectory.planning import accepted_anchors, joined_submaps, plan_jobs, submap_anchors, wrong_groups
-from skyanchor.trajectory.submap import anchor_segments
 from skyanchor.types import Pose
 
 

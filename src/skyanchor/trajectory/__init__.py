@@ -3,9 +3,10 @@
 from skyanchor.feedforward.choices import AnyLocal, FreeFolder, Incremental, Vggt
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import Ablation, TrajectoryConfig
+from skyanchor.trajectory.jobs import SubmapJob, SubmapResult
 from skyanchor.trajectory.recover import SubmapReport, TrajectoryReport, recover
 from skyanchor.trajectory.source import FeatureSource, PhotoFeatures
-from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap
+from skyanchor.trajectory.submap import recover_submap
 
 __all__ = [
     "Ablation",

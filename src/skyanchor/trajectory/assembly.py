@@ -17,10 +17,11 @@ from skyanchor.sfm.triangulation import TrackFilter
 from skyanchor.sfm.uncertainty import anchor_sigmas, centre_sigma_m, pose_covariances
 from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.config import RegisterConfig, TrajectoryConfig
+from skyanchor.trajectory.jobs import FramePose, SubmapResult
 from skyanchor.trajectory.localmap import LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
 from skyanchor.trajectory.source import FeatureSource
-from skyanchor.trajectory.submap import FramePose, SubmapResult, choose_tracks
+from skyanchor.trajectory.submap import choose_tracks
 from skyanchor.types import (
     AnchorPose,
     Bytes,

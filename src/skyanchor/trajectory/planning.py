@@ -10,7 +10,7 @@ import numpy as np
 
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import TrajectoryConfig
-from skyanchor.trajectory.submap import SubmapJob, anchor_segments
+from skyanchor.trajectory.jobs import SubmapJob, anchor_segments
 from skyanchor.types import AnchorPose, Anchors, Reason, Refusal, Sequence, Submap
 
 

@@ -23,10 +23,11 @@ from skyanchor.trajectory.assembly import (
 )
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import TrajectoryConfig
+from skyanchor.trajectory.jobs import SubmapJob, SubmapResult
 from skyanchor.trajectory.planning import RejectedGroup, accepted_anchors, plan_jobs, same_job, wrong_groups
 from skyanchor.trajectory.registration import Located
 from skyanchor.trajectory.source import FeatureSource, PhotoFeatures
-from skyanchor.trajectory.submap import SubmapJob, SubmapResult, recover_submap
+from skyanchor.trajectory.submap import recover_submap
 from skyanchor.types import (
     AnchorPose,
     Anchors,

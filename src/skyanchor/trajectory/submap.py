@@ -18,80 +18,17 @@ from skyanchor.sfm.triangulation import TrackFilter
 from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.closure import Closure, measure
 from skyanchor.trajectory.config import TrajectoryConfig
+from skyanchor.trajectory.jobs import FramePairs, FramePose, FrameRefusal, SubmapJob, SubmapResult, anchor_segments
 from skyanchor.trajectory.keyframes import choose_keyframes
 from skyanchor.trajectory.localmap import LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
 from skyanchor.trajectory.source import FeatureSource
-from skyanchor.types import AnchorPose, Camera, Floats, Ints, Pose, Reason, Refusal, Submap
+from skyanchor.types import Floats, Pose, Reason, Refusal
 
-SEGMENT_GAP = 8
-"""Anchors farther apart than this many frames belong to different ends."""
 STRAY = 0.2
 """An anchor that sees less than this part of the points its group sees in the median does not belong there."""
 LEAST_POINTS = 60
 """Points that the anchors must triangulate before the map can grow."""
-
-
-@dataclass(frozen=True, eq=False)
-class SubmapJob:
-    """All that one submap needs; jobs are independent of each other."""
-
-    submap: Submap
-    anchors: tuple[AnchorPose, ...]
-    """Accepted anchors among the submap's frames."""
-    camera: Camera
-    refine_focal: bool
-    config: TrajectoryConfig
-
-
-@dataclass(frozen=True, eq=False)
-class FramePose:
-    """The pose of a frame."""
-
-    frame: int
-    cam_from_world: Pose
-
-
-@dataclass(frozen=True, eq=False)
-class FramePairs:
-    """Verified keypoint pairs of two frames."""
-
-    i: int
-    j: int
-    keypoints: Ints
-    """(M, 2), of i and of j."""
-
-
-@dataclass(frozen=True)
-class FrameRefusal:
-    """Why a frame has no pose."""
-
-    frame: int
-    refusal: Refusal
-
-
-@dataclass(frozen=True, eq=False)
-class SubmapResult:
-    """A submap's keyframes in the scaffold's frame."""
-
-    submap: Submap
-    camera: Camera
-    poses: tuple[FramePose, ...]
-    """Registered keyframes, anchors included."""
-    anchored: tuple[int, ...]
-    """Frames that were held at their anchor pose."""
-    keyframes: tuple[int, ...]
-    refusals: tuple[FrameRefusal, ...]
-    """Keyframes without a pose."""
-    pairs: tuple[FramePairs, ...]
-    """Among registered keyframes."""
-    closures: tuple[Closure, ...]
-    figures: dict[str, float]
-    """Counts and errors."""
-    seconds: dict[str, float]
-    """Time per step."""
-    dropped: tuple[int, ...] = ()
-    """Anchors that share no points with the rest of their group where they were put; these frames are free."""
 
 
 @dataclass
@@ -118,13 +55,6 @@ class _State:
     @property
     def config(self) -> TrajectoryConfig:
         return self.job.config
-
-
-def anchor_segments(frames: Iterable[int], gap: int = SEGMENT_GAP) -> list[tuple[int, ...]]:
-    """Anchored frames in runs that lie close together in time."""
-    ordered = sorted(frames)
-    breaks = [k for k in range(1, len(ordered)) if ordered[k] - ordered[k - 1] > gap]
-    return [tuple(part.tolist()) for part in np.split(np.array(ordered, dtype=np.int64), breaks) if len(part)]
 
 
 def recover_submap(job: SubmapJob, source: FeatureSource) -> SubmapResult:
