@@ -9,7 +9,7 @@ import pytest
 
 from skyanchor import stereo
 from skyanchor.photos import PhotoCache
-from skyanchor.stereo import patchmatch_kernels
+from skyanchor.stereo import patchmatch_kernels, stack_arrays
 from skyanchor.stereo.numba_backend import packed_corners
 from skyanchor.types import Plane, Tracks
 
@@ -143,3 +143,24 @@ def test_the_source_that_speaks_most_against_a_plane_is_asked_first_of_the_next(
     assert cost(patchmatch_kernels.ALWAYS) == pytest.approx(whole)
     each[:] = -1.0
     assert cost(0.1 * whole) == patchmatch_kernels.HOPELESS and each.tolist()[:2] == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize("radius", [2, 3, 5, 12])
+def test_a_window_is_compared_by_all_of_its_samples(radius):
+    """Of sizes that are compiled of their own (3 and 5), of another, and of more samples than the stack holds."""
+    assert stack_arrays.STACKED < (2 * 12 + 1) ** 2
+    rng = np.random.default_rng(radius)
+    size, middle = 64, 32
+    reference, source = rng.uniform(0, 255, (2, size, size)).astype(np.float32)
+    flat, warp = packed_corners(source[None]), np.eye(3, dtype=np.float32)[None]
+    window = patchmatch_kernels._new_window(radius, 1)
+    variance = patchmatch_kernels._fill_window(reference, middle, middle, patchmatch_kernels._fading(10.0), window)
+    given = (size, np.float32(size), np.float32(size), warp, np.zeros((1, 3), np.float32), 0, middle, middle)
+    flat_plane = (np.float32(0.1), np.float32(0.0), np.float32(0.0))
+    cost = patchmatch_kernels._source_cost(flat, 0, *given, *flat_plane, window, variance, np.float32(1.0))
+    inside = np.s_[middle - radius : middle + radius + 1, middle - radius : middle + radius + 1]
+    own, theirs, weights = (v.ravel().astype(float) for v in (reference[inside], source[inside], window[3]))
+    assert weights.sum() == pytest.approx(1.0, abs=1e-4)
+    own, theirs = own - weights @ own, theirs - weights @ theirs
+    expected = 1.0 - weights @ (own * theirs) / np.sqrt((weights @ own**2 + 1.0) * (weights @ theirs**2 + 1.0))
+    assert cost == pytest.approx(expected, abs=2e-3)

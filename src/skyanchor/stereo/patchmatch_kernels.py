@@ -3,6 +3,10 @@
 Every pixel carries a local plane as inverse depth and its gradient: 1/z(p + d) = w + a dx + b dy, which is exact for a
 plane under a pinhole camera. A source then sees the plane at q = M p + (1/z(p)) m, M = K_s R K⁻¹, m = K_s t.
 Pixels of one colour of a checkerboard read only the other colour, so the result does not depend on the thread count.
+
+Nearly all of the time goes into windows laid onto a source (`_sums`), and only vectors make them quick. What keeps
+those: scratch that nothing else can point to, and a number of samples that the compiler knows. With scratch from the
+heap it gives up after eight questions whether two arrays overlap, which is three times as slow.
 """
 # mypy: disable-error-code="no-untyped-def"
 
@@ -11,6 +15,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from skyanchor.stereo.stack_arrays import STACKED, stack_floats, stack_integers, stack_words
 from skyanchor.stereo.sweep_kernels import UNSEEN
 
 HOPELESS = np.float32(1e9)
@@ -21,6 +26,8 @@ TURNING = 2
 """Rounds in which level and upright planes are tried; later ones stay with what neighbours have."""
 TEXTURE = np.float32(25.0)
 """Grey variance at which the pull of the first surface has halved."""
+SMALL, LARGE = 7 * 7, 11 * 11
+"""Samples of the windows that the presets use: loops of these lengths are compiled of their own."""
 
 
 @nb.njit(cache=True, inline="always")
@@ -37,7 +44,7 @@ def _hash(x, y, k):
 
 @nb.njit(cache=True, inline="always")
 def _new_window(radius, stride):
-    """Offsets, grey values, weights and scratch of one window's samples."""
+    """Offsets (2), grey values, weights and nearness to the middle of one window's samples."""
     side = 2 * radius // stride + 1
     n = side * side
     dx = np.empty(n, np.float32)
@@ -48,17 +55,7 @@ def _new_window(radius, stride):
         dx[k] = (k % side) * stride - radius
         dy[k] = (k // side) * stride - radius
         near[k] = np.exp(-(dx[k] * dx[k] + dy[k] * dy[k]) * spread)
-    return (
-        dx,
-        dy,
-        np.empty(n, np.float32),
-        np.empty(n, np.float32),
-        np.empty(n, np.int32),
-        np.empty(n, np.float32),
-        np.empty(n, np.float32),
-        np.empty(n, np.uint64),
-        near,
-    )
+    return dx, dy, np.empty(n, np.float32), np.empty(n, np.float32), near
 
 
 @nb.njit(cache=True)
@@ -70,8 +67,7 @@ def _fading(sigma_grey):
 @nb.njit(cache=True, fastmath=True)
 def _fill_window(reference, x, y, fade, window):
     """Fill the window's grey values (weighted mean removed) and bilateral weights; returns the weighted variance."""
-    dx, dy, values, weights = window[:4]
-    near = window[8]
+    dx, dy, values, weights, near = window
     height, width = reference.shape
     centre = reference[y, x]
     total = np.float32(0.0)
@@ -96,9 +92,68 @@ def _fill_window(reference, x, y, fade, window):
 
 
 @nb.njit(cache=True, fastmath=True, inline="always")
+def _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, first, n):
+    """Σ w g, Σ w g², Σ w g r of n samples from the `first`: weights w, the source's grey values g, the window's own r.
+
+    A sample at (dx, dy) lies in the source at (u, v) + dx (ux, vx) + dy (uy, vy), from the middle of the first pixel.
+    """
+    dx, dy, values, weights, _ = window
+    index = stack_integers()
+    fu = stack_floats()
+    fv = stack_floats()
+    raw = stack_words()
+    zero = np.float32(0.0)
+    low16 = np.uint64(0xFFFF)
+    mean = zero
+    square = zero
+    cross = zero
+    for k in range(n):
+        su = min(max(u + ux * dx[first + k] + uy * dy[first + k], zero), right)
+        sv = min(max(v + vx * dx[first + k] + vy * dy[first + k], zero), bottom)
+        iu = np.int32(su)
+        iv = np.int32(sv)
+        index[k] = iv * stride + iu
+        fu[k] = su - np.float32(iu)
+        fv[k] = sv - np.float32(iv)
+    for k in range(n):
+        raw[k] = flat[start + np.uint64(index[k])]
+    for k in range(n):
+        p = raw[k]
+        f = fu[k]
+        g = fv[k]
+        a0 = np.float32(np.int32(p & low16))
+        a1 = np.float32(np.int32((p >> np.uint64(16)) & low16))
+        a2 = np.float32(np.int32((p >> np.uint64(32)) & low16))
+        a3 = np.float32(np.int32(p >> np.uint64(48)))
+        top = a0 + f * (a1 - a0)
+        low = a2 + f * (a3 - a2)
+        value = (top + g * (low - top)) * np.float32(1.0 / 256.0)
+        weighted = weights[first + k] * value
+        mean += weighted
+        square += weighted * value
+        cross += weighted * values[first + k]
+    return mean, square, cross
+
+
+@nb.njit(cache=True, fastmath=True)
+def _all_sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window):
+    """The sums of a window of any size, in parts that the stack holds."""
+    mean = np.float32(0.0)
+    square = np.float32(0.0)
+    cross = np.float32(0.0)
+    n = window[0].shape[0]
+    for first in range(0, n, STACKED):
+        count = min(STACKED, n - first)
+        part = _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, first, count)
+        mean += part[0]
+        square += part[1]
+        cross += part[2]
+    return mean, square, cross
+
+
+@nb.njit(cache=True, fastmath=True, inline="always")
 def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, window, variance, eps):
     """1 - weighted ZNCC of the window seen through the plane, 0..2; `UNSEEN` where the centre leaves the source."""
-    dx, dy, values, weights, index, fu, fv, raw, _ = window
     px = np.float32(x + 0.5)
     py = np.float32(y + 0.5)
     q2 = M[s, 2, 0] * px + M[s, 2, 1] * py + M[s, 2, 2] + w * m[s, 2]
@@ -120,41 +175,15 @@ def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, wind
     vy = (M[s, 1, 1] + b * m[s, 1] - v * zy) * inv
     u -= half
     v -= half
-    n = weights.shape[0]
-    zero = np.float32(0.0)
     start = np.uint64(base)
-    mean = zero
-    square = zero
-    cross = zero
-    low16 = np.uint64(0xFFFF)
-    for k in range(n):
-        su = min(max(u + ux * dx[k] + uy * dy[k], zero), right)
-        sv = min(max(v + vx * dx[k] + vy * dy[k], zero), bottom)
-        iu = np.int32(su)
-        iv = np.int32(sv)
-        f = su - np.float32(iu)
-        g = sv - np.float32(iv)
-        index[k] = iv * stride + iu
-        fu[k] = f
-        fv[k] = g
-    for k in range(n):
-        raw[k] = flat[start + np.uint64(index[k])]
-    for k in range(n):
-        p = raw[k]
-        f = fu[k]
-        g = fv[k]
-        a0 = np.float32(np.int32(p & low16))
-        a1 = np.float32(np.int32((p >> np.uint64(16)) & low16))
-        a2 = np.float32(np.int32((p >> np.uint64(32)) & low16))
-        a3 = np.float32(np.int32(p >> np.uint64(48)))
-        top = a0 + f * (a1 - a0)
-        low = a2 + f * (a3 - a2)
-        value = (top + g * (low - top)) * np.float32(1.0 / 256.0)
-        weighted = weights[k] * value
-        mean += weighted
-        square += weighted * value
-        cross += weighted * values[k]
-    var = max(square - mean * mean, zero)
+    n = window[0].shape[0]
+    if n == SMALL:
+        mean, square, cross = _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, 0, SMALL)
+    elif n == LARGE:
+        mean, square, cross = _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, 0, LARGE)
+    else:
+        mean, square, cross = _all_sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window)
+    var = max(square - mean * mean, np.float32(0.0))
     return np.float32(1.0) - cross / np.sqrt((variance + eps) * (var + eps))
 
 
