@@ -96,54 +96,75 @@ def discs_in_view(
     return out[:count], boxes[:count]
 
 
+@njit(cache=True, fastmath=ROUNDED)
+def _hits(
+    discs: Floats32, boxes: Numbers, K: Floats, low: int, high: int, near: float, nearest: Floats32
+) -> tuple[Numbers, Floats]:
+    """Where discs meet the rows from `low` to `high`: (M, 3) disc, row, column and (M, 2) depth, squared distance.
+
+    In the order of the discs. `nearest` (H, W) falls to the nearest depth. What lies behind a nearer disc by more than
+    is blended with it is left out where that is known already.
+    """
+    room = 0
+    for i in range(len(discs)):
+        rows = min(high - 1, boxes[i, 3]) - max(low, boxes[i, 1]) + 1
+        room += max(0, rows) * (boxes[i, 2] - boxes[i, 0] + 1)
+    where, met = np.empty((room, 3), np.int32), np.empty((room, 2))
+    per_pixel, count = 1.0 / K[0], 0
+    for i in range(len(discs)):
+        X, Y, Z, nx, ny, nz, size, first = discs[i]
+        hides, tight = first - np.float32(2.0) * size, 1.0 / (size * size)
+        for row in range(max(low, boxes[i, 1]), min(high - 1, boxes[i, 3]) + 1):
+            ry = (row + 0.5 - K[3]) / K[1]
+            for column in range(boxes[i, 0], boxes[i, 2] + 1):
+                if nearest[row, column] <= hides:
+                    continue
+                z, off = _ray_hit((column + 0.5 - K[2]) * per_pixel, ry, X, Y, Z, nx, ny, nz, tight)
+                if off > 1.0 or z < near:
+                    continue
+                if z < nearest[row, column]:
+                    nearest[row, column] = z
+                where[count, 0], where[count, 1], where[count, 2] = i, row, column
+                met[count, 0], met[count, 1] = z, off
+                count += 1
+    return where[:count], met[:count]
+
+
 @njit(cache=True, parallel=True, fastmath=ROUNDED)
 def splat(
     discs: Floats32, boxes: Numbers, K: Floats, width: int, height: int, near: float, bands: int
 ) -> tuple[Floats32, Floats32]:
     """(depth (H, W), normal in camera axes (H, W, 3)) of oriented discs; the nearest layer's discs are blended.
 
-    The discs are drawn twice: first the nearest depth, then the mean, weighted by the distance from the disc's centre,
-    of everything within a few spacings behind it. Normals point as stored: z > 0 means that the camera sees the back of
-    the surface. A band is drawn by one thread, in the order of the discs: how many there are changes nothing.
+    First the nearest depth is found, then the mean, weighted by the distance from the disc's centre, of everything
+    within a few spacings behind it. Normals point as stored: z > 0 means that the camera sees the back of the surface.
+    A band is drawn by one thread, in the order of the discs: how many there are changes nothing.
     """
     nearest = np.full((height, width), 1e9, np.float32)
     depth = np.zeros((height, width), np.float32)
     normal = np.zeros((height, width, 3), np.float32)
     total = np.zeros((height, width), np.float32)
-    per_pixel = 1.0 / K[0]
     for band in prange(bands):
         low, high = height * band // bands, height * (band + 1) // bands
-        for again in range(2):
-            for i in range(len(discs)):
-                X, Y, Z, nx, ny, nz, size, first = discs[i]
-                hides, tight = first - again * np.float32(2.0) * size, 1.0 / (size * size)
-                for row in range(max(low, boxes[i, 1]), min(high - 1, boxes[i, 3]) + 1):
-                    ry = (row + 0.5 - K[3]) / K[1]
-                    for column in range(boxes[i, 0], boxes[i, 2] + 1):
-                        if nearest[row, column] <= hides:
-                            continue
-                        rx = (column + 0.5 - K[2]) * per_pixel
-                        z, off = _ray_hit(rx, ry, X, Y, Z, nx, ny, nz, tight)
-                        if off > 1.0 or z < near:
-                            continue
-                        if again == 0:
-                            if z < nearest[row, column]:
-                                nearest[row, column] = z
-                        elif z < nearest[row, column] + 2.0 * size:
-                            share = math.exp(-3.0 * off)
-                            total[row, column] += share
-                            depth[row, column] += share * z
-                            normal[row, column, 0] += share * nx
-                            normal[row, column, 1] += share * ny
-                            normal[row, column, 2] += share * nz
+        where, met = _hits(discs, boxes, K, low, high, near, nearest)
+        for k in range(len(where)):
+            i, row, column = where[k, 0], where[k, 1], where[k, 2]
+            z, size = met[k, 0], discs[i, 6]
+            if z < nearest[row, column] + 2.0 * size and nearest[row, column] > discs[i, 7] - np.float32(2.0) * size:
+                share = math.exp(-3.0 * met[k, 1])
+                total[row, column] += share
+                depth[row, column] += share * z
+                normal[row, column, 0] += share * discs[i, 3]
+                normal[row, column, 1] += share * discs[i, 4]
+                normal[row, column, 2] += share * discs[i, 5]
         for row in range(low, high):
             for column in range(width):
                 if total[row, column] > 0:
                     depth[row, column] /= total[row, column]
                     n = normal[row, column]
-                    size = math.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]) + 1e-9
+                    length = math.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]) + 1e-9
                     for k in range(3):
-                        normal[row, column, k] /= size
+                        normal[row, column, k] /= length
     return depth, normal
 
 
