@@ -26,6 +26,8 @@ TURNING = 2
 """Rounds in which level and upright planes are tried; later ones stay with what neighbours have."""
 TEXTURE = np.float32(25.0)
 """Grey variance at which the pull of the first surface has halved."""
+LEVEL, UPRIGHT, OFFERS = 8, 13, 14
+"""Planes that a pixel is offered: level and upright ones by their place among all."""
 SMALL, LARGE = 7 * 7, 11 * 11
 """Samples of the windows that the presets use: loops of these lengths are compiled of their own."""
 
@@ -320,6 +322,46 @@ def _best_in_strip(cost, x, y, k):
     return best_x, best_y
 
 
+@nb.njit(cache=True, fastmath=True, inline="always")
+def _offered(k, x, y, w, a, b, cost, bw, ba, bb, K, tilt, scale, colour, round_):
+    """(whether there is one, w, a, b): the k-th plane that a pixel may take instead of its own (bw, ba, bb).
+
+    0 to 7 are those of neighbours, unless they are nearly its own; then its depth on a level plane, its plane changed
+    by chance in depth, in slope and in both, and its depth on an upright plane.
+    """
+    offered = True
+    tw = bw
+    ta = ba
+    tb = bb
+    if k < 8:
+        nx, ny = _best_in_strip(cost, x, y, k)
+        offered = nx >= 0
+        if offered:
+            ta = a[ny, nx]
+            tb = b[ny, nx]
+            tw = w[ny, nx] + ta * np.float32(x - nx) + tb * np.float32(y - ny)
+            near = abs(tw - bw) < np.float32(0.02) * scale
+            offered = not (near and abs(ta - ba) + abs(tb - bb) < np.float32(0.004) * scale)
+    elif k == LEVEL:
+        offered = round_ < TURNING
+        u = bw / (tilt[0] * np.float32(x + 0.5) + tilt[1] * np.float32(y + 0.5) + tilt[2])
+        ta = u * tilt[0]
+        tb = u * tilt[1]
+    elif k == UPRIGHT:
+        offered = round_ < TURNING
+        yaw = (_hash(x, y, 977 + round_ * 2 + colour) - np.float32(0.5)) * np.float32(2.2)
+        ta, tb = _upright(bw, x, y, K, tilt, yaw)
+    else:
+        seed = (round_ * 2 + colour) * 16 + k
+        reach = scale * np.float32(0.5) ** np.float32(round_)
+        if k != 10:
+            tw += (_hash(x, y, seed) - np.float32(0.5)) * np.float32(2.0) * reach
+        if k >= 10:
+            ta += (_hash(x, y, seed + 7919) - np.float32(0.5)) * np.float32(0.5) * reach
+            tb += (_hash(x, y, seed + 104729) - np.float32(0.5)) * np.float32(0.5) * reach
+    return offered, tw, ta, tb
+
+
 @nb.njit(cache=True, parallel=True, fastmath=True)
 def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
     """What the planes as they are cost, (H, W) twice, and (H, W, S) the sources by how well they fit, best first.
@@ -394,7 +436,6 @@ def improve(
     n = layout.shape[0]
     fade = _fading(sigma_grey)
     eps = np.float32(noise * noise)
-    shrink = np.float32(0.5) ** np.float32(round_)
     for y in nb.prange(height):
         window = _new_window(radius, stride)
         each = np.empty(n, np.float32)
@@ -413,40 +454,12 @@ def improve(
                 for i in range(n):
                     order[i] = ranks[y, x, i]
                 tried = min(n, few)
-            for k in range(0 if scored else -1, 14):  # -1 is the plane it has: it ranks the sources
-                if round_ >= TURNING and (k == 8 or k == 13):
-                    continue
-                tw = bw
-                ta = ba
-                tb = bb
-                if 0 <= k < 8:
-                    nx, ny = _best_in_strip(cost, x, y, k)
-                    if nx < 0:
+            for k in range(0 if scored else -1, OFFERS):  # -1 is the plane it has: it ranks the sources
+                tw, ta, tb = bw, ba, bb
+                if k >= 0:
+                    offered, tw, ta, tb = _offered(k, x, y, w, a, b, cost, bw, ba, bb, K, tilt, scale, colour, round_)
+                    if not offered or not _fits(tw, ta, tb, x, y, K, w_low, w_high):
                         continue
-                    ta = a[ny, nx]
-                    tb = b[ny, nx]
-                    tw = w[ny, nx] + ta * np.float32(x - nx) + tb * np.float32(y - ny)
-                    near = abs(tw - bw) < np.float32(0.02) * scale
-                    if near and abs(ta - ba) + abs(tb - bb) < np.float32(0.004) * scale:
-                        continue
-                elif k == 8:
-                    px = np.float32(x + 0.5)
-                    py = np.float32(y + 0.5)
-                    u = bw / (tilt[0] * px + tilt[1] * py + tilt[2])
-                    ta = u * tilt[0]
-                    tb = u * tilt[1]
-                elif k == 13:
-                    yaw = (_hash(x, y, 977 + round_ * 2 + colour) - np.float32(0.5)) * np.float32(2.2)
-                    ta, tb = _upright(bw, x, y, K, tilt, yaw)
-                elif k > 8:
-                    seed = (round_ * 2 + colour) * 16 + k
-                    if k != 10:
-                        tw += (_hash(x, y, seed) - np.float32(0.5)) * np.float32(2.0) * scale * shrink
-                    if k >= 10:
-                        ta += (_hash(x, y, seed + 7919) - np.float32(0.5)) * np.float32(0.5) * scale * shrink
-                        tb += (_hash(x, y, seed + 104729) - np.float32(0.5)) * np.float32(0.5) * scale * shrink
-                if k >= 0 and not _fits(tw, ta, tb, x, y, K, w_low, w_high):
-                    continue
                 leaving = stay * min(np.float32(1.0), abs(tw - prior[y, x]) / scale)
                 total = leaving + _plane_cost(
                     flat, sizes, layout, M, m, x, y, tw, ta, tb, window, variance, eps,
