@@ -38,9 +38,9 @@ from skyanchor.geometry import cameras, rigid
 from skyanchor.matching.retrieval import even_sample, fit_vocabulary
 from skyanchor.photos import PhotoCache
 from skyanchor.run.memory import tree_bytes
+from skyanchor.scene.reach import sees
 from skyanchor.stages.scaffold import DEPTH_BYTES, PHOTOS
 from skyanchor.stages.scene import DEPTH_BYTES as STREET_DEPTH_BYTES
-from skyanchor.stages.scene import sees
 from skyanchor.stereo import DepthFolder, StereoConfig, depth_path, estimate_depth, save_depth
 from skyanchor.storage import files
 from skyanchor.types import Bools, Camera, DepthMap, Floats, Georeference, Plane, Pose, Scaffold, Tracks, View

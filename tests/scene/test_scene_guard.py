@@ -13,9 +13,9 @@ from skyanchor.gaussians.views import load_target, matrix
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.colours import finer_from_above, paired_colours, shared_exposure, sights
+from skyanchor.scene.reach import sees
 from skyanchor.scene.rendered import guard_pictures, poses_between, rendered_depth
 from skyanchor.scene.seeds import sky_radius
-from skyanchor.stages.scene import sees
 from skyanchor.stereo import DepthFolder, depth_path, save_depth
 from skyanchor.types import Cloud, View
 

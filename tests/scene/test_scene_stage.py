@@ -120,3 +120,37 @@ def test_scene_stage_end_to_end(world: World, scaffold: Scaffold, tmp_path: Path
     spent = files.load(tmp_path / "run" / records.SCENE_SECONDS_FILE, records.SceneSeconds).seconds
     assert {"street depth", "free space", "first Gaussians", "training", "scores", "patch", "pictures"} < set(spent)
     assert spent["total"] == pytest.approx(sum(spent.values()) / 2)
+
+
+def test_a_walk_changes_nothing_of_a_block_that_its_views_do_not_show(
+    world: World, scaffold: Scaffold, tmp_path: Path
+) -> None:
+    """Though every aerial Gaussian is free, those 400 m away keep their bytes and take no part; all are written."""
+    away = np.array([400.0, 0.0, 0.0])
+    whole = concat([world.aerial, replace(world.aerial, means=(world.aerial.means + away).astype(np.float32))])
+    write_ply(tmp_path / "both.ply", whole)
+    there = tuple(
+        replace(view, cam_from_world=replace(pose, translation=pose.translation - pose.rotation @ away))
+        for view in world.aerial_views
+        for pose in [view.cam_from_world]
+    )
+    both = replace(
+        scaffold,
+        views=(*world.aerial_views, *there),
+        splats_path=tmp_path / "both.ply",
+        georef=Georeference(np.zeros(3)),
+    )
+    points = GroundPointConfig(stereo=StereoConfig(width=64), least_motion=0.3, baselines=(0.4, 0.8))
+    short = quick(refined="all", most_aerial_loss_db=100.0)
+    assert short.joint is not None
+    few = replace(short, insertion=replace(short.insertion, iterations=5), joint=replace(short.joint, iterations=5))
+    told: list[str] = []
+    with RunFolder(tmp_path / "run", listen=lambda event: told.append(str(event))) as run:
+        above, site = posed(run, world), Site(both, measured(tmp_path / "scaffold"), InProcess())
+        stage = scene.run(
+            Work(run, site, walk(world), InProcess()), SceneConfig(points, update=few, device="cpu"), above
+        )
+    changed = load_patch(stage.path(PATCH_FILE)).changed
+    assert len(changed) > 100 and changed.max() < len(world.aerial)
+    assert stage.load(SCENE_FILE, SceneRecord).aerial == len(whole)
+    assert any("of 18 aerial photos see the walk" in line for line in told)

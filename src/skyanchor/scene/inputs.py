@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -23,7 +23,9 @@ class UpdateInputs:
     """What the update works on, all in the local frame."""
 
     aerial: Splats
+    """Those that a view of the update may show."""
     aerial_views: Split
+    """Aerial photos that see the walk."""
     ground_views: Split
     cloud: Cloud
     """Dense ground points; empty when there are none."""
@@ -44,3 +46,5 @@ class UpdateInputs:
     """Photos of walks that the set holds already, in order: they guard it as the aerial ones do."""
     vanished: Region | None = None
     """Where surfaces of the flight are free on the day of the walk."""
+    flight: Floats = field(default_factory=lambda: np.zeros((0, 3)))
+    """(F, 3), where the aerial photos were taken, those that do not see the walk included, metres; none when all do."""

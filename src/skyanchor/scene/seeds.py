@@ -43,10 +43,9 @@ def ground_seeds(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, c
 
 def sky_radius(inputs: UpdateInputs, config: UpdateConfig) -> float:
     """Metres from the walk to the sky: no aerial camera may look down through it."""
-    walk, flight = (
-        rigid.centres_in_world([view.cam_from_world for view in part.training])
-        for part in (inputs.ground_views, inputs.aerial_views)
-    )
+    walk = rigid.centres_in_world([view.cam_from_world for view in inputs.ground_views.training])
+    above = [view.cam_from_world for view in inputs.aerial_views.training]
+    flight = inputs.flight if len(inputs.flight) else rigid.centres_in_world(above)
     farthest = np.linalg.norm(flight - walk.mean(axis=0), axis=1).max() if len(flight) else 0.0
     return max(config.sky_radius * inputs.extent, BEYOND_FLIGHT * float(farthest))
 

@@ -23,8 +23,7 @@ from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.split import Split, split
 from skyanchor.gaussians.views import targets
-from skyanchor.geometry import cameras, rigid
-from skyanchor.geometry.depth import inside
+from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
@@ -55,6 +54,7 @@ from skyanchor.scene.ground_points import (
     source_views,
 )
 from skyanchor.scene.inputs import UpdateInputs
+from skyanchor.scene.reach import Reach, change_of_all, reach_of, sees
 from skyanchor.scene.scoring import borrowed_exposure
 from skyanchor.scene.settings import UpdateConfig, preset
 from skyanchor.scene.update import SceneUpdate, update_scene
@@ -175,14 +175,30 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
     with clock.step("what vanished"):
         aerial = _aerial_depth(work.site.prepared, work.scaffold, cloud)
         vanished = _vanished(maps, aerial, settings)
+    splats, earlier = base.splats, tuple(one.views for one in work.earlier)
+    reach = _reach(stage.listen, splats, work.scaffold.views, (views, *(one.views for one in earlier)), cloud)
     inputs = UpdateInputs(
-        base.splats, split(work.scaffold.views), views, cloud,
+        select(splats, reach.rows), reach.views, views, cloud,
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
         aerial, int(patches.owners(base.held).max()) + 1,
-        tuple(one.views for one in work.earlier), vanished,
+        earlier, vanished, rigid.centres_in_world([view.cam_from_world for view in work.scaffold.views]),
     )  # fmt: skip
     update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS), clock)
-    _write(stage, work, base, inputs, update, engine, settings, clock)
+    whole = change_of_all(update.change, splats, reach)
+    _write(stage, work, base, inputs, update, whole, engine, settings, clock)
+
+
+def _reach(
+    listen: Listener, splats: Splats, flight: tuple[View, ...], walks: tuple[Split, ...], cloud: Cloud
+) -> Reach:  # fmt: skip
+    """What of the aerial model the walk is about; told where it is a part."""
+    street = tuple(view for walk in walks for view in (*walk.training, *walk.validation, *walk.test))
+    reach = reach_of(splats, flight, street, _some(cloud))
+    count = sum(map(len, (reach.views.training, reach.views.validation, reach.views.test)))
+    if count < len(flight):
+        told = f"{count} of {len(flight)} aerial photos see the walk: they guard and judge the update"
+        listen(Note(SCENE, f"{told}, with {len(reach.rows)} of {len(splats)} Gaussians"))
+    return reach
 
 
 def _vanished(maps: list[DepthMap], aerial: DepthFolder, config: UpdateConfig) -> Region | None:
@@ -196,17 +212,14 @@ def _vanished(maps: list[DepthMap], aerial: DepthFolder, config: UpdateConfig) -
 
 def _aerial_depth(prepared: Prepared, scaffold: Scaffold, cloud: Cloud) -> DepthFolder:
     """The confirmed depth of the aerial photos that see some of the street."""
-    folder = prepared.needed(parts.DEPTH).folder
-    some = cloud.points[:: max(1, len(cloud.points) // SAMPLED)].astype(np.float64)
+    folder, some = prepared.needed(parts.DEPTH).folder, _some(cloud)
     names = [view.name for view in scaffold.views if depth_path(folder, view.name).is_file() and sees(view, some)]
     return DepthFolder(folder, tuple(names), DEPTH_BYTES)
 
 
-def sees(view: View, points: Floats) -> bool:
-    """Whether any of the points (N, 3) lies in the view's picture."""
-    in_cam = view.cam_from_world(points)
-    ahead = in_cam[in_cam[:, 2] > 0]
-    return bool(inside(view.camera, cameras.project(view.camera, ahead)).any())
+def _some(cloud: Cloud) -> Floats:
+    """(N, 3), points spread over the street."""
+    return np.asarray(cloud.points[:: max(1, len(cloud.points) // SAMPLED)], np.float64)
 
 
 def typical_depth(maps: Iterable[DepthMap]) -> float:
@@ -292,17 +305,16 @@ def _refuse_other_frame(base: Base, scaffold: Scaffold, engine: Engine) -> None:
 
 
 def _write(
-    stage: Stage, work: Work, base: Base, inputs: UpdateInputs, update: SceneUpdate, engine: Engine,
-    config: UpdateConfig, clock: StepClock,
+    stage: Stage, work: Work, base: Base, inputs: UpdateInputs, update: SceneUpdate, whole: patches.Change,
+    engine: Engine, config: UpdateConfig, clock: StepClock,
 ) -> None:  # fmt: skip
     """Everything that the stage leaves: the patch on a thread of its own, beside the pictures."""
     file, name = base.file, _patch_name(base.held, work.sequence)
     with ThreadPoolExecutor(1) as beside:
-        writing = beside.submit(_write_patch, stage, base, name, update)
+        writing = beside.submit(_write_patch, stage, base, name, whole)
         with clock.step("pictures"):
-            final = _visible(update)
-            _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
-            ply.write_splat(stage.path(UPDATED_SPLAT), final)
+            _write_pictures(stage.path(TEST_FOLDER), inputs, update, _visible(update.change), engine, config)
+            ply.write_splat(stage.path(UPDATED_SPLAT), _visible(whole))
         with clock.step("patch"):
             facts = writing.result()
     files.save(work.run.root / records.SCENE_SECONDS_FILE, SceneSeconds(clock.with_total))
@@ -310,7 +322,7 @@ def _write(
         SCENE_FILE,
         SceneRecord(
             file.at(Path(file.path.name)), update.before, update.after, update.start, update.curves,
-            update.rolled_back, len(inputs.aerial), facts.added, facts.changed, facts.hidden,
+            update.rolled_back, len(whole.aerial), facts.added, facts.changed, facts.hidden,
         ),
     )  # fmt: skip
     georeference.write_georef(stage.folder, work.scaffold.georef, work.scaffold.up)
@@ -320,12 +332,10 @@ def _write(
     stage.finish(figures)
 
 
-def _write_patch(stage: Stage, base: Base, name: str, update: SceneUpdate) -> patches.PatchSummary:
+def _write_patch(stage: Stage, base: Base, name: str, whole: patches.Change) -> patches.PatchSummary:
     """The patch and the file after it, written; what the patch does."""
     file = base.file
-    change = replace(
-        update.change, aerial=file.in_file(update.change.aerial), ground=file.in_file(update.change.ground)
-    )
+    change = replace(whole, aerial=file.in_file(whole.aerial), ground=file.in_file(whole.ground))
     recipe: Json = codec.to_json(stage.recipe)
     made, data = patches.made_patch(base.held, name, change, codec.dumps(recipe))
     patches.save_patch(stage.path(PATCH_FILE), made)
@@ -340,9 +350,9 @@ def _patch_name(base: PlyBytes, sequence: Sequence) -> str:
     return next(one for one in (name, *(f"{name}-{k}" for k in range(2, 1000))) if one not in taken)
 
 
-def _visible(update: SceneUpdate) -> Splats:
+def _visible(change: patches.Change) -> Splats:
     """What is drawn after the update, local frame."""
-    return concat([select(update.change.aerial, ~update.change.hidden), update.change.ground])
+    return concat([select(change.aerial, ~change.hidden), change.ground])
 
 
 def _write_pictures(
