@@ -43,6 +43,11 @@ def reach_of(aerial: Splats, flight: tuple[View, ...], street: Sequence[View], p
     return Reach(views, np.flatnonzero(may_show(aerial, (*taking_part, *street))))
 
 
+def whole_reach(aerial: Splats, flight: tuple[View, ...]) -> Reach:
+    """All of the model."""
+    return Reach(split(flight), np.arange(len(aerial)))
+
+
 def sees(view: View, points: Floats) -> bool:
     """Whether any of the points (N, 3) lies in the view's picture."""
     in_cam = view.cam_from_world(points)

@@ -59,6 +59,9 @@ class UpdateConfig:
     """False: the aerial Gaussians move during the insertion too (ablation)."""
     from_scratch: bool = False
     """True: no aerial set; everything is trained anew from points on all views (ablation)."""
+    in_reach: bool = True
+    """Only aerial photos that see the walk guard and judge, and only Gaussians that a view may show are drawn; False:
+    all of the flight takes part, as in the paper."""
     finer_views: FewOrNone = 3
     """Ground points that this many aerial photos show with smaller pixels are left out; 0 = keep all."""
     guard: bool = True
@@ -132,8 +135,8 @@ PAPER = UpdateConfig(
     joint=TrainConfig(
         iterations=40_000, rates=(Rates(), Rates(), None), growth=None, sh_every=0, checkpoint_every=5_000
     ),
-    refined="all", floaters=None, vanished=None, in_the_air=None, finer_views=0, guard=False, guard_weight=1.0,
-    guard_pictures=0, exposures=False, sky_radius=0.0, most_aerial_loss_db=math.inf, patience=0,
+    refined="all", in_reach=False, floaters=None, vanished=None, in_the_air=None, finer_views=0, guard=False,
+    guard_weight=1.0, guard_pictures=0, exposures=False, sky_radius=0.0, most_aerial_loss_db=math.inf, patience=0,
 )  # fmt: skip
 """The paper's 30K + 40K iterations and its objective: 3DGS as published, nothing hidden, guarded, ended or undone."""
 
@@ -146,7 +149,8 @@ def preset(device: str) -> UpdateConfig:
 def trained_from_scratch(config: UpdateConfig, more: int = 0) -> UpdateConfig:
     """The ablation without an aerial set: one training on all views, with the iterations of both phases and `more`."""
     joint = config.joint.iterations if config.joint else 0
-    return replace(with_iterations(config, config.insertion.iterations + joint + more, joint), from_scratch=True)
+    longer = with_iterations(config, config.insertion.iterations + joint + more, joint)
+    return replace(longer, from_scratch=True, in_reach=False)
 
 
 def without_insertion(config: UpdateConfig) -> UpdateConfig:

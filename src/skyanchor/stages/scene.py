@@ -54,7 +54,7 @@ from skyanchor.scene.ground_points import (
     source_views,
 )
 from skyanchor.scene.inputs import UpdateInputs
-from skyanchor.scene.reach import Reach, change_of_all, reach_of, sees
+from skyanchor.scene.reach import Reach, change_of_all, reach_of, sees, whole_reach
 from skyanchor.scene.scoring import borrowed_exposure
 from skyanchor.scene.settings import UpdateConfig, preset
 from skyanchor.scene.update import SceneUpdate, update_scene
@@ -175,13 +175,14 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
     with clock.step("what vanished"):
         aerial = _aerial_depth(work.site.prepared, work.scaffold, cloud)
         vanished = _vanished(maps, aerial, settings)
-    splats, earlier = base.splats, tuple(one.views for one in work.earlier)
-    reach = _reach(stage.listen, splats, work.scaffold.views, (views, *(one.views for one in earlier)), cloud)
+    splats, flight, earlier = base.splats, work.scaffold.views, tuple(one.views for one in work.earlier)
+    walks = (views, *(one.views for one in earlier))
+    reach = _reach(stage.listen, splats, flight, walks, cloud) if settings.in_reach else whole_reach(splats, flight)
     inputs = UpdateInputs(
         select(splats, reach.rows), reach.views, views, cloud,
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
         aerial, int(patches.owners(base.held).max()) + 1,
-        earlier, vanished, rigid.centres_in_world([view.cam_from_world for view in work.scaffold.views]),
+        earlier, vanished, rigid.centres_in_world([view.cam_from_world for view in flight]),
     )  # fmt: skip
     update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS), clock)
     whole = change_of_all(update.change, splats, reach)
