@@ -138,6 +138,12 @@ def _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, firs
 
 
 @nb.njit(cache=True, fastmath=True)
+def _large_sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window):
+    """The sums of a window of `LARGE` samples."""
+    return _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, 0, LARGE)
+
+
+@nb.njit(cache=True, fastmath=True)
 def _all_sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window):
     """The sums of a window of any size, in parts that the stack holds."""
     mean = np.float32(0.0)
@@ -182,7 +188,7 @@ def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, wind
     if n == SMALL:
         mean, square, cross = _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, 0, SMALL)
     elif n == LARGE:
-        mean, square, cross = _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, 0, LARGE)
+        mean, square, cross = _large_sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window)
     else:
         mean, square, cross = _all_sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window)
     var = max(square - mean * mean, np.float32(0.0))
