@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from skyanchor.errors import BackendError, InputError, RecipeError, SkyAnchorError
-from skyanchor.types import Anchors, Camera, Pose, Refusal, Scaffold, Sequence, Trajectory
 
 if TYPE_CHECKING:
     from skyanchor.api import evaluate, localise, merge, prepare, recover, update
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from skyanchor.pipeline import CPU, GPU, PAPER, PipelineConfig, with_matcher
     from skyanchor.run.metrics import Metrics
     from skyanchor.run.prepared import Prepared
+    from skyanchor.types import Anchors, Camera, Pose, Refusal, Scaffold, Sequence, Trajectory
 
 __version__ = "0.1.0"
 
@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 _HEAVY = (
+    "skyanchor.types",
     "skyanchor.api",
     "skyanchor.opened",
     "skyanchor.pipeline",

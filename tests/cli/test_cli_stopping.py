@@ -134,3 +134,27 @@ def test_a_full_disk_is_a_known_error(tmp_path: Path) -> None:
         stopping.accounted(tmp_path, stopping.Standing()),
     ):
         raise OSError(28, "No space left on device")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are told of in /proc")
+def test_no_thread_of_a_library_takes_a_signal_that_is_held_back() -> None:
+    """pycolmap answers SIGTERM with a stack while it is imported: the only thread that could take it holds it back."""
+    script = (
+        "import signal, sys\nfrom pathlib import Path\nassert 'numpy' not in sys.modules\n"
+        "from skyanchor.cli import __main__ as command\n"
+        "assert 'numpy' not in sys.modules, 'its threads would be there before the command'\n"
+        "sys.argv = ['skyanchor', '--version']\n"
+        "try:\n    command.run()\nexcept SystemExit:\n    pass\n"
+        "import numpy\n"
+        "bit = 1 << (signal.SIGTERM - 1)\n"
+        "def deaf(task):\n"
+        "    line = next(l for l in (task / 'status').read_text().splitlines() if l.startswith('SigBlk'))\n"
+        "    return bool(int(line.split()[1], 16) & bit)\n"
+        "import os\n"
+        "for task in Path('/proc/self/task').iterdir():\n"
+        "    print('own' if int(task.name) == os.getpid() else 'other', deaf(task))\n"
+    )
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "4"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("own", "other"))]
+    assert "own False" in lines and "other True" in lines and "other False" not in lines, lines

@@ -38,8 +38,13 @@ def test_a_worker_that_is_terminated_prints_nothing() -> None:
 
 
 def test_a_signal_while_libraries_are_imported_waits() -> None:
+    """As the command begins, and though numpy has threads of its own that could take the signal."""
     script = (
-        "import os, signal, sys\nfrom skyanchor.cli import stopping\n"
+        "import os, signal, sys\n"
+        "from skyanchor.cli import __main__ as command\n"
+        "sys.argv = ['skyanchor', '--version']\nsys.stdout = open(os.devnull, 'w')\n"
+        "try:\n    command.run()\nexcept SystemExit:\n    pass\n"
+        "sys.stdout = sys.__stdout__\nfrom skyanchor.cli import stopping\n"
         "class Early:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'pycolmap':\n            os.kill(os.getpid(), signal.SIGTERM)\n"
@@ -48,7 +53,11 @@ def test_a_signal_while_libraries_are_imported_waits() -> None:
         "except stopping.Terminated as stop:\n    sys.exit(stopping.exit_code(stop))\n"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=importing_what_pytest_does()
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=importing_what_pytest_does() | {"OPENBLAS_NUM_THREADS": "4"},
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (143, "", "")
 
