@@ -37,6 +37,61 @@ def pixels_per_area(points: Floats, normals: Floats, K: Floats, sizes: Ints, Rs:
     return gains
 
 
+@njit(cache=True, fastmath=ROUNDED, inline="always")
+def _best_view(
+    point: tuple[float, float, float],
+    normal: tuple[float, float, float],
+    front: Floats32,
+    slots: Ints,
+    photo_K: Floats,
+    sizes: Ints,
+    front_K: Floats,
+    Rs: Floats,
+    centres: Floats,
+    tolerance: float,
+) -> tuple[int, float, float]:
+    """(view, its pixel u, v) with the largest cos(incidence) / distance of those that see a point; view -1 for none."""
+    x, y, w = point
+    nx, ny, nz = normal
+    best, which, bu, bv = 0.0, -1, 0.0, 0.0
+    for j in range(len(slots)):
+        tx, ty, tz = centres[j, 0] - x, centres[j, 1] - y, centres[j, 2] - w
+        square = tx * tx + ty * ty + tz * tz
+        towards = nx * tx + ny * ty + nz * tz
+        if towards * photo_K[j, 0] <= best * square or towards * towards < LEAST_FACING * square:
+            continue
+        Z = -(Rs[j, 2, 0] * tx + Rs[j, 2, 1] * ty + Rs[j, 2, 2] * tz)
+        if Z < 0.1:
+            continue
+        nearer = 1.0 / Z
+        a = -(Rs[j, 0, 0] * tx + Rs[j, 0, 1] * ty + Rs[j, 0, 2] * tz) * nearer
+        b = -(Rs[j, 1, 0] * tx + Rs[j, 1, 1] * ty + Rs[j, 1, 2] * tz) * nearer
+        u, v = a * photo_K[j, 0] + photo_K[j, 2], b * photo_K[j, 1] + photo_K[j, 3]
+        if u < 1 or v < 1 or u >= sizes[j, 0] - 1 or v >= sizes[j, 1] - 1:
+            continue
+        fu, fv = a * front_K[j, 0] + front_K[j, 2], b * front_K[j, 1] + front_K[j, 3]
+        if fu < 0 or fv < 0 or fu >= front.shape[2] or fv >= front.shape[1]:
+            continue
+        ahead = front[slots[j], int(fv), int(fu)]
+        if ahead <= 0 or Z - ahead > max(tolerance, FRONT_PIXELS * Z / front_K[j, 0]):
+            continue
+        best, which, bu, bv = towards / square * photo_K[j, 0], j, u, v
+    return which, bu, bv
+
+
+@njit(cache=True, fastmath=ROUNDED, inline="always")
+def _paint(photos: Bytes, slot: int, u: float, v: float, out: Bytes, row: int, column: int) -> None:
+    """Write the colour of a photo at (u, v), between its pixels, to a pixel of `out`."""
+    u -= 0.5
+    v -= 0.5
+    iu, iv = int(u), int(v)
+    au, av = u - iu, v - iv
+    for k in range(3):
+        top = photos[slot, iv, iu, k] * (1.0 - au) + photos[slot, iv, iu + 1, k] * au
+        low = photos[slot, iv + 1, iu, k] * (1.0 - au) + photos[slot, iv + 1, iu + 1, k] * au
+        out[row, column, k] = np.uint8(top * (1.0 - av) + low * av + 0.5)
+
+
 @njit(cache=True, parallel=True, fastmath=ROUNDED)
 def colour(
     depth: Floats32,
@@ -80,39 +135,10 @@ def colour(
             nx = R[0, 0] * n0 + R[1, 0] * n1 + R[2, 0] * n2
             ny = R[0, 1] * n0 + R[1, 1] * n1 + R[2, 1] * n2
             nz = R[0, 2] * n0 + R[1, 2] * n1 + R[2, 2] * n2
-            best, which, bu, bv = 0.0, -1, 0.0, 0.0
-            for j in range(len(slots)):
-                tx, ty, tz = centres[j, 0] - x, centres[j, 1] - y, centres[j, 2] - w
-                square = tx * tx + ty * ty + tz * tz
-                towards = nx * tx + ny * ty + nz * tz
-                if towards * photo_K[j, 0] <= best * square or towards * towards < LEAST_FACING * square:
-                    continue
-                Z = -(Rs[j, 2, 0] * tx + Rs[j, 2, 1] * ty + Rs[j, 2, 2] * tz)
-                if Z < 0.1:
-                    continue
-                nearer = 1.0 / Z
-                a = -(Rs[j, 0, 0] * tx + Rs[j, 0, 1] * ty + Rs[j, 0, 2] * tz) * nearer
-                b = -(Rs[j, 1, 0] * tx + Rs[j, 1, 1] * ty + Rs[j, 1, 2] * tz) * nearer
-                u, v = a * photo_K[j, 0] + photo_K[j, 2], b * photo_K[j, 1] + photo_K[j, 3]
-                if u < 1 or v < 1 or u >= sizes[j, 0] - 1 or v >= sizes[j, 1] - 1:
-                    continue
-                fu, fv = a * front_K[j, 0] + front_K[j, 2], b * front_K[j, 1] + front_K[j, 3]
-                if fu < 0 or fv < 0 or fu >= front.shape[2] or fv >= front.shape[1]:
-                    continue
-                ahead = front[slots[j], int(fv), int(fu)]
-                if ahead <= 0 or Z - ahead > max(tolerance, FRONT_PIXELS * Z / front_K[j, 0]):
-                    continue
-                best, which, bu, bv = towards / square * photo_K[j, 0], j, u, v
-            if which < 0:
-                continue
-            source[row, column] = which
-            bu -= 0.5
-            bv -= 0.5
-            iu, iv = int(bu), int(bv)
-            au, av = bu - iu, bv - iv
-            slot = slots[which]
-            for k in range(3):
-                top = photos[slot, iv, iu, k] * (1.0 - au) + photos[slot, iv, iu + 1, k] * au
-                low = photos[slot, iv + 1, iu, k] * (1.0 - au) + photos[slot, iv + 1, iu + 1, k] * au
-                out[row, column, k] = np.uint8(top * (1.0 - av) + low * av + 0.5)
+            which, u, v = _best_view(
+                (x, y, w), (nx, ny, nz), front, slots, photo_K, sizes, front_K, Rs, centres, tolerance
+            )
+            if which >= 0:
+                source[row, column] = which
+                _paint(photos, slots[which], u, v, out, row, column)
     return out, source
