@@ -1,0 +1,93 @@
+"""Which of two surfaces photos show, against known truth: boxes that are there, bulges that are not, plain roads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from street_days import BOX, CONFIG, street_day
+
+from skyanchor.changes import ChangeKind, Day, find_changes
+from skyanchor.changes.look import Seen, seen
+from skyanchor.changes.rivals import Rivalry, looked_through, standing
+from skyanchor.types import Bytes, Ints
+
+EMPTY, BOXED = street_day(), street_day(BOX)
+DECEIVED = replace(BOXED, photos=EMPTY.photos)
+"""Its depth has the box, its photos do not."""
+BLIND = replace(EMPTY, photos=BOXED.photos)
+"""Its photos show the box, its depth looks through."""
+
+
+def looking(day: Day) -> list[Seen]:
+    """The photos of a day with their depth."""
+    pairs = zip(day.maps, day.photos, strict=True)
+    return [seen(held, held.depth > 0, held.depth > 0, photo, CONFIG.look) for held, photo in pairs]
+
+
+def box_cells() -> Ints:
+    """(N, 3), the cells of the box and those around it."""
+    low, high = (np.floor(corner / CONFIG.voxel_m).astype(int) for corner in BOX)
+    axes = [np.arange(a, b + 1) for a, b in zip(low - (1, 1, -1), high + 1, strict=True)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+
+
+def plain(day: Day, seed: int) -> Day:
+    """The day with photos of nothing but noise."""
+    draw = np.random.default_rng(seed)
+    photos: list[Bytes] = [draw.normal(120.0, 2.0, one.shape).clip(0, 255).astype(np.uint8) for one in day.photos]
+    return replace(day, photos=photos)
+
+
+def test_photos_of_a_box_show_the_box_and_not_what_the_other_day_has_behind_it() -> None:
+    asked = standing(box_cells(), looking(BOXED), looking(EMPTY), CONFIG)
+    assert asked.sure(CONFIG) and asked.worse > 2.0 and asked.pixels > 1000
+
+
+def test_depth_that_photos_contradict_is_not_sure() -> None:
+    asked = standing(box_cells(), looking(DECEIVED), looking(EMPTY), CONFIG)
+    assert asked.worse < 1.0 and not asked.sure(CONFIG)
+
+
+def test_plain_photos_cannot_tell_two_surfaces_apart() -> None:
+    asked = standing(box_cells(), looking(plain(BOXED, 1)), looking(EMPTY), CONFIG)
+    assert abs(asked.worse - 1.0) < 0.1 and not asked.sure(CONFIG)
+
+
+def test_photos_that_look_through_show_what_is_behind() -> None:
+    asked = looked_through(box_cells(), looking(EMPTY), looking(BOXED), CONFIG)
+    assert asked.sure(CONFIG) and asked.worse > 2.0
+    assert looked_through(box_cells(), looking(BLIND), looking(BOXED), CONFIG).worse < 1.0
+
+
+def test_one_photo_is_not_enough() -> None:
+    assert not Rivalry(own=1.0, other=100.0, pixels=1000, views=CONFIG.least_views - 1).sure(CONFIG)
+    assert Rivalry(own=1.0, other=100.0, pixels=1000, views=CONFIG.least_views).sure(CONFIG)
+    assert Rivalry().worse == 1.0
+
+
+def test_something_before_the_surface_in_one_photo_does_not_outweigh_the_others() -> None:
+    photos = looking(BOXED)
+    covered = [replace(one, texture=-one.texture) if k in (1, 5) else one for k, one in enumerate(photos)]
+    counts_all = replace(CONFIG, rivals=replace(CONFIG.rivals, best=4))
+    asked, all_count = (standing(box_cells(), covered, looking(EMPTY), c) for c in (CONFIG, counts_all))
+    assert asked.worse > all_count.worse
+
+
+def test_a_bulge_that_all_views_share_is_no_change_on_a_plain_road() -> None:
+    """Depth alone is deceived, and so are photos of different days: noise never looks alike."""
+    assert find_changes([plain(EMPTY, 1)], plain(BOXED, 2), CONFIG) == ()
+    alone = [replace(day, photos=()) for day in (EMPTY, BOXED)]
+    assert find_changes(alone[:1], alone[1], CONFIG)
+
+
+def test_a_day_that_wrongly_looks_through_is_no_change() -> None:
+    assert find_changes([BOXED], BLIND, CONFIG) == ()
+
+
+def test_a_box_on_a_plain_road_is_told_by_its_look() -> None:
+    """Photos of the plain day fit either surface; those of the box do not look like them."""
+    through = looked_through(box_cells(), looking(plain(EMPTY, 1)), looking(BOXED), CONFIG)
+    assert not through.sure(CONFIG)
+    (found,) = find_changes([BOXED], street_day(light=0.3), CONFIG)
+    assert found.kind == ChangeKind.VANISHED
