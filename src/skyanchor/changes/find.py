@@ -64,7 +64,9 @@ def vanished_region(earlier: Sequence[Day], later: Day, config: ChangeConfig) ->
     cells = joined([surface_cells(day, config) for day in earlier])
     silent = Opinions(*(np.zeros(len(cells), np.int64) for _ in range(3)))
     held = Side(cells, spoken(cells, earlier, config), spoken(cells, [later], config), silent)
-    found = _changes(ChangeKind.VANISHED, held, _contradicts(held, config), config, partial(_proven, held, [], [], config))
+    found = _changes(
+        ChangeKind.VANISHED, held, _contradicts(held, config), config, partial(_proven, held, [], [], config)
+    )
     return Region(np.concatenate([np.zeros((0, 3), np.int64), *(one.cells for one in found)]), config.voxel_m)
 
 
@@ -84,9 +86,7 @@ def _seen(day: Day, config: ChangeConfig) -> list[Seen]:
     if not day.photos:
         return []
     pairs = zip(day.maps, day.photos, strict=True)
-    return [
-        seen(held, trusted(held, day, config), measured(held, config), photo, config.look) for held, photo in pairs
-    ]
+    return [seen(held, trusted(held, day, config), measured(held, config), photo, config.look) for held, photo in pairs]
 
 
 def joined(parts: Sequence[Cells]) -> Cells:
@@ -192,9 +192,7 @@ def _large(index: Ints, config: ChangeConfig) -> bool:
     return len(index) >= config.least_cells and bool(sides.max() >= config.least_size_m)
 
 
-def _proven(
-    held: Side, photos: Sequence[Seen], others: Sequence[Seen], config: ChangeConfig, rows: Ints
-) -> bool:
+def _proven(held: Side, photos: Sequence[Seen], others: Sequence[Seen], config: ChangeConfig, rows: Ints) -> bool:
     """Whether a piece of one side is there by its own photos, and is not by those of the other side.
 
     Where the others cannot tell, as plain road looks the same wherever it is laid, the two sides are compared.

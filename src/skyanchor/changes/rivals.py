@@ -35,9 +35,7 @@ class Rivalry:
 
     def __add__(self, more: Rivalry) -> Rivalry:
         """Both together."""
-        return Rivalry(
-            self.own + more.own, self.other + more.other, self.pixels + more.pixels, self.views + more.views
-        )
+        return Rivalry(self.own + more.own, self.other + more.other, self.pixels + more.pixels, self.views + more.views)
 
     @property
     def worse(self) -> float:
@@ -122,13 +120,18 @@ def _misfit(
 
     Something may stand before the surface in the others.
     """
-    points = lift(
-        one.held.camera, one.held.cam_from_world, pixel_centres(rows, columns), depth[rows, columns].astype(np.float64)
-    )
-    each = np.array([one.texture[rows, columns] - _sampled(source, points) for source in sources]) ** 2
-    mean = np.nanmean(each, axis=1)
-    best = np.argsort(mean)[: config.rivals.best]
-    return np.nanmean(each[best], axis=0)
+    z = depth[rows, columns].astype(np.float64)
+    points = lift(one.held.camera, one.held.cam_from_world, pixel_centres(rows, columns), z)
+    off = np.array([one.texture[rows, columns] - _sampled(source, points) for source in sources]) ** 2
+    best = np.argsort(_mean(off, axis=1))[: config.rivals.best]
+    return _mean(off[best], axis=0)
+
+
+def _mean(values: Floats, axis: int) -> Floats:
+    """The mean of those that are known; nan where none is."""
+    known = np.isfinite(values)
+    count = known.sum(axis=axis)
+    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)
 
 
 def _sampled(source: Seen, points: Floats) -> Floats:
