@@ -47,24 +47,24 @@ def noisy(day: Day, sigma: float) -> Day:
 
 
 def test_photos_of_a_box_show_the_box_and_not_what_the_other_day_has_behind_it() -> None:
-    asked = standing(box_cells(), looking(BOXED), looking(EMPTY), CONFIG)
+    asked = standing(box_cells(), [looking(BOXED)], [looking(EMPTY)], CONFIG)
     assert asked.sure(CONFIG) and asked.worse > 2.0 and asked.pixels > 1000
 
 
 def test_depth_that_photos_contradict_is_not_sure() -> None:
-    asked = standing(box_cells(), looking(DECEIVED), looking(EMPTY), CONFIG)
+    asked = standing(box_cells(), [looking(DECEIVED)], [looking(EMPTY)], CONFIG)
     assert asked.worse < 1.0 and not asked.sure(CONFIG)
 
 
 def test_plain_photos_cannot_tell_two_surfaces_apart() -> None:
-    asked = standing(box_cells(), looking(plain(BOXED)), looking(EMPTY), CONFIG)
+    asked = standing(box_cells(), [looking(plain(BOXED))], [looking(EMPTY)], CONFIG)
     assert abs(asked.worse - 1.0) < 0.1 and not asked.sure(CONFIG)
 
 
 def test_photos_that_look_through_show_what_is_behind() -> None:
-    asked = looked_through(box_cells(), looking(EMPTY), looking(BOXED), CONFIG)
+    asked = looked_through(box_cells(), [looking(EMPTY)], [looking(BOXED)], CONFIG)
     assert asked.sure(CONFIG) and asked.worse > 2.0
-    assert looked_through(box_cells(), looking(BLIND), looking(BOXED), CONFIG).worse < 1.0
+    assert looked_through(box_cells(), [looking(BLIND)], [looking(BOXED)], CONFIG).worse < 1.0
 
 
 def test_one_photo_is_not_enough() -> None:
@@ -77,7 +77,7 @@ def test_something_before_the_surface_in_one_photo_does_not_outweigh_the_others(
     photos = looking(BOXED)
     covered = [replace(one, texture=-one.texture) if k in (1, 5) else one for k, one in enumerate(photos)]
     counts_all = replace(CONFIG, rivals=replace(CONFIG.rivals, best=4))
-    asked, all_count = (standing(box_cells(), covered, looking(EMPTY), c) for c in (CONFIG, counts_all))
+    asked, all_count = (standing(box_cells(), [covered], [looking(EMPTY)], c) for c in (CONFIG, counts_all))
     assert asked.worse > all_count.worse
 
 
@@ -93,7 +93,7 @@ def test_a_day_that_wrongly_looks_through_is_no_change() -> None:
 
 def test_where_the_other_day_cannot_tell_the_looks_of_both_days_decide() -> None:
     grainy = noisy(plain(EMPTY), 40.0)
-    assert not looked_through(box_cells(), looking(grainy), looking(BOXED), CONFIG).sure(CONFIG)
+    assert not looked_through(box_cells(), [looking(grainy)], [looking(BOXED)], CONFIG).sure(CONFIG)
     (found,) = find_changes([BOXED], grainy, CONFIG)
     assert found.kind == ChangeKind.VANISHED
     assert find_changes([BOXED], grainy, replace(CONFIG, least_other=10**6)) == ()

@@ -13,7 +13,7 @@ from skyanchor.changes.evidence import Cells, Day, Votes, measured, nobody, surf
 from skyanchor.changes.found import Change, ChangeKind, Region, inside_cells
 from skyanchor.changes.look import Looks, Seen, looks, seen
 from skyanchor.changes.objects import gathered, together
-from skyanchor.changes.rivals import looked_through, standing
+from skyanchor.changes.rivals import Photos, looked_through, standing
 from skyanchor.geometry import rigid
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.types import Bools, Floats, Floats32, Ints
@@ -51,8 +51,7 @@ def find_changes(earlier: Sequence[Day], later: Day, config: ChangeConfig) -> tu
     then, now = [_seen(day, config) for day in earlier], [_seen(later, config)]
     old = side(earlier, [later], then, now, config)
     new = side([later], earlier, now, then, config)
-    before, after = ([one for day in days for one in day] for days in (then, now))
-    gone, come = partial(_proven, old, before, after, config), partial(_proven, new, after, before, config)
+    gone, come = partial(_proven, old, then, now, config), partial(_proven, new, now, then, config)
     vanished = _changes(ChangeKind.VANISHED, old, _contradicts(old, config), config, gone)
     appeared = _changes(ChangeKind.APPEARED, new, _contradicts(new, config), config, come)
     altered = _changes(ChangeKind.ALTERED, new, _altered(old, new, config), config, partial(_repainted, new, config))
@@ -192,17 +191,17 @@ def _large(index: Ints, config: ChangeConfig) -> bool:
     return len(index) >= config.least_cells and bool(sides.max() >= config.least_size_m)
 
 
-def _proven(held: Side, photos: Sequence[Seen], others: Sequence[Seen], config: ChangeConfig, rows: Ints) -> bool:
+def _proven(held: Side, days: Sequence[Photos], others: Sequence[Photos], config: ChangeConfig, rows: Ints) -> bool:
     """Whether a piece of one side is there by its own photos, and is not by those of the other side.
 
     Where the others cannot tell, as plain road looks the same wherever it is laid, the two sides are compared.
     """
-    if not photos or not others:
+    if not any(days) or not any(others):
         return len(rows) >= config.least_alone
     cells = held.cells.index[rows]
-    if not standing(cells, photos, others, config).sure(config):
+    if not standing(cells, days, others, config).sure(config):
         return False
-    through = looked_through(cells, others, photos, config)
+    through = looked_through(cells, others, days, config)
     return through.sure(config) or (through.worse >= 1.0 and _looks_otherwise(held, rows, config))
 
 

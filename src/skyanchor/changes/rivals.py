@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.stereo.consistency import seen_from
 from skyanchor.types import Bools, DepthMap, Floats, Floats32, Ints
+
+Photos: TypeAlias = Sequence[Seen]
+"""Those of one day."""
 
 
 @dataclass(frozen=True)
@@ -47,30 +51,49 @@ class Rivalry:
         return self.views >= config.least_views and self.worse >= config.rivals.least_worse
 
 
-def standing(cells: Ints, photos: Sequence[Seen], others: Sequence[Seen], config: ChangeConfig) -> Rivalry:
-    """What photos with a surface in the cells (N, 3) say of it, against the surface that the other day has there."""
+def standing(cells: Ints, days: Sequence[Photos], others: Sequence[Photos], config: ChangeConfig) -> Rivalry:
+    """What photos with a surface in the cells (N, 3) say of it, against the surface that the other days have behind it.
+
+    Days are given from the newest to the oldest: an older one says where a surface is only where no newer one does.
+    """
     total = Rivalry()
-    for one in photos:
-        here = _in_cells(one, cells, config)
-        if here.any():
-            rival = _drawn(one, [_held(other, other.sure) for other in _around(one, others, config)])
-            total += _compared(one, here & (rival > 0), rival, photos, config)
+    for photos in days:
+        for one in photos:
+            here = _in_cells(one, cells, config)
+            if here.any():
+                rival = _rival(one, others, [[other.sure for other in day] for day in others], config)
+                behind = here & (rival > one.held.depth + _margin(one, config))
+                total += _compared(one, behind, rival, photos, config)
     return total
 
 
-def looked_through(cells: Ints, photos: Sequence[Seen], others: Sequence[Seen], config: ChangeConfig) -> Rivalry:
-    """What photos that look through the cells (N, 3) say of what they see, against the other day's surface in them."""
+def looked_through(cells: Ints, days: Sequence[Photos], others: Sequence[Photos], config: ChangeConfig) -> Rivalry:
+    """What photos that look through the cells (N, 3) say of what they see, against the other days' surface in them."""
     total = Rivalry()
-    within = {id(other): _in_cells(other, cells, config) for other in others}
-    for one in photos:
-        some = [_held(other, within[id(other)]) for other in _around(one, others, config)]
-        rival = _drawn(one, some)
-        total += _compared(one, one.sure & (rival > 0) & (rival < one.held.depth), rival, photos, config)
+    within = [[_in_cells(other, cells, config) for other in day] for day in others]
+    for photos in days:
+        for one in photos:
+            rival = _rival(one, others, within, config)
+            before = one.sure & (rival > 0) & (rival < one.held.depth - _margin(one, config))
+            total += _compared(one, before, rival, photos, config)
     return total
 
 
-def _around(one: Seen, others: Sequence[Seen], config: ChangeConfig) -> list[Seen]:
-    return near(one, others, config.look)[: config.rivals.other_maps]
+def _margin(one: Seen, config: ChangeConfig) -> Floats32:
+    """(H, W), how far apart surfaces must lie to be two, metres."""
+    relative = config.margin_px / cameras.focal_px(one.held.camera)
+    return np.asarray(config.margin_m + relative * one.held.depth, np.float32)
+
+
+def _rival(one: Seen, days: Sequence[Photos], where: Sequence[Sequence[Bools]], config: ChangeConfig) -> Floats32:
+    """(H, W), the surface of other days as a photo would see it, of those pixels of theirs; 0 = none."""
+    found = np.zeros(one.known.shape, np.float32)
+    for photos, masks in zip(days, where, strict=True):
+        mask_of = {id(other): mask for other, mask in zip(photos, masks, strict=True)}
+        some = near(one, photos, config.look)[: config.rivals.other_maps]
+        drawn = _drawn(one, [_held(other, mask_of[id(other)]) for other in some])
+        found = np.where(found > 0, found, drawn)
+    return found
 
 
 def _held(one: Seen, where: Bools) -> DepthMap:
@@ -96,7 +119,7 @@ def _in_cells(one: Seen, cells: Ints, config: ChangeConfig) -> Bools:
 # --- two surfaces on the photos of one day ------------------------------------------------------------------------
 
 
-def _compared(one: Seen, where: Bools, rival: Floats32, photos: Sequence[Seen], config: ChangeConfig) -> Rivalry:
+def _compared(one: Seen, where: Bools, rival: Floats32, photos: Photos, config: ChangeConfig) -> Rivalry:
     """The two surfaces of some pixels of a photo, in the photos around it."""
     rows, columns = np.nonzero(where)
     sources = _sources(one, photos, config)
@@ -107,15 +130,13 @@ def _compared(one: Seen, where: Bools, rival: Floats32, photos: Sequence[Seen], 
     return Rivalry(float(own[told].sum()), float(other[told].sum()), int(told.sum()), int(told.any()))
 
 
-def _sources(one: Seen, photos: Sequence[Seen], config: ChangeConfig) -> list[Seen]:
+def _sources(one: Seen, photos: Photos, config: ChangeConfig) -> list[Seen]:
     """The photos of its own day next to one that are far enough from it to see depth."""
     some = near(one, photos, config.look)
     return [other for other in some if away(one, other) >= config.rivals.apart_m][: config.rivals.photos]
 
 
-def _misfit(
-    one: Seen, rows: Ints, columns: Ints, depth: Floats32, sources: Sequence[Seen], config: ChangeConfig
-) -> Floats:
+def _misfit(one: Seen, rows: Ints, columns: Ints, depth: Floats32, sources: Photos, config: ChangeConfig) -> Floats:
     """(N,), mean squared difference of pixels to the sources that fit best when laid onto a surface; nan = not seen.
 
     Something may stand before the surface in the others.
