@@ -73,6 +73,33 @@ def test_one_photo_is_not_enough() -> None:
     assert Rivalry().worse == 1.0
 
 
+def test_only_pixels_whose_surfaces_lie_apart_are_asked() -> None:
+    """A few lie at the edge of the box, where one photo shows the wall and another does not."""
+    for ask, here, there in ((standing, BOXED, EMPTY), (looked_through, EMPTY, BOXED)):
+        apart = ask(box_cells(), [looking(here)], [looking(there)], CONFIG)
+        same = ask(box_cells(), [looking(BOXED)], [looking(BOXED)], CONFIG)
+        assert same.pixels < 0.1 * apart.pixels
+
+
+def test_photos_too_close_to_see_depth_and_too_few_pixels_say_nothing() -> None:
+    for rivals in (replace(CONFIG.rivals, apart_m=9.0), replace(CONFIG.rivals, least_pixels=10**6)):
+        assert standing(box_cells(), [looking(BOXED)], [looking(EMPTY)], replace(CONFIG, rivals=rivals)) == Rivalry()
+
+
+def test_photos_are_compared_with_those_of_their_own_day_alone() -> None:
+    dark = looking(replace(BOXED, photos=[255 - photo for photo in BOXED.photos]))
+    each = [standing(box_cells(), [day], [looking(EMPTY)], CONFIG) for day in (looking(BOXED), dark)]
+    both = standing(box_cells(), [looking(BOXED), dark], [looking(EMPTY)], CONFIG)
+    assert both.pixels == each[0].pixels + each[1].pixels and both.worse > 0.9 * min(one.worse for one in each)
+
+
+def test_an_older_day_says_where_a_surface_is_only_where_the_newer_does_not() -> None:
+    newer, older = looking(EMPTY), looking(BOXED)
+    asked = standing(box_cells(), [looking(BOXED)], [newer], CONFIG)
+    assert standing(box_cells(), [looking(BOXED)], [newer, older], CONFIG) == asked
+    assert standing(box_cells(), [looking(BOXED)], [older, newer], CONFIG).pixels < 0.2 * asked.pixels
+
+
 def test_something_before_the_surface_in_one_photo_does_not_outweigh_the_others() -> None:
     photos = looking(BOXED)
     covered = [replace(one, texture=-one.texture) if k in (1, 5) else one for k, one in enumerate(photos)]
