@@ -118,6 +118,11 @@ def test_a_day_that_wrongly_looks_through_is_no_change() -> None:
     assert find_changes([BOXED], BLIND, CONFIG) == ()
 
 
+def test_a_box_that_was_repainted_and_is_looked_through_has_not_vanished() -> None:
+    repainted = replace(EMPTY, photos=[255 - photo for photo in BOXED.photos])
+    assert ChangeKind.VANISHED not in [one.kind for one in find_changes([BOXED], repainted, CONFIG)]
+
+
 def test_where_the_other_day_cannot_tell_the_looks_of_both_days_decide() -> None:
     grainy = noisy(plain(EMPTY), 40.0)
     assert not looked_through(box_cells(), [looking(grainy)], [looking(BOXED)], CONFIG).sure(CONFIG)

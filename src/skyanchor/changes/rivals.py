@@ -35,7 +35,9 @@ class Rivalry:
     other: float = 0.0
     """... and onto that of the other day."""
     pixels: int = 0
+    """That were asked ..."""
     views: int = 0
+    """... in so many photos."""
 
     def __add__(self, more: Rivalry) -> Rivalry:
         """Both together."""
@@ -44,7 +46,7 @@ class Rivalry:
     @property
     def worse(self) -> float:
         """How many times worse the other day's surface fits, √(Σ other² / Σ own²); 1 where nobody can tell."""
-        return float(np.sqrt(self.other / self.own)) if self.own > 0.0 else 1.0
+        return float(np.sqrt(self.other / max(self.own, 1e-12))) if self.pixels else 1.0
 
     def sure(self, config: ChangeConfig) -> bool:
         """Whether enough photos tell that it is their own surface."""
