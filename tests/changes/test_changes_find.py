@@ -9,8 +9,6 @@ import pytest
 from street_days import BOX, CONFIG, EYES, street_day, view
 
 from skyanchor.changes import Change, ChangeKind, Day, find_changes, flight_as_day, inside_cells, vanished_region
-from skyanchor.changes.behind import shows_what_is_behind
-from skyanchor.changes.look import Seen, seen
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +68,6 @@ def test_wrong_depth_is_no_change_where_the_photos_agree(empty: Day, boxed: Day)
     phantom = replace(boxed, photos=empty.photos)
     assert find_changes([empty], phantom, CONFIG) == ()
     assert find_changes([replace(empty, photos=())], replace(phantom, photos=()), CONFIG)  # depth alone is deceived
-
-
-def test_a_bulge_of_the_road_is_no_change_where_its_photos_show_the_road(empty: Day) -> None:
-    """Photos taken a metre farther back do not agree on a bulge, as it is not there; they do on the road behind it."""
-    back = [view(np.subtract(eye, (0.0, 1.0, 0.0)), (), 0.8, 99.0, False) for eye in EYES]
-    later = replace(empty, maps=[held for held, _ in back], photos=[photo for _, photo in back])
-    bulge = np.array([-0.6, 4.0, 0.0]), np.array([0.6, 5.0, 0.35])
-    kerb = street_day(bulge)
-    bulged = replace(kerb, photos=empty.photos)
-    columns = np.meshgrid(np.arange(-6, 6), np.arange(40, 50), np.arange(1, 4), indexing="ij")
-    cells = np.stack(columns, axis=-1).reshape(-1, 3)
-    assert shows_what_is_behind(cells, looking(bulged), looking(later), CONFIG)
-    assert not shows_what_is_behind(cells, looking(kerb), looking(later), CONFIG), "one that was there"
-
-
-def looking(day: Day) -> list[Seen]:
-    """The photos of a day with their depth."""
-    pairs = zip(day.maps, day.photos, strict=True)
-    return [seen(held, held.depth > 0, photo, CONFIG.look) for held, photo in pairs]
 
 
 def test_an_older_day_is_heard_only_where_no_newer_one_knows(empty: Day, boxed: Day) -> None:

@@ -40,6 +40,25 @@ class LookConfig:
 
 
 @dataclass(frozen=True)
+class RivalConfig:
+    """How the photos of a day are asked which of two surfaces they show."""
+
+    photos: Few = 4
+    """Photos of its own day that one is compared with ..."""
+    apart_m: Positive = 0.6
+    """... taken at least so far from it, metres ..."""
+    best: Few = 2
+    """... of which so many count, those that fit best: something may stand before the surface in others."""
+    other_maps: Few = 4
+    """Depth maps of the other day, the nearest ones, that say where its surface is."""
+    least_pixels: Few = 10
+    """A photo with fewer pixels of a change is not asked."""
+    least_worse: Positive = 1.8
+    """How many times worse the other day's surface must fit, root mean square. Wrong depth was chosen for fitting its
+    photos, so it fits them somewhat better than the truth does."""
+
+
+@dataclass(frozen=True)
 class ChangeConfig:
     """What counts as a change."""
 
@@ -65,6 +84,8 @@ class ChangeConfig:
     """Depth below this confidence, and completed depth, says nothing, 0..1."""
     look: LookConfig = field(default_factory=LookConfig)
     """How photos are compared."""
+    rivals: RivalConfig = field(default_factory=RivalConfig)
+    """How photos are asked which of two surfaces they show."""
     reach_cells: Few = 2
     """Cells that lie at most this far apart belong to one change."""
     least_cells: Few = 20

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 
-from skyanchor.changes.behind import shows_what_is_behind
 from skyanchor.changes.config import ChangeConfig
-from skyanchor.changes.evidence import Cells, Day, Votes, nobody, surface_cells, trusted, votes
+from skyanchor.changes.evidence import Cells, Day, Votes, measured, nobody, surface_cells, trusted, votes
 from skyanchor.changes.found import Change, ChangeKind, Region, inside_cells
 from skyanchor.changes.look import Looks, Seen, looks, seen
 from skyanchor.changes.objects import gathered, together
+from skyanchor.changes.rivals import Photos, looked_through, standing
 from skyanchor.geometry import rigid
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.types import Bools, Floats, Floats32, Ints
@@ -50,13 +51,10 @@ def find_changes(earlier: Sequence[Day], later: Day, config: ChangeConfig) -> tu
     then, now = [_seen(day, config) for day in earlier], [_seen(later, config)]
     old = side(earlier, [later], then, now, config)
     new = side([later], earlier, now, then, config)
-    compared = any(then) and any(now)
-    before, after = ([one for day in days for one in day] for days in (then, now))
-    vanished = _changes(ChangeKind.VANISHED, old, _contradicts(old, config), config, compared)
-    vanished = [one for one in vanished if not shows_what_is_behind(one.cells, before, after, config)]
-    appeared = _changes(ChangeKind.APPEARED, new, _contradicts(new, config), config, compared)
-    appeared = [one for one in appeared if not shows_what_is_behind(one.cells, after, before, config)]
-    altered = _changes(ChangeKind.ALTERED, new, _altered(old, new, config), config, True)
+    gone, come = partial(_proven, old, then, now, config), partial(_proven, new, now, then, config)
+    vanished = _changes(ChangeKind.VANISHED, old, _contradicts(old, config), config, gone)
+    appeared = _changes(ChangeKind.APPEARED, new, _contradicts(new, config), config, come)
+    altered = _changes(ChangeKind.ALTERED, new, _altered(old, new, config), config, partial(_repainted, new, config))
     return tuple(together([*vanished, *appeared, *altered]))
 
 
@@ -65,7 +63,9 @@ def vanished_region(earlier: Sequence[Day], later: Day, config: ChangeConfig) ->
     cells = joined([surface_cells(day, config) for day in earlier])
     silent = Opinions(*(np.zeros(len(cells), np.int64) for _ in range(3)))
     held = Side(cells, spoken(cells, earlier, config), spoken(cells, [later], config), silent)
-    found = _changes(ChangeKind.VANISHED, held, _contradicts(held, config), config, compared=False)
+    found = _changes(
+        ChangeKind.VANISHED, held, _contradicts(held, config), config, partial(_proven, held, [], [], config)
+    )
     return Region(np.concatenate([np.zeros((0, 3), np.int64), *(one.cells for one in found)]), config.voxel_m)
 
 
@@ -85,7 +85,7 @@ def _seen(day: Day, config: ChangeConfig) -> list[Seen]:
     if not day.photos:
         return []
     pairs = zip(day.maps, day.photos, strict=True)
-    return [seen(held, trusted(held, day, config), photo, config.look) for held, photo in pairs]
+    return [seen(held, trusted(held, day, config), measured(held, config), photo, config.look) for held, photo in pairs]
 
 
 def joined(parts: Sequence[Cells]) -> Cells:
@@ -175,30 +175,48 @@ def _rows_of(index: Ints, cells: Ints, order: Ints) -> Ints:
 # --- changes ------------------------------------------------------------------------------------------------------
 
 
-def _changes(kind: ChangeKind, held: Side, which: Bools, config: ChangeConfig, compared: bool) -> list[Change]:
+def _changes(
+    kind: ChangeKind, held: Side, which: Bools, config: ChangeConfig, counts: Callable[[Ints], bool]
+) -> list[Change]:
+    """The pieces of the cells in question that are large enough and count."""
     rows = np.flatnonzero(which)
     pieces = [rows[piece] for piece in gathered(held.cells.index[rows], config.reach_cells)]
-    if kind == ChangeKind.ALTERED:
-        pieces = [piece for piece in pieces if _broad(held.cells.index[piece], config)]
-    return [_change(kind, held, piece, config) for piece in pieces if _counts(held, piece, config, compared)]
+    large = [piece for piece in pieces if _large(held.cells.index[piece], config)]
+    return [_change(kind, held, piece, config) for piece in large if counts(piece)]
 
 
-def _broad(index: Ints, config: ChangeConfig) -> bool:
-    """Whether a piece that photos alone tell of is no narrow strip."""
-    sides = np.sort(config.voxel_m * (np.ptp(index, axis=0) + 1))
-    return len(index) >= config.least_altered and bool(sides[1] >= config.least_breadth_m)
+def _large(index: Ints, config: ChangeConfig) -> bool:
+    """Whether a piece is large enough to count."""
+    sides = config.voxel_m * (np.ptp(index, axis=0) + 1)
+    return len(index) >= config.least_cells and bool(sides.max() >= config.least_size_m)
 
 
-def _counts(held: Side, rows: Ints, config: ChangeConfig, compared: bool) -> bool:
-    """Whether a piece is large enough and photos bear it out; `compared` says that there are photos to do so."""
-    sides = config.voxel_m * (np.ptp(held.cells.index[rows], axis=0) + 1)
-    if len(rows) < config.least_cells or sides.max() < config.least_size_m:
-        return False
-    if not compared:
+def _proven(held: Side, days: Sequence[Photos], others: Sequence[Photos], config: ChangeConfig, rows: Ints) -> bool:
+    """Whether a piece of one side is there by its own photos, and is not by those of the other side.
+
+    Where the others cannot tell, as plain road looks the same wherever it is laid, the two sides are compared.
+    """
+    if not any(days) or not any(others):
         return len(rows) >= config.least_alone
+    cells = held.cells.index[rows]
+    if not standing(cells, days, others, config).sure(config):
+        return False
+    through = looked_through(cells, others, days, config)
+    return through.sure(config) or (through.worse >= 1.0 and _looks_otherwise(held, rows, config))
+
+
+def _looks_otherwise(held: Side, rows: Ints, config: ChangeConfig) -> bool:
+    """Whether photos show a piece otherwise than those of the other side."""
     other = int((held.shown.other[rows] > held.shown.alike[rows]).sum())
     alike = int((held.shown.alike[rows] > held.shown.other[rows]).sum())
     return other >= config.least_other and other > alike
+
+
+def _repainted(held: Side, config: ChangeConfig, rows: Ints) -> bool:
+    """Whether a piece that photos alone tell of counts: no narrow strip, and shown otherwise."""
+    sides = np.sort(config.voxel_m * (np.ptp(held.cells.index[rows], axis=0) + 1))
+    broad = len(rows) >= config.least_altered and bool(sides[1] >= config.least_breadth_m)
+    return broad and _looks_otherwise(held, rows, config)
 
 
 def _change(kind: ChangeKind, held: Side, rows: Ints, config: ChangeConfig) -> Change:

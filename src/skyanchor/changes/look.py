@@ -27,7 +27,9 @@ class Seen:
 
     held: DepthMap
     known: Bools
-    """(H, W), where its depth says something."""
+    """(H, W), where its depth says something of places within reach ..."""
+    sure: Bools
+    """... and at any range."""
     texture: Floats32
     """(H, W), log grey without slow changes, cut off."""
 
@@ -42,9 +44,9 @@ class Looks:
     """Photos of other days, wherever their depth puts a surface."""
 
 
-def seen(held: DepthMap, known: Bools, photo: Bytes, config: LookConfig) -> Seen:
+def seen(held: DepthMap, known: Bools, sure: Bools, photo: Bytes, config: LookConfig) -> Seen:
     """A photo (H, W, 3) ready to be compared."""
-    return Seen(held, known, texture(photo, config))
+    return Seen(held, known, sure, texture(photo, config))
 
 
 def texture(photo: Bytes, config: LookConfig) -> Floats32:
@@ -77,17 +79,17 @@ def _best(one: Seen, scores: Sequence[Floats32]) -> Floats32:
 def near(one: Seen, others: Sequence[Seen], config: LookConfig) -> list[Seen]:
     """The photos taken within reach of one that look the same way, itself left out, the nearest first."""
     ahead = one.held.cam_from_world.rotation[2]
-    away = [(_baseline(one, other), k) for k, other in enumerate(others) if other is not one]
-    alike = [(far, k) for far, k in away if others[k].held.cam_from_world.rotation[2] @ ahead >= config.cosine]
+    apart = [(away(one, other), k) for k, other in enumerate(others) if other is not one]
+    alike = [(far, k) for far, k in apart if others[k].held.cam_from_world.rotation[2] @ ahead >= config.cosine]
     return [others[k] for far, k in sorted(alike) if far <= config.reach_m]
 
 
 def apart(one: Seen, others: Sequence[Seen], config: LookConfig) -> list[Seen]:
     """The first of the photos that are far enough from one to see depth."""
-    return [other for other in others if _baseline(one, other) >= config.apart_m][: config.photos]
+    return [other for other in others if away(one, other) >= config.apart_m][: config.photos]
 
 
-def _baseline(a: Seen, b: Seen) -> float:
+def away(a: Seen, b: Seen) -> float:
     """Metres between two cameras."""
     here, there = (rigid.centre_in_world(one.held.cam_from_world) for one in (a, b))
     return float(np.linalg.norm(here - there))
