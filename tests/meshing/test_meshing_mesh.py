@@ -102,6 +102,21 @@ def test_what_one_view_claims_and_others_look_through_is_not_there() -> None:
     assert np.percentile(errors_m(found.vertices), 99) < 0.05
 
 
+def test_what_most_views_claim_and_some_look_through_is_not_there() -> None:
+    """Five of eight have the wall 30 cm too near: the mean over all would be a surface behind what the five claim."""
+    maps = [ball_map(eye) for eye in eyes()]
+    wrong = [replace(one, depth=one.depth - np.float32(0.3) * (one.normal[..., 1] < -0.999)) for one in maps[:5]]
+    off = []
+    for share in (0.15, 1.0):
+        config = replace(CONFIG, most_through=share)
+        found = joined(pieces_of([*wrong, *maps[5:]], config), config.voxel_m).vertices
+        above = (np.abs(found[:, 0]) < 1.5) & (found[:, 2] > 2.05)  # the ball: all views look there
+        off.append(errors_m(found[above]))
+    assert (off[1] > 0.1).sum() > 500
+    assert (off[0] > 0.1).sum() < 0.05 * (off[1] > 0.1).sum()
+    assert (off[0] < 0.02).sum() > 200, "the wall that three views have stays"
+
+
 def test_blocks_that_the_surface_passes_only_where_nobody_saw_have_no_mesh() -> None:
     """Free space at one corner and solid at another, but in no cell that is known whole."""
     distance = np.full((1, CORNERS, CORNERS, CORNERS), np.nan, np.float32)

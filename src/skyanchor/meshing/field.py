@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skyanchor.bounds import Share
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.meshing.field_kernels import CORNERS, EDGE, fused
@@ -25,8 +26,10 @@ class MeshConfig:
     """Depth of a street view beyond which it does not take part, metres: the paper's crop."""
     least_confidence: float = 0.4
     """Of a depth, 0..1."""
-    least_views: int = 3
+    least_views: int = 2
     """Views that must have measured a surface; elsewhere there is a hole."""
+    most_through: Share = 0.15
+    """Most of the views, by weight, that may look through a surface, 0..1; where more do there is none."""
     least_faces: int = 300
     """Pieces with fewer triangles are left out: crumbs of wrong depth."""
     levels: tuple[float, ...] = (0.25, 0.05)
@@ -97,7 +100,7 @@ def sampled(stack: DepthStack, blocks: Ints, config: MeshConfig) -> Samples:
     confidence cos / z⁴: the variance of stereo depth grows with z⁴.
     """
     distance, colors = fused(
-        blocks, config.voxel_m, config.band_m, config.least_views, stack.poses, stack.pinholes,
+        blocks, config.voxel_m, config.band_m, config.least_views, config.most_through, stack.poses, stack.pinholes,
         stack.depth, stack.normal, stack.confidence, stack.colors,
     )  # fmt: skip
     shape = (len(blocks), CORNERS, CORNERS, CORNERS)

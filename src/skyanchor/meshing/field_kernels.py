@@ -27,6 +27,7 @@ def fused(
     voxel: float,
     band: float,
     least_views: int,
+    most_through: float,
     poses: Floats,
     pinholes: Floats,
     depth: Floats32,
@@ -36,7 +37,8 @@ def fused(
 ) -> tuple[Floats32, Floats32]:
     """Distance (B, N³), metres, NaN where fewer than `least_views` maps speak, and colour (B, N³, 3) there.
 
-    Where a surface may pass, that many must have measured it within the band: maps that look through do not count.
+    Where a surface may pass, that many must have measured it within the band, and maps that look through it may have no
+    more than the share `most_through` of all weight: the mean with them would lie behind what the others measured.
     """
     count = CORNERS * CORNERS * CORNERS
     out = np.full((len(blocks), count), np.nan, np.float32)
@@ -64,7 +66,8 @@ def fused(
                     green += weight * colors[v, row, column, 1]
                     blue += weight * colors[v, row, column, 2]
                     tints += weight
-            if seen >= least_views and (near >= least_views or total >= FREE * band * weights):
+            measured = near >= least_views and tints >= (1.0 - most_through) * weights
+            if seen >= least_views and (measured or total >= FREE * band * weights):
                 out[b, n] = total / weights
                 if tints > 0.0:
                     shown[b, n, 0], shown[b, n, 1], shown[b, n, 2] = red / tints, green / tints, blue / tints

@@ -31,6 +31,7 @@ from skyanchor.stereo import load_depth, save_depth
 from skyanchor.stereo.backends import Photometry, RefineConfig
 from skyanchor.stereo.consistency import ConsistencyConfig
 from skyanchor.stereo.estimate import StereoConfig
+from skyanchor.stereo.large_planes import LargePlaneConfig
 from skyanchor.stereo.smoothing import SmoothConfig
 from skyanchor.storage import files
 from skyanchor.types import Ints, View
@@ -51,13 +52,14 @@ def _careful() -> GroundPointConfig:
         refine=RefineConfig(rounds=1, radius=5, tried_sources=8),
         smooth=SmoothConfig(),
     )
-    agreeing = ConsistencyConfig(tolerance_px=4.0, fewest_layers=2)
+    agreeing = ConsistencyConfig(tolerance_px=6.0, fewest_layers=2)
     return GroundPointConfig(
         stereo=stereo,
         baselines=(0.6, 1.2, 2.4, 4.8),
         consistency=agreeing,
         least_motion=0.4,
         halo_px=stereo.refine.radius,
+        planes=LargePlaneConfig(),
     )
 
 
