@@ -28,10 +28,14 @@ from skyanchor.meshing.mesh import read_ply, write_glb, write_ply
 from skyanchor.types import DepthMap, Floats, Ints
 
 
+BESIDE = [ball_map(eye).cam_from_world for eye in eyes()]
+"""Cameras that say how sure depths are."""
+
+
 def pieces_of(maps: list[DepthMap], config: MeshConfig = CONFIG, parts: int = 1) -> list[Piece]:
     blocks = np.unique(np.concatenate([blocks_near(one, config) for one in maps]), axis=0)
     photo = np.full((90, 120, 3), (200, 120, 40), np.uint8)
-    stack = depth_stack(maps, [photo] * len(maps), config)
+    stack = depth_stack(maps, [photo] * len(maps), [BESIDE] * len(maps), config)
     return [meshed(sampled(stack, some, config)) for some in np.array_split(blocks, parts)]
 
 

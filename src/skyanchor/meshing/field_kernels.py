@@ -15,8 +15,6 @@ CORNERS = EDGE + 1
 """Lattice points along it: the last are its neighbour's first."""
 LEAST_COSINE = 0.1
 """Surfaces seen flatter than this say nothing."""
-NEAREST = 2.0
-"""Metres: nearer depth is not trusted more."""
 FREE = 0.9
 """Of the band: where the mean distance is more, no surface passes."""
 
@@ -32,7 +30,7 @@ def fused(
     pinholes: Floats,
     depth: Floats32,
     normal: Floats32,
-    confidence: Floats32,
+    trust: Floats32,
     colors: Bytes,
 ) -> tuple[Floats32, Floats32]:
     """Distance (B, N³), metres, NaN where fewer than `least_views` maps speak, and colour (B, N³, 3) there.
@@ -53,7 +51,7 @@ def fused(
             red, green, blue, tints = 0.0, 0.0, 0.0, 0.0
             for v in range(len(poses)):
                 distance, weight, row, column = _opinion(
-                    poses[v], pinholes[v], depth[v], normal[v], confidence[v], x, y, z
+                    poses[v], pinholes[v], depth[v], normal[v], trust[v], x, y, z
                 )
                 if weight <= 0.0 or distance < -band:
                     continue
@@ -80,7 +78,7 @@ def _opinion(
     pinhole: Floats,
     depth: Floats32,
     normal: Floats32,
-    confidence: Floats32,
+    trust: Floats32,
     x: float,
     y: float,
     z: float,
@@ -105,4 +103,4 @@ def _opinion(
     if cosine < LEAST_COSINE:
         return 0.0, 0.0, 0, 0
     distance = a * (u - px) + b * (v - py) + c * (w - d)
-    return distance, confidence[row, column] * cosine / max(d, NEAREST) ** 4, row, column
+    return distance, trust[row, column] * cosine, row, column

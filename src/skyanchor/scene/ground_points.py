@@ -56,7 +56,7 @@ class GroundPointConfig:
     halo_px: FewOrNone = field(default=0, metadata=QUIET)
     """Pixels beside a farther surface whose depth is dropped: windows carry an edge as far beyond it as they reach."""
     planes: LargePlaneConfig | None = field(default=None, metadata=QUIET)
-    """How confirmed depths are put on the large planes that they share; None leaves them as they are."""
+    """How confirmed depths are put on the large upright planes that they share; None leaves them as they are."""
     stride: Few = 2
     """Pixels between two points of one view."""
     finest: Positive = 0.02
@@ -126,12 +126,14 @@ def halo(depth: Floats32, reach: int) -> Bools:
     return np.asarray((depth > 0) & (farthest > HALO * depth))
 
 
-def consistent_ground_depth(depth_map: DepthMap, neighbours: list[DepthMap], config: GroundPointConfig) -> DepthMap:
-    """The map with the depths that its neighbours confirm, on large planes where these are asked for."""
+def consistent_ground_depth(
+    depth_map: DepthMap, neighbours: list[DepthMap], config: GroundPointConfig, up: Floats | None = None
+) -> DepthMap:
+    """The map with the depths that its neighbours confirm, on large upright planes where these are asked for."""
     found = make_consistent(depth_map, neighbours, config.consistency)
-    if config.planes is None:
+    if config.planes is None or up is None:
         return found
-    return on_large_planes(found, [other.cam_from_world for other in neighbours], config.planes)
+    return on_large_planes(found, [other.cam_from_world for other in neighbours], up, config.planes)
 
 
 def ground_cloud(maps: Sequence[DepthMap], views: Sequence[View], config: GroundPointConfig) -> Cloud:

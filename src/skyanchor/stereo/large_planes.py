@@ -1,7 +1,7 @@
-"""Large planes of a depth map: plain fronts, measured with noise, lie on the plane that all of their depths share.
+"""Upright planes of a depth map: plain fronts, measured with noise, lie on the plane that all of their depths share.
 
 The inverse depth of a plane is linear in the pixels, so its noise is averaged over thousands of them. How sure each is
-says geometry: how far the cameras that look at it see it move.
+says geometry: how far the cameras that look at it see it move. Roads are measured better, and are not planes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from skyanchor.bounds import Count, Few, Positive, Radius, Range, Seed
 from skyanchor.geometry import cameras
 from skyanchor.stereo.estimate import world_normals
 from skyanchor.stereo.planes import PlaneField, pixel_grid
+from skyanchor.stereo.precision import inverse_sigma
 from skyanchor.types import Bools, Camera, DepthMap, Floats, Ints, Pose
 
 UNIT_PX = 100.0
@@ -29,6 +30,8 @@ COMPARED = 1500
 """Most pixels by which trials are compared."""
 LEAST_SPREAD_PX = 0.01
 """Of what lies on a plane, pixels: nothing is measured better."""
+UPRIGHT = 0.3
+"""Most that the normal of an upright plane has of up, 0..1."""
 AROUND = np.ones((3, 3), np.bool_)
 """Pixels of the grid that touch."""
 
@@ -37,7 +40,7 @@ AROUND = np.ones((3, 3), np.bool_)
 class LargePlaneConfig:
     """Which depths count as lying on one large plane."""
 
-    tolerance_px: Positive = 0.12
+    tolerance_px: Positive = 0.2
     """Depths lie on a plane that the neighbours see off by less than this, all together, pixels."""
     spread: Positive = 2.5
     """Those within so many standard deviations of a plane are put on it; its own depths say what the deviation is."""
@@ -86,13 +89,18 @@ class _Large:
     """Off by less, a depth is put on it, pixels."""
 
 
-def on_large_planes(one: DepthMap, others: Sequence[Pose], config: LargePlaneConfig) -> DepthMap:
-    """The map with the depths that lie on large planes put on them; `others` are the cameras that confirmed it."""
+def on_large_planes(one: DepthMap, others: Sequence[Pose], up: Floats, config: LargePlaneConfig) -> DepthMap:
+    """The map with the depths that lie on large upright planes put on them.
+
+    `others` are the cameras that confirmed it, `up` (3,) is a unit vector in world axes.
+    """
     sigma = inverse_sigma(one, others)
     grid = _grid(one, sigma, config)
     held = np.where(one.depth > 0, 1.0 / np.maximum(one.depth, 1e-9), 0.0)
     planes, done = PlaneField(*(np.zeros(held.shape, np.float32) for _ in range(3))), np.zeros(held.shape, np.bool_)
     for large in _found(grid, config):
+        if not _stands(large.plane, one, up):
+            continue
         w = _inverse_depth(large.plane, one.camera)
         near = _widened(large.part, held.shape, config.stride) & (held > 0) & ~done
         near &= (np.abs(held - w) < large.limit_px * sigma) & (w > 1.0 / config.farthest)
@@ -101,33 +109,6 @@ def on_large_planes(one: DepthMap, others: Sequence[Pose], config: LargePlaneCon
     depth = np.where(done, 1.0 / np.maximum(planes.w, np.float32(1e-9)), one.depth).astype(np.float32)
     normal = np.where(done[..., None], world_normals(one.camera, one.cam_from_world, planes), one.normal)
     return replace(one, depth=depth, normal=normal.astype(np.float32))
-
-
-def inverse_sigma(one: DepthMap, others: Sequence[Pose]) -> Floats:
-    """(H, W), standard deviation of the inverse depth for an error of one pixel in each camera that sees the place.
-
-    With q the place in a camera, σ = (Σ |dq / dz|²)^-1/2 / z², the sum over the cameras; huge where none sees it.
-    """
-    x, y = pixel_grid(one.camera)
-    rays = cameras.unproject(one.camera, np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float64))
-    z = np.maximum(one.depth.ravel().astype(np.float64), 1e-3)
-    known = np.full(len(z), 1e-12)
-    for other in others:
-        known += _motion(one.camera, other @ one.cam_from_world.inverse, rays, z) ** 2
-    return np.asarray((1.0 / (np.sqrt(known) * z**2)).reshape(one.depth.shape))
-
-
-def _motion(camera: Camera, other_from_cam: Pose, rays: Floats, z: Floats) -> Floats:
-    """(N,), |dq / dz| of the points z ray in another camera, pixels per metre, 0 where it does not see them."""
-    turned = rays @ other_from_cam.rotation.T
-    there = turned * z[:, None] + other_from_cam.translation
-    ahead = np.maximum(there[:, 2:], 1e-6)
-    q = there[:, :2] / ahead
-    rate = cameras.focal_px(camera) * np.linalg.norm((turned[:, :2] - q * turned[:, 2:]) / ahead, axis=1)
-    K = cameras.calibration(camera)
-    xy = q * np.diag(K)[:2] + K[:2, 2]
-    seen = (there[:, 2] > 0.1) & ((xy > 0) & (xy < [camera.width, camera.height])).all(axis=1)
-    return np.asarray(rate * seen)
 
 
 # --- planes -------------------------------------------------------------------------------------------------------
@@ -150,6 +131,14 @@ def _units(camera: Camera) -> tuple[Floats, Floats]:
 def _inverse_depth(plane: Floats, camera: Camera) -> Floats:
     x, y = _units(camera)
     return np.asarray(plane[0] * x + plane[1] * y + plane[2])
+
+
+def _stands(plane: Floats, one: DepthMap, up: Floats) -> bool:
+    """Whether a plane of the map is upright: g . X = 1 with g = Kᵀ (a, b, c), a, b, c per pixel from the corner."""
+    a, b = plane[:2] / UNIT_PX
+    c = plane[2] - a * one.camera.width / 2 - b * one.camera.height / 2
+    g = np.array([a, b, c]) @ cameras.calibration(one.camera) @ one.cam_from_world.rotation
+    return bool(abs(g @ up) < UPRIGHT * np.linalg.norm(g))
 
 
 def _found(grid: _Grid, config: LargePlaneConfig) -> list[_Large]:
