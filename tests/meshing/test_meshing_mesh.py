@@ -25,8 +25,7 @@ from skyanchor.meshing.extraction import Piece
 from skyanchor.meshing.field import Samples
 from skyanchor.meshing.field_kernels import CORNERS
 from skyanchor.meshing.mesh import read_ply, write_glb, write_ply
-from skyanchor.types import DepthMap, Floats, Ints
-
+from skyanchor.types import DepthMap, Floats, Ints, Pose
 
 BESIDE = [ball_map(eye).cam_from_world for eye in eyes()]
 """Cameras that say how sure depths are."""
@@ -119,6 +118,13 @@ def test_what_most_views_claim_and_some_look_through_is_not_there() -> None:
     assert (off[1] > 0.1).sum() > 500
     assert (off[0] > 0.1).sum() < 0.05 * (off[1] > 0.1).sum()
     assert (off[0] < 0.02).sum() > 200, "the wall that three views have stays"
+
+
+def test_views_that_see_a_surface_move_twice_as_far_weigh_four_times_as_much() -> None:
+    one, photo = ball_map(eyes()[0]), np.zeros((90, 120, 3), np.uint8)
+    sides = [Pose(np.eye(3), np.array([-x, 0.0, 0.0])) @ one.cam_from_world for x in (0.2, 0.4)]
+    narrow, wide = (depth_stack([one], [photo], [[side]], CONFIG).weight[0, 45, 60] for side in sides)
+    assert np.isclose(wide / narrow, 4.0, rtol=0.01)
 
 
 def test_blocks_that_the_surface_passes_only_where_nobody_saw_have_no_mesh() -> None:

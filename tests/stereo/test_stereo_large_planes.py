@@ -115,7 +115,7 @@ def test_sigma_is_the_inverse_depth_that_moves_a_place_by_a_pixel() -> None:
 
 
 def test_across_a_surface_seen_at_a_low_angle_depth_is_surer() -> None:
-    """By the cosine: |n . ray| along the optical axis is 1 across a front that faces the camera, 0.95 across this one."""
+    """By |n . ray|: along the optical axis 1 across a front that faces the camera, 0.95 across this one."""
     one = _map(true_depth())
     facing = across_sigma(one, OTHERS)
     slanted = across_sigma(replace(one, normal=np.broadcast_to(-FRONT, one.normal.shape).astype(np.float32)), OTHERS)

@@ -50,9 +50,7 @@ def fused(
             total, weights, seen, near = 0.0, 0.0, 0, 0
             red, green, blue, tints = 0.0, 0.0, 0.0, 0.0
             for v in range(len(poses)):
-                distance, weight, row, column = _opinion(
-                    poses[v], pinholes[v], depth[v], normal[v], trust[v], x, y, z
-                )
+                distance, weight, row, column = _opinion(poses[v], pinholes[v], depth[v], normal[v], trust[v], x, y, z)
                 if weight <= 0.0 or distance < -band:
                     continue
                 seen += 1
