@@ -186,6 +186,14 @@ def test_the_halo_of_near_things_has_no_depth_the_road_into_the_distance_has() -
     assert not halo(depth, 0).any()
 
 
+def test_wrong_depths_here_and_there_cut_nothing_of_a_front() -> None:
+    depth = np.full((60, 80), 6.0, np.float32)
+    depth[20:24, 30:34] = 15.0
+    assert not halo(depth, 5).any()
+    depth[20:25, 30:35] = 15.0  # as wide as a window reaches: a gap that one sees through
+    assert halo(depth, 5)[16, 32] and not halo(depth, 5)[10, 32]
+
+
 def test_depth_lies_on_large_planes_only_where_these_are_asked_for_and_up_is_known() -> None:
     """A front 8 m ahead, with noise, as three cameras side by side have it."""
     camera, shape, rng = cameras.pinhole(160, 120, 150.0), (120, 160), np.random.default_rng(2)

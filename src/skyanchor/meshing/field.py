@@ -29,7 +29,7 @@ class MeshConfig:
     """Of a depth, 0..1."""
     least_views: int = 2
     """Views that must have measured a surface; elsewhere there is a hole."""
-    most_through: Share = 0.2
+    most_through: Share = 0.15
     """Most of the views, by weight, that may look through a surface, 0..1; where more do there is none."""
     least_faces: int = 300
     """Pieces with fewer triangles are left out: crumbs of wrong depth."""

@@ -119,10 +119,14 @@ def specks(depth: Floats32, beyond: Bools, config: GroundPointConfig) -> Bools:
 
 
 def halo(depth: Floats32, reach: int) -> Bools:
-    """(H, W), pixels with a depth in whose square of 2 `reach` + 1 pixels another surface lies farther away."""
+    """(H, W), pixels with a depth in whose square of 2 `reach` + 1 pixels another surface lies farther away.
+
+    What is less than `reach` pixels wide is no surface: a wrong depth here and there takes nothing of a front.
+    """
     if not reach:
         return np.zeros(depth.shape, np.bool_)
-    farthest = cv2.dilate(depth, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8))
+    surfaces = cv2.morphologyEx(depth, cv2.MORPH_OPEN, np.ones((reach, reach), np.uint8))
+    farthest = cv2.dilate(surfaces, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8))
     return np.asarray((depth > 0) & (farthest > HALO * depth))
 
 

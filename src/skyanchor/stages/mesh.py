@@ -50,7 +50,7 @@ def _careful() -> GroundPointConfig:
         width=960,
         photometry=Photometry(best_sources=6),
         refine=RefineConfig(rounds=1, radius=5, tried_sources=8),
-        smooth=SmoothConfig(),
+        smooth=SmoothConfig(tolerance_px=2.0),
     )
     agreeing = ConsistencyConfig(tolerance_px=6.0, fewest_layers=2)
     return GroundPointConfig(

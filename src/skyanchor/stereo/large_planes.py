@@ -1,7 +1,7 @@
 """Upright planes of a depth map: plain fronts, measured with noise, lie on the plane that all of their depths share.
 
 The inverse depth of a plane is linear in the pixels, so its noise is averaged over thousands of them. How sure each is
-says geometry: how far the cameras that look at it see it move. Roads are measured better, and are not planes.
+says geometry: how far the cameras that look at it see it move. Roads are not planes.
 """
 
 from __future__ import annotations
