@@ -44,7 +44,7 @@ TILE = 32
 def _careful() -> GroundPointConfig:
     """More than splats need: wide baselines, all sources that see a place, large windows, planes averaged, no halo.
 
-    And more views: a surface takes three that have measured it, so with every second one what five look at is lost.
+    And more views: a surface takes two that have measured it, so with every second one what three look at is lost.
     """
     stereo = StereoConfig(
         width=960,
