@@ -25,13 +25,16 @@ from skyanchor.meshing.extraction import Piece
 from skyanchor.meshing.field import Samples
 from skyanchor.meshing.field_kernels import CORNERS
 from skyanchor.meshing.mesh import read_ply, write_glb, write_ply
-from skyanchor.types import DepthMap, Floats, Ints
+from skyanchor.types import DepthMap, Floats, Ints, Pose
+
+BESIDE = [ball_map(eye).cam_from_world for eye in eyes()]
+"""Cameras that say how sure depths are."""
 
 
 def pieces_of(maps: list[DepthMap], config: MeshConfig = CONFIG, parts: int = 1) -> list[Piece]:
     blocks = np.unique(np.concatenate([blocks_near(one, config) for one in maps]), axis=0)
     photo = np.full((90, 120, 3), (200, 120, 40), np.uint8)
-    stack = depth_stack(maps, [photo] * len(maps), config)
+    stack = depth_stack(maps, [photo] * len(maps), [BESIDE] * len(maps), config)
     return [meshed(sampled(stack, some, config)) for some in np.array_split(blocks, parts)]
 
 
@@ -100,6 +103,28 @@ def test_what_one_view_claims_and_others_look_through_is_not_there() -> None:
     found = joined(pieces_of([wrong, *unsure]), CONFIG.voxel_m)
     assert len(found) > 1_000
     assert np.percentile(errors_m(found.vertices), 99) < 0.05
+
+
+def test_what_most_views_claim_and_some_look_through_is_not_there() -> None:
+    """Five of eight have the wall 30 cm too near: the mean over all would be a surface behind what the five claim."""
+    maps = [ball_map(eye) for eye in eyes()]
+    wrong = [replace(one, depth=one.depth - np.float32(0.3) * (one.normal[..., 1] < -0.999)) for one in maps[:5]]
+    off = []
+    for share in (0.15, 1.0):
+        config = replace(CONFIG, most_through=share)
+        found = joined(pieces_of([*wrong, *maps[5:]], config), config.voxel_m).vertices
+        above = (np.abs(found[:, 0]) < 1.5) & (found[:, 2] > 2.05)  # the ball: all views look there
+        off.append(errors_m(found[above]))
+    assert (off[1] > 0.1).sum() > 500
+    assert (off[0] > 0.1).sum() < 0.05 * (off[1] > 0.1).sum()
+    assert (off[0] < 0.02).sum() > 200, "the wall that three views have stays"
+
+
+def test_views_that_see_a_surface_move_twice_as_far_weigh_four_times_as_much() -> None:
+    one, photo = ball_map(eyes()[0]), np.zeros((90, 120, 3), np.uint8)
+    sides = [Pose(np.eye(3), np.array([-x, 0.0, 0.0])) @ one.cam_from_world for x in (0.2, 0.4)]
+    narrow, wide = (depth_stack([one], [photo], [[side]], CONFIG).weight[0, 45, 60] for side in sides)
+    assert np.isclose(wide / narrow, 4.0, rtol=0.01)
 
 
 def test_blocks_that_the_surface_passes_only_where_nobody_saw_have_no_mesh() -> None:

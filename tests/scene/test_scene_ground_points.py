@@ -13,6 +13,7 @@ from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.ground_points import (
     GroundPointConfig,
+    consistent_ground_depth,
     depth_views,
     ground_cloud,
     ground_depth,
@@ -23,6 +24,7 @@ from skyanchor.scene.ground_points import (
 )
 from skyanchor.stereo.backends import RefineConfig
 from skyanchor.stereo.estimate import StereoConfig, sides_of_the_way
+from skyanchor.stereo.large_planes import LargePlaneConfig
 from skyanchor.types import DepthMap, Floats, View
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -182,3 +184,29 @@ def test_the_halo_of_near_things_has_no_depth_the_road_into_the_distance_has() -
     assert not found[10:50, 45:55].any(), "its middle stays"
     assert not found[:, :40].any() and not found[:, 60:].any(), "what lies behind stays"
     assert not halo(depth, 0).any()
+
+
+def test_wrong_depths_here_and_there_cut_nothing_of_a_front() -> None:
+    depth = np.full((60, 80), 6.0, np.float32)
+    depth[20:24, 30:34] = 15.0
+    assert not halo(depth, 5).any()
+    depth[20:25, 30:35] = 15.0  # as wide as a window reaches: a gap that one sees through
+    assert halo(depth, 5)[16, 32] and not halo(depth, 5)[10, 32]
+
+
+def test_depth_lies_on_large_planes_only_where_these_are_asked_for_and_up_is_known() -> None:
+    """A front 8 m ahead, with noise, as three cameras side by side have it."""
+    camera, shape, rng = cameras.pinhole(160, 120, 150.0), (120, 160), np.random.default_rng(2)
+    normal = np.broadcast_to(np.array([0.0, -1.0, 0.0], np.float32), (*shape, 3)).copy()
+    maps = []
+    for x in (0.0, -1.0, 1.0):
+        pose = rigid.look_at(np.array([x, 0.0, 0.0]), np.array([x, 1.0, 0.0]), UP)
+        depth = (8.0 + rng.normal(0.0, 0.01, shape)).astype(np.float32)
+        maps.append(DepthMap("a", camera, pose, depth, np.ones(shape, np.float32), np.zeros(shape, bool), normal))
+    flat = GroundPointConfig(planes=LargePlaneConfig())
+    found = [
+        np.median(np.abs(consistent_ground_depth(maps[0], maps[1:], config, up).depth[20:-20, 20:-20] - 8.0))
+        for config, up in ((GroundPointConfig(), UP), (flat, None), (flat, UP))
+    ]
+    assert found[0] == found[1] > 0.002
+    assert found[2] < 0.2 * found[0]

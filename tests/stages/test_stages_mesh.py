@@ -20,7 +20,7 @@ from skyanchor.run.folder import Finished, RunFolder
 from skyanchor.run.recipe import Recipe
 from skyanchor.run.records import MESH_RECORD, MeshRecord
 from skyanchor.stages import mesh as stage
-from skyanchor.stages.mesh import StreetMeshConfig, tiles
+from skyanchor.stages.mesh import StreetMeshConfig, beside, tiles
 from skyanchor.stereo import save_depth
 from skyanchor.types import Frame, Georeference, PosedFrame, Support
 
@@ -72,6 +72,12 @@ def test_a_walk_without_poses_has_no_mesh(held: Any, tmp_path: Path) -> None:
         pytest.raises(NothingPlacedError, match="nothing to mesh"),
     ):
         stage.run(folder, held, StreetMeshConfig(), InProcess())
+
+
+def test_the_cameras_beside_a_view_are_the_three_before_and_after_it() -> None:
+    views: list[Any] = [SimpleNamespace(cam_from_world=k) for k in range(9)]
+    assert beside(views, 4) == (1, 2, 3, 5, 6, 7)
+    assert beside(views, 0) == (1, 2, 3)
 
 
 def test_tiles_hold_the_blocks_that_enough_maps_reach_and_name_those_maps() -> None:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skyanchor.bounds import Share
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.meshing.field_kernels import CORNERS, EDGE, fused
-from skyanchor.types import Bytes, DepthMap, Floats, Floats32, Ints
+from skyanchor.stereo.precision import across_sigma
+from skyanchor.types import Bytes, DepthMap, Floats, Floats32, Ints, Pose
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,10 @@ class MeshConfig:
     """Depth of a street view beyond which it does not take part, metres: the paper's crop."""
     least_confidence: float = 0.4
     """Of a depth, 0..1."""
-    least_views: int = 3
+    least_views: int = 2
     """Views that must have measured a surface; elsewhere there is a hole."""
+    most_through: Share = 0.15
+    """Most of the views, by weight, that may look through a surface, 0..1; where more do there is none."""
     least_faces: int = 300
     """Pieces with fewer triangles are left out: crumbs of wrong depth."""
     levels: tuple[float, ...] = (0.25, 0.05)
@@ -45,8 +49,8 @@ class DepthStack:
     """(V, H, W), metres, 0 where a map says nothing."""
     normal: Floats32
     """(V, H, W, 3), towards the camera, camera axes."""
-    confidence: Floats32
-    """(V, H, W)."""
+    weight: Floats32
+    """(V, H, W), confidence / σ², σ metres across the surface for an error of one pixel."""
     colors: Bytes
     """(V, H, W, 3), RGB."""
 
@@ -63,8 +67,13 @@ class Samples:
     """(B, N, N, N, 3), RGB."""
 
 
-def depth_stack(maps: Sequence[DepthMap], photos: Sequence[Bytes], config: MeshConfig) -> DepthStack:
-    """The trusted part of the maps, with the photos at their sizes; all maps have one size."""
+def depth_stack(
+    maps: Sequence[DepthMap], photos: Sequence[Bytes], others: Sequence[Sequence[Pose]], config: MeshConfig
+) -> DepthStack:
+    """The trusted part of the maps, with the photos at their sizes; all maps have one size.
+
+    `others` has for each map the cameras beside it, which say how sure its depths are.
+    """
     depth = np.stack([one.depth for one in maps]).astype(np.float32)
     confidence = np.stack([one.confidence for one in maps]).astype(np.float32)
     trusted = (depth > 0) & (depth <= config.farthest_m) & (confidence >= config.least_confidence)
@@ -73,7 +82,9 @@ def depth_stack(maps: Sequence[DepthMap], photos: Sequence[Bytes], config: MeshC
     poses = [np.concatenate([one.cam_from_world.rotation.ravel(), one.cam_from_world.translation]) for one in maps]
     matrices = [cameras.calibration(one.camera) for one in maps]
     pinholes = [(K[0, 0], K[1, 1], K[0, 2], K[1, 2]) for K in matrices]
-    return DepthStack(np.array(poses), np.array(pinholes), depth * trusted, normal, confidence, np.stack(photos))
+    sigma = np.stack([across_sigma(one, near) for one, near in zip(maps, others, strict=True)])
+    weight = (confidence / sigma**2).astype(np.float32)
+    return DepthStack(np.array(poses), np.array(pinholes), depth * trusted, normal, weight, np.stack(photos))
 
 
 def blocks_near(one: DepthMap, config: MeshConfig) -> Ints:
@@ -94,11 +105,11 @@ def sampled(stack: DepthStack, blocks: Ints, config: MeshConfig) -> Samples:
 
     A point x has from a map the distance n . (x - P) to the plane of the pixel it falls on, P on the surface and n its
     normal, cut at the band; behind the band the map says nothing. The field is the mean over the maps with weights
-    confidence cos / z⁴: the variance of stereo depth grows with z⁴.
+    confidence cos / σ², see `stereo.precision`.
     """
     distance, colors = fused(
-        blocks, config.voxel_m, config.band_m, config.least_views, stack.poses, stack.pinholes,
-        stack.depth, stack.normal, stack.confidence, stack.colors,
+        blocks, config.voxel_m, config.band_m, config.least_views, config.most_through, stack.poses, stack.pinholes,
+        stack.depth, stack.normal, stack.weight, stack.colors,
     )  # fmt: skip
     shape = (len(blocks), CORNERS, CORNERS, CORNERS)
     return Samples(blocks, distance.reshape(shape), colors.reshape(*shape, 3))

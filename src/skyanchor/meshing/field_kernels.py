@@ -15,8 +15,6 @@ CORNERS = EDGE + 1
 """Lattice points along it: the last are its neighbour's first."""
 LEAST_COSINE = 0.1
 """Surfaces seen flatter than this say nothing."""
-NEAREST = 2.0
-"""Metres: nearer depth is not trusted more."""
 FREE = 0.9
 """Of the band: where the mean distance is more, no surface passes."""
 
@@ -27,16 +25,18 @@ def fused(
     voxel: float,
     band: float,
     least_views: int,
+    most_through: float,
     poses: Floats,
     pinholes: Floats,
     depth: Floats32,
     normal: Floats32,
-    confidence: Floats32,
+    trust: Floats32,
     colors: Bytes,
 ) -> tuple[Floats32, Floats32]:
     """Distance (B, N³), metres, NaN where fewer than `least_views` maps speak, and colour (B, N³, 3) there.
 
-    Where a surface may pass, that many must have measured it within the band: maps that look through do not count.
+    Where a surface may pass, that many must have measured it within the band, and maps that look through it may have no
+    more than the share `most_through` of all weight: the mean with them would lie behind what the others measured.
     """
     count = CORNERS * CORNERS * CORNERS
     out = np.full((len(blocks), count), np.nan, np.float32)
@@ -50,9 +50,7 @@ def fused(
             total, weights, seen, near = 0.0, 0.0, 0, 0
             red, green, blue, tints = 0.0, 0.0, 0.0, 0.0
             for v in range(len(poses)):
-                distance, weight, row, column = _opinion(
-                    poses[v], pinholes[v], depth[v], normal[v], confidence[v], x, y, z
-                )
+                distance, weight, row, column = _opinion(poses[v], pinholes[v], depth[v], normal[v], trust[v], x, y, z)
                 if weight <= 0.0 or distance < -band:
                     continue
                 seen += 1
@@ -64,7 +62,8 @@ def fused(
                     green += weight * colors[v, row, column, 1]
                     blue += weight * colors[v, row, column, 2]
                     tints += weight
-            if seen >= least_views and (near >= least_views or total >= FREE * band * weights):
+            measured = near >= least_views and tints >= (1.0 - most_through) * weights
+            if seen >= least_views and (measured or total >= FREE * band * weights):
                 out[b, n] = total / weights
                 if tints > 0.0:
                     shown[b, n, 0], shown[b, n, 1], shown[b, n, 2] = red / tints, green / tints, blue / tints
@@ -77,7 +76,7 @@ def _opinion(
     pinhole: Floats,
     depth: Floats32,
     normal: Floats32,
-    confidence: Floats32,
+    trust: Floats32,
     x: float,
     y: float,
     z: float,
@@ -102,4 +101,4 @@ def _opinion(
     if cosine < LEAST_COSINE:
         return 0.0, 0.0, 0, 0
     distance = a * (u - px) + b * (v - py) + c * (w - d)
-    return distance, confidence[row, column] * cosine / max(d, NEAREST) ** 4, row, column
+    return distance, trust[row, column] * cosine, row, column

@@ -15,6 +15,7 @@ from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.photos import PhotoCache
 from skyanchor.stereo.consistency import ConsistencyConfig, make_consistent
 from skyanchor.stereo.estimate import StereoConfig, estimate_depth
+from skyanchor.stereo.large_planes import LargePlaneConfig, on_large_planes
 from skyanchor.stereo.sources import depth_range, in_frame
 from skyanchor.types import QUIET, Bools, Cloud, DepthMap, Floats, Floats32, Ints, View
 
@@ -54,6 +55,8 @@ class GroundPointConfig:
     """0..1."""
     halo_px: FewOrNone = field(default=0, metadata=QUIET)
     """Pixels beside a farther surface whose depth is dropped: windows carry an edge as far beyond it as they reach."""
+    planes: LargePlaneConfig | None = field(default=None, metadata=QUIET)
+    """How confirmed depths are put on the large upright planes that they share; None leaves them as they are."""
     stride: Few = 2
     """Pixels between two points of one view."""
     finest: Positive = 0.02
@@ -116,16 +119,25 @@ def specks(depth: Floats32, beyond: Bools, config: GroundPointConfig) -> Bools:
 
 
 def halo(depth: Floats32, reach: int) -> Bools:
-    """(H, W), pixels with a depth in whose square of 2 `reach` + 1 pixels another surface lies farther away."""
+    """(H, W), pixels with a depth in whose square of 2 `reach` + 1 pixels another surface lies farther away.
+
+    What is less than `reach` pixels wide is no surface: a wrong depth here and there takes nothing of a front.
+    """
     if not reach:
         return np.zeros(depth.shape, np.bool_)
-    farthest = cv2.dilate(depth, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8))
+    surfaces = cv2.morphologyEx(depth, cv2.MORPH_OPEN, np.ones((reach, reach), np.uint8))
+    farthest = cv2.dilate(surfaces, np.ones((2 * reach + 1, 2 * reach + 1), np.uint8))
     return np.asarray((depth > 0) & (farthest > HALO * depth))
 
 
-def consistent_ground_depth(depth_map: DepthMap, neighbours: list[DepthMap], config: GroundPointConfig) -> DepthMap:
-    """The map with the depths that its neighbours confirm."""
-    return make_consistent(depth_map, neighbours, config.consistency)
+def consistent_ground_depth(
+    depth_map: DepthMap, neighbours: list[DepthMap], config: GroundPointConfig, up: Floats | None = None
+) -> DepthMap:
+    """The map with the depths that its neighbours confirm, on large upright planes where these are asked for."""
+    found = make_consistent(depth_map, neighbours, config.consistency)
+    if config.planes is None or up is None:
+        return found
+    return on_large_planes(found, [other.cam_from_world for other in neighbours], up, config.planes)
 
 
 def ground_cloud(maps: Sequence[DepthMap], views: Sequence[View], config: GroundPointConfig) -> Cloud:

@@ -26,14 +26,15 @@ from skyanchor.scaffold import georeference
 from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.surfels import StreetSurface, SurfelConfig, surfel_depths, trained_surfels
 from skyanchor.scene.views import ground_views
-from skyanchor.stages.scene import StreetPlan, confirmed, street_depth, typical_depth
+from skyanchor.stages.scene import NEIGHBOURS, StreetPlan, confirmed, street_depth, typical_depth
 from skyanchor.stereo import load_depth, save_depth
 from skyanchor.stereo.backends import Photometry, RefineConfig
 from skyanchor.stereo.consistency import ConsistencyConfig
 from skyanchor.stereo.estimate import StereoConfig
+from skyanchor.stereo.large_planes import LargePlaneConfig
 from skyanchor.stereo.smoothing import SmoothConfig
 from skyanchor.storage import files
-from skyanchor.types import Ints, View
+from skyanchor.types import Ints, Pose, View
 
 WHAT = "a mesh of the street"
 TILE = 32
@@ -43,21 +44,22 @@ TILE = 32
 def _careful() -> GroundPointConfig:
     """More than splats need: wide baselines, all sources that see a place, large windows, planes averaged, no halo.
 
-    And more views: a surface takes three that have measured it, so with every second one what five look at is lost.
+    And more views: a surface takes two that have measured it, so with every second one what three look at is lost.
     """
     stereo = StereoConfig(
         width=960,
         photometry=Photometry(best_sources=6),
         refine=RefineConfig(rounds=1, radius=5, tried_sources=8),
-        smooth=SmoothConfig(),
+        smooth=SmoothConfig(tolerance_px=2.0),
     )
-    agreeing = ConsistencyConfig(tolerance_px=4.0, fewest_layers=2)
+    agreeing = ConsistencyConfig(tolerance_px=6.0, fewest_layers=2)
     return GroundPointConfig(
         stereo=stereo,
         baselines=(0.6, 1.2, 2.4, 4.8),
         consistency=agreeing,
         least_motion=0.4,
         halo_px=stereo.refine.radius,
+        planes=LargePlaneConfig(),
     )
 
 
@@ -83,6 +85,8 @@ class TilePlan:
     """Files of the depth maps that say something here."""
     views: tuple[View, ...]
     """Their photos."""
+    others: tuple[tuple[Pose, ...], ...]
+    """For each, the cameras beside it on the walk."""
     config: MeshConfig
 
 
@@ -140,7 +144,7 @@ def _fused(stage: Stage, plan: StreetPlan, maps: Sequence[Path], config: MeshCon
     for tile, (blocks, rows) in tiles(near, config.least_views).items():
         shared = f"{PROGRESS}/tiles/{tile}.npz"
         depth, seen = tuple(str(maps[row]) for row in rows), tuple(views[row] for row in rows)
-        files.save(stage.path(shared), TilePlan(blocks, depth, seen, config))
+        files.save(stage.path(shared), TilePlan(blocks, depth, seen, tuple(beside(views, row) for row in rows), config))
         jobs[f"{PROGRESS}/pieces/{tile}.npz"] = Job.of(mesh_tile_job, plan=stage.path(shared))
     pieces = [files.load(path, Piece) for path in stage.produce("tiles meshed", jobs, executor, config)]
     return without_crumbs(joined(pieces, config.voxel_m), config.least_faces)
@@ -163,6 +167,12 @@ def tiles(near: Sequence[Ints], least_views: int) -> dict[str, tuple[Ints, tuple
     return found
 
 
+def beside(views: Sequence[View], row: int) -> tuple[Pose, ...]:
+    """The cameras of the views before and after one, those that confirm its depth."""
+    near = range(max(0, row - NEIGHBOURS), min(len(views), row + NEIGHBOURS + 1))
+    return tuple(views[k].cam_from_world for k in near if k != row)
+
+
 def mesh_tile_job(out: str, plan: str, listen: Listener) -> None:
     """Write the piece of the mesh in one tile."""
     held = files.load(Path(plan), TilePlan)
@@ -172,7 +182,8 @@ def mesh_tile_job(out: str, plan: str, listen: Listener) -> None:
         photos.photo(view.name, view.path, view.camera, one.depth.shape[1], view.mask_path)[0].pixels
         for view, one in zip(held.views, maps, strict=True)
     ]
-    files.save(Path(out), meshed(sampled(depth_stack(maps, pixels, held.config), held.blocks, held.config)))
+    stack = depth_stack(maps, pixels, held.others, held.config)
+    files.save(Path(out), meshed(sampled(stack, held.blocks, held.config)))
 
 
 # --- results ------------------------------------------------------------------------------------------------------

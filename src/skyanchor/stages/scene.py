@@ -278,7 +278,8 @@ def measure_street_job(out: str, plan: str, view: int, listen: Listener) -> None
 def agree_street_job(out: str, plan: str, measured: list[str], listen: Listener) -> None:
     """Write the depth of one street view as its neighbours confirm it; `measured` starts with its own."""
     own, *others = (load_depth(Path(path)) for path in measured)
-    save_depth(Path(out), consistent_ground_depth(own, others, files.load(Path(plan), StreetPlan).config))
+    held = files.load(Path(plan), StreetPlan)
+    save_depth(Path(out), consistent_ground_depth(own, others, held.config, held.up))
 
 
 # --- aerial model -------------------------------------------------------------------------------------------------
