@@ -37,6 +37,18 @@ def test_the_import_is_light() -> None:
     assert found.strip() == ""
 
 
+def test_compressing_goes_on_after_pycolmap_is_imported() -> None:
+    """Where pycolmap comes before zlib, compressing ends in a spoilt heap; workers import it first of all."""
+    script = (
+        "import skyanchor, sys\nassert 'zlib' in sys.modules and 'numpy' not in sys.modules\n"
+        "import pycolmap, zlib\n"
+        "for k in range(20):\n    squeezed = zlib.compressobj()\n"
+        "    squeezed = squeezed.compress(bytes(range(256)) * 4000) + squeezed.flush()\n"
+        "assert zlib.decompress(squeezed) == bytes(range(256)) * 4000\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
 @pytest.mark.parametrize(("given", "read"), [(None, "PASSIVE"), ("active", "ACTIVE")])
 def test_threads_that_wait_leave_the_cores_to_others(given: str | None, read: str) -> None:
     own = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
