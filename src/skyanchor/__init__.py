@@ -10,7 +10,7 @@ print(run.poses["frame_0001.jpg"], skyanchor.evaluate(run, "truth").trajectory.a
 from __future__ import annotations
 
 import os
-import zlib  # noqa: F401  before pycolmap: imported after it, it calls into a copy of its own and spoils the heap
+import zlib  # before pycolmap: imported after it, it calls into a copy of its own and spoils the heap
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
