@@ -1,12 +1,15 @@
 """The whole job against COLMAP's joint mapping of the same photos, in one run: seconds, memory, errors.
 
     python benchmarks/whole_job.py SCENE [--ground ground] [--work DIR] [--camera f=457] [--upto trajectory|update]
-                                   [--preset cpu|gpu] [--before COMMIT_SRC] [--no-colmap] [--go-on] [--json FILE]
+                                   [--preset cpu|gpu] [--prepared] [--before COMMIT_SRC] [--no-colmap] [--go-on]
+                                   [--json FILE]
 
 SCENE holds aerial (images, sparse) and ground (images, and truth, which is read here only, to score). Each program runs
 in a process of its own, one after the other, on a quiet machine if the ratio is to mean something; `--before` is the
-src folder of another version, whose poses are timed in the same run. COLMAP gets the same photos without any poses:
-SIFT, all pairs, joint incremental mapping, one camera per folder; a similarity then lays it on the aerial cameras.
+src folder of another version, whose poses are timed in the same run. `--prepared` does it in two commands, `prepare`
+with the aerial splats and then the job on what is there, as every later walk would. COLMAP gets the same photos without
+any poses: SIFT, all pairs, joint incremental mapping, one camera per folder; a similarity then lays it on the aerial
+cameras.
 The paper's figures are for 419 + 436 photos on an RTX PRO 6000; they are scaled by the number of photos.
 """
 
@@ -34,11 +37,14 @@ from skyanchor.evaluation.peers import PeerScene
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.events import SCENE
 from skyanchor.geometry import rigid
-from skyanchor.run.memory import Peak
+from skyanchor.run.memory import Peak, peaks
 from skyanchor.run.results import Run
 from skyanchor.run.runtime import runtime
 from skyanchor.types import Floats, Pose
 
+COLMAP = "COLMAP, joint mapping"
+PREPARED = "prepared"
+"""Folder of the flight that `prepare` made."""
 PAPER_POSES_S, PAPER_PHOTOS = 78.0 * 60.0, 419 + 436
 """Poses of the paper's largest scene."""
 
@@ -52,7 +58,7 @@ class Row:
     cpu_s: float
     peak_bytes: int
     found: str
-    """Frames with a pose of all."""
+    """Frames with a pose of all; empty where none were asked for."""
     error_m: float | None
     """Root mean square of the positions, metres."""
     steps: dict[str, float] = field(default_factory=dict)
@@ -65,7 +71,7 @@ class Row:
 
     def kept(self, scene: str) -> Outcome:
         """As it is kept, with the name of the scene."""
-        located, asked = self.found.split("/")
+        located, asked = self.found.split("/") if self.found else ("nan", "nan")
         error = float("nan") if self.error_m is None else self.error_m
         figures = {"seconds": self.seconds, "CPU s": self.cpu_s, "GB": self.peak_bytes / 1e9, "ATE, m": error}
         counts = {"frames": float(located), "frames asked for": float(asked)}
@@ -89,17 +95,32 @@ def position_errors(poses: dict[str, Pose], true: dict[str, Pose]) -> Floats:
 # --- SkyAnchor ----------------------------------------------------------------------------------------------------
 
 
+def prepared(args: argparse.Namespace, work: Path) -> Row:
+    """What the flight costs once, by `prepare`."""
+    out = work / PREPARED
+    if not args.go_on:
+        shutil.rmtree(out, ignore_errors=True)
+    words = ["prepare", str(args.scene / "aerial"), "--ground", str(args.scene / args.ground / "images")]
+    spent = timed(command(args, out, words), work / f"{PREPARED}.log", dict(os.environ))
+    return Row("skyanchor prepare", spent.seconds, spent.cpu_s, spent.peak_bytes, "", None, memory=peaks(out))
+
+
+def command(args: argparse.Namespace, out: Path, words: list[str]) -> list[str]:
+    """A command of skyanchor with the camera and the preset that were asked for."""
+    camera = ["--camera", args.camera] if args.camera else []
+    return [sys.executable, "-m", "skyanchor.cli", *words, "--out", str(out), "--preset", args.preset, *camera]
+
+
 def ours(args: argparse.Namespace, work: Path, name: str, source: Path | None = None) -> Row:
     """The job by the command, from this version or from the src folder of another."""
     run = work / name.replace(" ", "-")
     if not args.go_on:
         shutil.rmtree(run, ignore_errors=True)
-    command = [sys.executable, "-m", "skyanchor.cli", args.upto, "--preset", args.preset, "--out", str(run)]
-    command += ["--scaffold", str(args.scene / "aerial"), "--ground", str(args.scene / args.ground / "images")]
-    command += ["--camera", args.camera] if args.camera else []
+    scaffold = work / PREPARED if args.prepared and source is None else args.scene / "aerial"
+    words = [args.upto, "--scaffold", str(scaffold), "--ground", str(args.scene / args.ground / "images")]
     paths = [str(source)] if source else []
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
-    spent = timed(command, work / f"{run.name}.log", environment)
+    spent = timed(command(args, run, words), work / f"{run.name}.log", environment)
     done = open_run(run)
     true = read_truth(args.scene / args.ground / "truth", done.scaffold.georef.offset)
     poses = done.poses
@@ -147,13 +168,13 @@ def colmap(args: argparse.Namespace, work: Path) -> Row:
     """COLMAP's joint mapping, scored after a similarity on the aerial cameras."""
     out = work / "colmap"
     shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, __file__, str(args.scene), "--ground", args.ground, "--colmap-into", str(out)]
-    spent = timed(command, work / "colmap.log", dict(os.environ))
+    words = [sys.executable, __file__, str(args.scene), "--ground", args.ground, "--colmap-into", str(out)]
+    spent = timed(words, work / "colmap.log", dict(os.environ))
     steps = json.loads((out / "steps.json").read_text())
     config = ForeignConfig(aerial_prefix=peers.AERIAL, ground_prefix=peers.GROUND)
     found = score_foreign(out / "joint/sparse", args.scene / "aerial", args.scene / args.ground / "truth", config)
     walk = found.best.on_aerial
-    name = "COLMAP, joint mapping" + (f" ({len(found.models)} models, the best)" if len(found.models) > 1 else "")
+    name = COLMAP + (f" ({len(found.models)} models, the best)" if len(found.models) > 1 else "")
     return row_of(name, spent, f"{walk.registered}/{walk.total}", walk.ate_m, steps)
 
 
@@ -172,6 +193,11 @@ def line(row: Row, unit: Row) -> list[str]:
     return [row.name, *figures, f"{row.peak_bytes / 1e9:.1f}", row.found, error]
 
 
+def gigabytes(peak: Peak) -> str:
+    """Most memory in words."""
+    return f"{peak.bytes / 1e9:.1f} GB" + (f", {peak.gpu_bytes / 1e9:.1f} GB on the GPU" if peak.gpu_bytes else "")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scene", type=Path)
@@ -180,6 +206,7 @@ def main() -> None:
     parser.add_argument("--camera", default="")
     parser.add_argument("--upto", default="trajectory", choices=["trajectory", "update"])
     parser.add_argument("--preset", default="cpu")
+    parser.add_argument("--prepared", action="store_true", help="the flight by `prepare` first, then the walk on it")
     parser.add_argument("--before", type=Path)
     parser.add_argument("--no-colmap", action="store_true")
     parser.add_argument("--go-on", action="store_true", help="with a run in --work that was interrupted")
@@ -191,12 +218,13 @@ def main() -> None:
         return
     work = args.work or Path(tempfile.mkdtemp())
     work.mkdir(parents=True, exist_ok=True)
-    rows = [ours(args, work, f"skyanchor {args.upto}")]
+    rows = [prepared(args, work)] if args.prepared else []
+    rows += [ours(args, work, f"skyanchor {args.upto}")]
     rows += [] if args.no_colmap else [colmap(args, work)]
     rows += [ours(args, work, "skyanchor before", args.before)] if args.before else []
     if args.json:
         write_lines(args.json, made_here(), [row.kept(args.scene.name) for row in rows])
-    unit = rows[-1] if args.no_colmap else rows[1]
+    unit = next((row for row in rows if row.name.startswith(COLMAP)), rows[-1])
     head = ["", "seconds", "CPU s", "ratio", "CPU ratio", "GB", "frames", "error m"]
     print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for row in rows:
@@ -208,7 +236,9 @@ def main() -> None:
         for stage, steps in row.within.items():
             print(f"  {stage}: " + ", ".join(f"{step} {seconds:.1f} s" for step, seconds in steps.items()))
         for stage, peak in row.memory.items():
-            print(f"  {stage}: {peak.bytes / 1e9:.1f} GB, {peak.gpu_bytes / 1e9:.1f} GB on the GPU")
+            print(f"  {stage}: {gigabytes(peak)}")
+            for step, part in peak.steps.items():
+                print(f"    {step}: {gigabytes(part)}")
 
 
 if __name__ == "__main__":

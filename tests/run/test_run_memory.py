@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from skyanchor.events import Progress
 from skyanchor.run import memory
+from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.memory import MemoryWatch, Peak, peaks, tree_bytes
 
@@ -69,6 +71,33 @@ def test_processes_are_weighed_when_they_have_grown(tmp_path: Path, monkeypatch)
         watch._look()
         assert child.pid in weighed[once:]
         child.communicate(b"\n")
+
+
+def test_each_step_has_its_own_peak(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    sizes = iter((900, 100, 300, 200))
+    monkeypatch.setattr(memory, "family", lambda process: [Path("one")])
+    monkeypatch.setattr(memory, "_mapped_bytes", lambda entry: 1 if watch.step == "quiet" else 2)
+    monkeypatch.setattr(memory, "_own_bytes", lambda entry: next(sizes))
+    watch = MemoryWatch(tmp_path, "2-anchors")
+    for step in ("", "busy", "quiet", "busy"):
+        watch.at(step)
+        watch._look()
+        watch._look()  # nothing has grown: not weighed
+    assert (watch.peak.bytes, {name: peak.bytes for name, peak in watch.peak.steps.items()}) == (
+        900,
+        {"busy": 200, "quiet": 300},
+    )
+
+
+def test_a_stage_says_which_step_it_is_at(tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        stage = run.stage("one", "work", {}, {})
+        stage.listen(Progress("one", "counting", 1, 2))
+        stage._memory._look()
+        stage.produce("making", {}, InProcess())
+        stage._memory._look()
+        stage.finish()
+    assert {"counting", "making"} <= set(peaks(tmp_path)["one"].steps)
 
 
 def test_the_larger_attempt_counts(tmp_path: Path) -> None:

@@ -212,6 +212,8 @@ class Stage:
     def listen(self, event: Event) -> None:
         """Hand the event on; the time up to it counts even when the stage is killed later."""
         self._clock.glance()
+        if isinstance(event, Progress):
+            self._memory.at(event.step)
         self.run.listen(event)
 
     def held_recipe(self) -> Recipe | None:
@@ -272,6 +274,7 @@ class Stage:
         missing = {name: job for name, job in missing.items() if not self._borrowed(name, basis)}
         names = list(missing)
         ready = _counter(len(jobs) - len(missing))
+        self._memory.at(step)
         self.run.listen(Progress(self.label, step, len(jobs) - len(missing), len(jobs)))
 
         def tell(index: int, result: Json) -> None:

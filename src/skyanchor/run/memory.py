@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skyanchor.storage import codec, files
@@ -27,10 +27,15 @@ class Peak:
     Pages of files, which the system takes back when it needs them, do not count."""
     gpu_bytes: int = 0
     """In use on the GPU, by whatever program; 0 without one."""
+    steps: dict[str, Peak] = field(default_factory=dict)
+    """Of a stage: the same while each of its steps was the one that it told of."""
 
     def with_(self, other: Peak) -> Peak:
-        """The larger of both."""
-        return Peak(max(self.bytes, other.bytes), max(self.gpu_bytes, other.gpu_bytes))
+        """The larger of both, step by step."""
+        steps = dict(self.steps)
+        for name, peak in other.steps.items():
+            steps[name] = peak.with_(steps.get(name, Peak()))
+        return Peak(max(self.bytes, other.bytes), max(self.gpu_bytes, other.gpu_bytes), steps)
 
 
 def peaks(root: Path) -> dict[str, Peak]:
@@ -46,8 +51,11 @@ class MemoryWatch:
     root: Path
     stage: str
     peak: Peak = field(default_factory=Peak)
+    step: str = ""
+    """What the stage is at; empty before its first step."""
     _most: int = 0
-    """Bytes that the processes had mapped when they had most; a weighing takes its time, and is due beyond them."""
+    """Bytes that the processes had mapped when they had most in this step; a weighing takes its time, and is due
+    beyond them."""
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -55,6 +63,11 @@ class MemoryWatch:
         """Look from now on."""
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
+
+    def at(self, step: str) -> None:
+        """What is seen from now on belongs to this step."""
+        if step != self.step:
+            self.step, self._most = step, 0
 
     def stop(self) -> None:
         """Look no more, and write what was seen."""
@@ -75,11 +88,12 @@ class MemoryWatch:
 
     def _look(self) -> None:
         """Weigh the processes where they may have more than ever before."""
-        tree = family(os.getpid())
+        step, tree = self.step, family(os.getpid())
         mapped, held = sum(map(_mapped_bytes, tree)), 0
         if mapped > self._most:
             self._most, held = mapped, sum(map(_own_bytes, tree))
-        self.peak = self.peak.with_(Peak(held, gpu_bytes()))
+        seen = Peak(held, gpu_bytes())
+        self.peak = self.peak.with_(replace(seen, steps={step: seen} if step else {}))
 
 
 def tree_bytes(process: int) -> int:
