@@ -30,6 +30,8 @@ from skyanchor.stereo.planes import pixel_grid, upsampled
 from skyanchor.types import Bools, DepthMap, Floats32, Plane, Scaffold, View
 
 UNIT_M = 0.002
+FACADE_ANGLES_DEG = ((0, 15), (15, 30), (30, 90))
+"""Angles between the ray and the front, by which facades are told apart."""
 
 
 @dataclass
@@ -54,8 +56,8 @@ def read_truth(scene: Path, view: View) -> Floats32 | None:
     return cv2.imread(str(path), cv2.IMREAD_UNCHANGED).astype(np.float32) * UNIT_M if path.is_file() else None
 
 
-def truth_slope(view: View, depth: Floats32, up: np.ndarray) -> Floats32:
-    """|normal . up| of the true surface, nan at its edges."""
+def truth_slope(view: View, depth: Floats32, up: np.ndarray) -> tuple[Floats32, Floats32]:
+    """|normal . up| of the true surface, nan at its edges, and the angle at which it is seen, degrees, 90 = face on."""
     camera = cameras.scaled(cameras.undistorted(view.camera), depth.shape[1])
     x, y = pixel_grid(camera)
     rays = cameras.unproject(camera, np.stack([x.ravel(), y.ravel()], axis=1)).reshape(*depth.shape, 3)
@@ -68,7 +70,8 @@ def truth_slope(view: View, depth: Floats32, up: np.ndarray) -> Floats32:
         cv2.Laplacian(np.where(depth > 0, 1.0 / np.maximum(depth, 1e-3), 0.0).astype(np.float32), cv2.CV_32F)
     )
     edge = (curved * depth > 0.02) | (depth <= 0)
-    return np.where(edge, np.nan, slope).astype(np.float32)
+    sine = np.abs((normal * rays).sum(axis=-1)) / np.linalg.norm(rays, axis=-1)
+    return np.where(edge, np.nan, slope).astype(np.float32), np.rad2deg(np.arcsin(np.minimum(sine, 1.0)))
 
 
 def depth_at(depth_map: DepthMap, shape: tuple[int, int]) -> Floats32:
@@ -95,13 +98,16 @@ def add(scores: dict[str, Score], label: str, error: Floats32, where: Bools) -> 
 def score_photo(scores: dict[str, Score], scene: Path, view: View, up: np.ndarray, maps: dict[str, DepthMap]) -> None:
     truth = read_truth(scene, view)
     assert truth is not None
-    slope = truth_slope(view, truth, up)
+    slope, angle = truth_slope(view, truth, up)
     seen = truth > 0
     for stage, depth_map in maps.items():
         error = error_of(depth_map, truth)
         add(scores, f"{stage}: all pixels", error, seen)
         with np.errstate(invalid="ignore"):
             add(scores, f"{stage}: facades", error, seen & (slope < 0.3))
+            for low, high in FACADE_ANGLES_DEG:
+                turned = (slope < 0.3) & (angle >= low) & (angle < high)
+                add(scores, f"{stage}: facades at {low} to {high} deg", error, seen & turned)
             add(scores, f"{stage}: ground and roofs", error, seen & (slope > 0.8))
         if depth_map.completed.any():
             made = (
