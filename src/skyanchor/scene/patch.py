@@ -327,7 +327,7 @@ def _rows_of(header: ply.Header, splats: Splats, like: Bytes) -> Bytes:
 
 def _fill(table: npt.NDArray[np.void], header: ply.Header, splats: Splats) -> None:
     rest = sum(name.startswith("f_rest_") for name in header.names)
-    full = with_sh_degree(splats, {0: 0, 9: 1, 24: 2, 45: 3}[rest])
+    full = with_sh_degree(splats, ply.SH_DEGREES[rest])
     bands = full.sh[:, 1:].transpose(0, 2, 1).reshape(len(full), rest)
     columns = {f"f_rest_{k}": bands[:, k] for k in range(rest)}
     columns |= {f"f_dc_{k}": full.sh[:, 0, k] for k in range(3)}
