@@ -107,7 +107,7 @@ def read_splats(path: Path, offset: Floats | None = None) -> Splats:
 
 def check_splats(path: Path) -> SplatCheck:
     """What a .ply that is to be patched holds; InputError, before any work, when it cannot be."""
-    header = _patchable_header(path)
+    header = patchable_header(path)
     dtype = np.dtype(_dtype(header))
     unusable = 0
     with path.open("rb") as file:
@@ -121,23 +121,28 @@ def check_splats(path: Path) -> SplatCheck:
 
 def read_bytes(path: Path) -> PlyBytes:
     """The file as it is, for a patch; InputError when it cannot be patched."""
-    header = _patchable_header(path)
+    header = patchable_header(path)
     held = _held(path, header, path.read_bytes())
     if not held.usable.any():
         raise InputError(path, "holds no usable Gaussian", TRAIN_ADVICE)
     return held
 
 
+def row_size(header: Header) -> int:
+    """Bytes of a Gaussian."""
+    return np.dtype(_dtype(header)).itemsize
+
+
 def with_data(held: PlyBytes, data: bytes) -> PlyBytes:
     """The same file after a change of its bytes that is not on disk."""
-    return _held(held.path, _header_in(held.path, data[:LARGEST_HEADER], len(data)), data)
+    return _held(held.path, header_in(held.path, data[:LARGEST_HEADER], len(data)), data)
 
 
 def _held(path: Path, header: Header, data: bytes) -> PlyBytes:
     return PlyBytes(path, header, data, _usable(table_of(_rows(data, header), header), header))
 
 
-def _patchable_header(path: Path) -> Header:
+def patchable_header(path: Path) -> Header:
     """The header of a binary little-endian .ply of Gaussians that holds exactly what its header says."""
     if not path.is_file():
         raise InputError(path, "does not exist", "Give the path of a .ply file.")
@@ -148,7 +153,7 @@ def _patchable_header(path: Path) -> Header:
     if header.byte_order != "<":
         raise InputError(path, "is not a binary little-endian .ply", export)
     _refuse_cut(path, header)
-    if path.stat().st_size > header.size + header.count * np.dtype(_dtype(header)).itemsize:
+    if path.stat().st_size > header.size + header.count * row_size(header):
         raise InputError(path, "holds more than the Gaussians of its header", export)
     return header
 
@@ -203,10 +208,10 @@ def _columns(table: Table, names: tuple[str, ...], dtype: npt.DTypeLike = np.flo
 def read_header(path: Path) -> Header:
     """What the file says about its vertices; InputError when it is no .ply."""
     with path.open("rb") as file:
-        return _header_in(path, file.read(LARGEST_HEADER), path.stat().st_size)
+        return header_in(path, file.read(LARGEST_HEADER), path.stat().st_size)
 
 
-def _header_in(path: Path, head: bytes, size: int) -> Header:
+def header_in(path: Path, head: bytes, size: int) -> Header:
     """What the first bytes of a file of so many say about its vertices."""
     end = head.find(b"end_header")
     newline = head.find(b"\n", end)
@@ -296,7 +301,7 @@ def _dtype(header: Header) -> list[tuple[str, str]]:
 
 def _rows(data: bytes, header: Header) -> Bytes:
     """(N, row size) of a whole file."""
-    return np.frombuffer(data, np.uint8, offset=header.size).reshape(header.count, np.dtype(_dtype(header)).itemsize)
+    return np.frombuffer(data, np.uint8, offset=header.size).reshape(header.count, row_size(header))
 
 
 def table_of(rows: Bytes, header: Header) -> Table:
