@@ -139,7 +139,7 @@ class TileFolder:
         self._refuse_missing(path)
         data = path.read_bytes()
         if files.digest(data) != tile.digest:
-            raise InputError(path, f"is not the file that {INDEX} speaks of: it was altered", CUT_AGAIN)
+            raise _altered(path)
         return np.frombuffer(data, np.uint8)[len(self.head_of(tile)) :].reshape(tile.count, -1)
 
     def splats(self, tile: Tile) -> Splats:
@@ -195,11 +195,15 @@ class TileFolder:
 
     def _refuse_altered(self, path: Path, digest: str) -> None:
         if files.file_digest(path) != digest:
-            raise InputError(path, f"is not the file that {INDEX} speaks of: it was altered", CUT_AGAIN)
+            raise _altered(path)
 
     def _refuse_missing(self, path: Path) -> None:
         if not path.is_file():
             raise InputError(path, "is missing", CUT_AGAIN)
+
+
+def _altered(path: Path) -> InputError:
+    return InputError(path, f"is not the file that {INDEX} speaks of: it was altered", CUT_AGAIN)
 
 
 def is_tiles(path: Path) -> bool:
