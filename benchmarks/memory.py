@@ -39,7 +39,7 @@ from skyanchor.matching.retrieval import even_sample, fit_vocabulary
 from skyanchor.photos import PhotoCache
 from skyanchor.run.memory import tree_bytes
 from skyanchor.scene.reach import sees
-from skyanchor.stages.scaffold import DEPTH_BYTES, PHOTOS
+from skyanchor.stages.scaffold import DEPTH_BYTES, PHOTOS, photo_room
 from skyanchor.stages.scene import DEPTH_BYTES as STREET_DEPTH_BYTES
 from skyanchor.stereo import DepthFolder, StereoConfig, depth_path, estimate_depth, save_depth
 from skyanchor.storage import files
@@ -142,7 +142,9 @@ def depth(work: Path, scaffold: Scaffold) -> None:
     """One photo measured, then all photos read as the jobs of one worker read them."""
     hints = scaffold.points[:: len(scaffold.points) // 3000]
     sources = [scaffold.views[k] for k in (5, 10)]
-    estimate_depth(scaffold.views[0], sources, hints, PHOTOS, StereoConfig(width=SHRUNK), scaffold.ground)
+    config = StereoConfig(width=SHRUNK)
+    PHOTOS.limit_bytes = photo_room(PHOTO, config)
+    estimate_depth(scaffold.views[0], sources, hints, PHOTOS, config, scaffold.ground)
     for view in scaffold.views:
         PHOTOS.photo(view.name, view.path, view.camera, 2 * SHRUNK)
 

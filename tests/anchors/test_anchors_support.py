@@ -12,7 +12,7 @@ from skyanchor.anchors import direct as support
 from skyanchor.anchors.priors import Area, Near
 from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import cameras, rigid
-from skyanchor.matching import Features, VerifyConfig
+from skyanchor.matching import FeatureCache, Features, VerifyConfig
 from skyanchor.types import Floats32, Matches, Photo, Pose, View
 
 CAMERA = cameras.pinhole(640, 360, 450.0)
@@ -87,7 +87,7 @@ FRAME = Photo("-1", np.zeros((4, 4, 3), np.uint8))
 
 def seed(order: tuple[int, ...], retrieved: int, among: np.ndarray | None = None) -> int | None:
     matcher = PairNetwork()
-    index = support.index_aerial(ATLAS, matcher, Choice(order))  # type: ignore[arg-type]
+    index = support.index_aerial(ATLAS, FeatureCache(matcher), Choice(order))  # type: ignore[arg-type]
     candidates = index.candidates(FRAME, np.arange(len(AERIAL)) if among is None else among, retrieved)
     return support.seed_of(support.CrossPairs(index, (matcher.extract(FRAME),), CAMERA, VerifyConfig()), 0, candidates)
 
@@ -99,13 +99,58 @@ def test_the_verified_candidate_is_the_seed() -> None:
 
 def test_a_pair_is_matched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = PairNetwork()
-    index = support.index_aerial(ATLAS, matcher, Choice((RIGHT,)))  # type: ignore[arg-type]
+    index = support.index_aerial(ATLAS, FeatureCache(matcher), Choice((RIGHT,)))  # type: ignore[arg-type]
     pairs = support.CrossPairs(index, (matcher.extract(FRAME),), CAMERA, VerifyConfig())
     rows = pairs.agreeing(0, RIGHT)
     assert rows is not None and rows[0].shape == rows[1].shape and len(rows[0]) >= 30
     assert pairs.agreeing(0, 0) is None
     monkeypatch.setattr(support, "verify", lambda *_: pytest.fail("verified again"))
     assert pairs.agreeing(0, RIGHT) is rows and pairs.agreeing(0, 0) is None
+
+
+class Flight:
+    """So many photos of their own content, as an atlas has them."""
+
+    def __init__(self, count: int) -> None:
+        self.views = tuple(SimpleNamespace(name=str(k)) for k in range(count))
+        self.read: list[int] = []
+
+    def photo(self, k: int) -> Photo:
+        self.read.append(k)
+        return Photo(str(k), np.full((4, 4, 3), k, np.uint8))
+
+
+class Wide(PairNetwork):
+    """Features of 40 kB."""
+
+    def extract(self, photo: Photo) -> Features:
+        one = np.ones(10_000, np.float32)
+        return Features(np.zeros((1, 2)), np.full((1, 1), float(photo.name), np.float32), one, one, 640, 360, 1.5)
+
+
+def held_bytes(cache: FeatureCache) -> int:
+    return sum(one.scores.nbytes for one in cache._held.values())
+
+
+@pytest.mark.parametrize("count", [20, 200])
+def test_the_features_in_memory_do_not_grow_with_the_photos(count: int, tmp_path: Path) -> None:
+    """Nothing is extracted that is not asked for; what was let go comes back from the disk, the photo unread."""
+    flight, cache = Flight(count), FeatureCache(Wide(), tmp_path, limit_bytes=500_000)
+    seen = support.AerialFeatures(flight, cache)  # type: ignore[arg-type]
+    most = 0
+    for k in [*range(count), 0, count - 1]:
+        assert float(seen[k].descriptors[0, 0]) == k
+        most = max(most, held_bytes(cache))
+    assert 200_000 < most <= 500_000
+    assert flight.read == list(range(count)) and len(list(tmp_path.iterdir())) == count
+
+
+def test_features_are_extracted_of_photos_that_are_matched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    extract = PairNetwork.extract
+    monkeypatch.setattr(PairNetwork, "extract", lambda self, photo: looked.append(photo.name) or extract(self, photo))
+    assert seed((0, 3, RIGHT, 1), 3) == RIGHT
+    assert sorted(looked) == ["-1", "0", "2", "3"]
 
 
 def test_no_trials_look_for_what_would_be_refused() -> None:
@@ -142,7 +187,7 @@ def test_matches_are_lifted_with_their_own_sigma(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(support, "_lifted", lifted)
     matcher = PairNetwork()
-    index = support.index_aerial(ATLAS, matcher, Choice((RIGHT,)))  # type: ignore[arg-type]
+    index = support.index_aerial(ATLAS, FeatureCache(matcher), Choice((RIGHT,)))  # type: ignore[arg-type]
     seen = (matcher.extract(FRAME), matcher.extract(FRAME))
     found = support.match_support(index, np.array([RIGHT]), seen)
     assert len(found) == 200 and np.bincount(found.frame).tolist() == [100, 100]

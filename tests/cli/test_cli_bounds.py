@@ -52,7 +52,7 @@ def test_every_number_of_every_setting_has_a_bound(kind: type) -> None:
 
 
 VERBS = [*verbs.AERIAL.values(), *verbs.WALKS.values(), *verbs.DATASETS.values(), *verbs.PATCHES.values()]
-VERBS += verbs.OTHERS.values()
+VERBS += [*verbs.TILES.values(), *verbs.OTHERS.values()]
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: f"{verb.__module__.rpartition('.')[2]}-{verb.__name__}")

@@ -123,7 +123,7 @@ def test_settings_that_there_are_not(words: tuple[str, str], capsys: pytest.Capt
 def test_one_word_for_one_thing_in_the_help_of_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     """An option of one name takes a value of one name; nothing is `None`, nor named by its type."""
     families = {"scaffold": command_line.AERIAL, "walk": command_line.WALKS, "patch": command_line.PATCHES}
-    families |= {"dataset": command_line.DATASETS}
+    families |= {"dataset": command_line.DATASETS, "tiles": command_line.TILES}
     verbs = [
         *([family, verb] for family, those in families.items() for verb in those),
         *([v] for v in command_line.OTHERS),

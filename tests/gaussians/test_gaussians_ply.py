@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +39,26 @@ def test_ply_round_trip_is_exact(tmp_path: Path, degree: int) -> None:
     assert_same_bits(before, after)
     ply.write_ply(tmp_path / "b.ply", after, owners=True)
     assert (tmp_path / "a.ply").read_bytes() == (tmp_path / "b.ply").read_bytes()
+
+
+def test_files_are_joined_one_by_one_as_if_they_were_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Degrees differ; more parts, no more of them in memory at a time."""
+    whole = [random_splats(count, degree, seed=count) for count, degree in ((20, 1), (0, 0), (30, 2), (7, 0))]
+    parts = [tmp_path / f"{k}.ply" for k in range(len(whole))]
+    for path, part in zip(parts, whole, strict=True):
+        ply.write_ply(path, part)
+    alive: list[weakref.ref[Splats]] = []
+
+    def read(path: Path) -> Splats:
+        assert not any(one() is not None for one in alive[:-1]), "what is written is let go"
+        alive.append(weakref.ref(found := read_ply(path)))
+        return found
+
+    read_ply = ply.read_ply
+    monkeypatch.setattr(ply, "read_ply", read)
+    assert ply.join_plys(tmp_path / "joined.ply", parts) == 57 and len(alive) == 4
+    ply.write_ply(tmp_path / "once.ply", splats.concat(whole))
+    assert (tmp_path / "joined.ply").read_bytes() == (tmp_path / "once.ply").read_bytes()
 
 
 def test_ply_without_owners_has_the_inria_layout(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return command
 
-    for family in ("AERIAL", "WALKS", "DATASETS", "PATCHES", "OTHERS"):
+    for family in ("AERIAL", "WALKS", "DATASETS", "PATCHES", "TILES", "OTHERS"):
         monkeypatch.setattr(command_line, family, {k: idle(v) for k, v in getattr(command_line, family).items()})
     monkeypatch.setattr(runs, "verb", verb)
     monkeypatch.setattr(runs, "preparing", preparing)

@@ -14,9 +14,10 @@ from gaussians_small_scene import engine, floor, photograph
 from small_scaffold import scaffold_of
 
 from skyanchor.events import Listener, silent
-from skyanchor.gaussians.ply import read_ply
-from skyanchor.gaussians.scoring import rendered_rgb
-from skyanchor.gaussians.splats import Splats, to_tensors
+from skyanchor.gaussians.devices import Engine
+from skyanchor.gaussians.ply import read_ply, write_ply
+from skyanchor.gaussians.scoring import Scores, rendered_rgb, score
+from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.split import split
 from skyanchor.gaussians.views import TrainingView, load_target, matrix
 from skyanchor.geometry import cameras
@@ -26,9 +27,10 @@ from skyanchor.run.executor import Executor, InProcess
 from skyanchor.run.folder import RunFolder, read_finished
 from skyanchor.run.job import Job
 from skyanchor.run.pool import Done
-from skyanchor.scaffold.blocks import Block, BlockConfig, blocks_of, shown
+from skyanchor.scaffold.blocks import Block, BlockConfig, blocks_of, extent_of, shown
 from skyanchor.scaffold.seeding import SeedConfig
 from skyanchor.scaffold.training import CPU, AerialConfig, with_iterations
+from skyanchor.stages import blocks
 from skyanchor.stages import splats as stage
 from skyanchor.stereo import depth_path, save_depth
 from skyanchor.storage import codec
@@ -90,8 +92,11 @@ class Breaking:
 
     most: int = 5
     ran: list[str] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
+    """Per job that settles a block, how many files of others it is given."""
 
     def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[Json]:
+        self.read += [len(job.arguments["others"]) for job in jobs if "others" in job.arguments]
         self.ran += [job.function.partition(":")[2] for job in jobs]
         if len(self.ran) > self.most:
             raise KeyboardInterrupt
@@ -117,6 +122,12 @@ def trained(scaffold: Scaffold, root: Path, config: AerialConfig, executor: Exec
         return read_ply(made.path("splats.ply"))
 
 
+def small(side_m: float, margin_m: float, iterations: int) -> AerialConfig:
+    config = with_iterations(CPU, iterations)
+    config = replace(config, train=replace(config.train, width=64), seeds=SeedConfig(count=300, per_view=200))
+    return replace(config, blocks=BlockConfig(side_m, margin_m))
+
+
 def psnr_by_place(splats: Splats, scaffold: Scaffold) -> tuple[float, float]:
     """(in the bands where the blocks meet, elsewhere), of the test views, dB."""
     seam, rest = [], []
@@ -136,9 +147,7 @@ def psnr_by_place(splats: Splats, scaffold: Scaffold) -> tuple[float, float]:
 
 def test_blocks_are_jobs_that_are_kept_as_they_end(scaffold: Scaffold, tmp_path: Path) -> None:
     """Broken off in the second turn, the same call goes on; the result is that of one that was not."""
-    config = with_iterations(CPU, 16)
-    config = replace(config, train=replace(config.train, width=64), seeds=SeedConfig(count=300, per_view=200))
-    config = replace(config, blocks=BlockConfig(side_m=4.0, margin_m=1.5))
+    config = small(4.0, 1.5, 16)
     through = trained(scaffold, tmp_path / "through", config)
     breaking = Breaking()
     with pytest.raises(KeyboardInterrupt):
@@ -150,13 +159,62 @@ def test_blocks_are_jobs_that_are_kept_as_they_end(scaffold: Scaffold, tmp_path:
     assert again.means.tobytes() == through.means.tobytes() and len(through) > 200
 
 
+def test_a_block_settles_beside_those_that_reach_it_as_beside_all(
+    scaffold: Scaffold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three blocks in a row: the outer ones are given the middle one alone. The file and its scores are the same."""
+    config, near, all_of_them = small(2.7, 0.3, 4), Breaking(most=99), Breaking(most=99)
+    monkeypatch.setattr(blocks, "blocks_of", lambda *given: blocks_of(*given)[:3])
+    trained(scaffold, tmp_path / "near", config, near)
+    monkeypatch.setattr(blocks.Block, "near", lambda *_: True)
+    monkeypatch.setattr(stage, "join_plys", written_at_once)
+    monkeypatch.setattr(stage, "score_of_blocks", scored_at_once)
+    trained(scaffold, tmp_path / "all", config, all_of_them)
+    assert sorted(near.read) == [1, 1, 2] and all_of_them.read == [2, 2, 2]
+    for name in ("splats.ply", "scores.json"):
+        assert (tmp_path / "near/splats" / name).read_bytes() == (tmp_path / "all/splats" / name).read_bytes()
+
+
+def written_at_once(path: Path, parts: Sequence[Path]) -> int:
+    whole = concat([read_ply(part) for part in parts])
+    write_ply(path, whole)
+    return len(whole)
+
+
+def scored_at_once(parts: Sequence[Path], views: Sequence[View], with_engine: Engine, width: int) -> Scores:
+    return score(concat([read_ply(part) for part in parts]), views, with_engine, width)
+
+
+def test_gaussians_that_left_their_block_still_stand_beside_others() -> None:
+    block = Block(np.eye(3)[:2], np.array([0.0, -np.inf]), np.array([4.0, np.inf]))
+    points = np.array([[9.0, 0.0, 5.0], [5.5, 3.0, 5.0]])
+    extent = extent_of(points, block.across)
+    assert block.near(extent, 2.0) and not block.near(extent, 1.5)
+    assert not block.near(extent_of(points[:0], block.across), 1e9), "no points are near nothing"
+
+
+def test_a_view_is_scored_by_the_blocks_that_it_may_show(
+    scaffold: Scaffold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks far behind are not read for it, however many there are."""
+    here, away = floor(), replace(floor(), means=floor().means + np.array([500.0, 0.0, 0.0], np.float32))
+    names = [tmp_path / f"{k}.ply" for k in range(7)]
+    for name, part in zip(names, [here, *[away] * 5, select(here, slice(0, 0))], strict=True):
+        write_ply(name, part)
+    read: list[Path] = []
+    monkeypatch.setattr(blocks, "read_ply", lambda path: read.append(path) or read_ply(path))
+    found = blocks.score_of_blocks(tuple(names), scaffold.views[:2], engine(), 64)
+    assert found == score(here, scaffold.views[:2], engine(), 64)
+    assert read == [*names, names[0], names[0]], "once for where they lie, then by view"
+
+
 @pytest.mark.slow
 def test_four_blocks_are_as_good_as_the_whole_and_no_worse_where_they_meet(scaffold: Scaffold, tmp_path: Path) -> None:
     config = with_iterations(CPU, 240)
     config = replace(config, train=replace(config.train, width=64), seeds=SeedConfig(count=600, per_view=400))
     whole = trained(scaffold, tmp_path / "whole", config)
-    blocks = trained(scaffold, tmp_path / "blocks", replace(config, blocks=BlockConfig(side_m=4.0, margin_m=1.5)))
-    assert 0.5 < len(blocks) / len(whole) < 2.0
-    one, four = psnr_by_place(whole, scaffold), psnr_by_place(blocks, scaffold)
+    parts = trained(scaffold, tmp_path / "blocks", replace(config, blocks=BlockConfig(side_m=4.0, margin_m=1.5)))
+    assert 0.5 < len(parts) / len(whole) < 2.0
+    one, four = psnr_by_place(whole, scaffold), psnr_by_place(parts, scaffold)
     assert four[1] > one[1] - 0.3 and four[0] > one[0] - 0.5, (one, four)
     assert four[0] > four[1] - 0.2, (one, four)

@@ -9,9 +9,20 @@ import numpy as np
 import pytest
 from box_world import eyes
 
+from skyanchor.events import silent
 from skyanchor.geometry import cameras
-from skyanchor.stages.scaffold import SMALLEST_DEPTH, GeometryConfig, depth_width
+from skyanchor.stages import scaffold
+from skyanchor.stages.scaffold import (
+    PHOTO_BYTES,
+    PHOTOS,
+    PHOTOS_HELD,
+    SMALLEST_DEPTH,
+    GeometryConfig,
+    depth_width,
+    photo_room,
+)
 from skyanchor.stereo import StereoConfig
+from skyanchor.storage import codec
 from skyanchor.types import Tracks, View
 
 
@@ -38,3 +49,23 @@ def test_it_has_bounds() -> None:
     nothing_seen = flight(1200)
     nothing_seen.points = nothing_seen.points[:0]
     assert depth_width(nothing_seen, GeometryConfig()) == StereoConfig().width
+
+
+def test_the_photos_that_are_kept_go_by_their_size() -> None:
+    """Forty at both sizes, 1280 and 640 px wide here; no more than half a gigabyte of larger ones."""
+    photo, config = cameras.pinhole(2400, 1800, 2000.0), StereoConfig(width=640)
+    assert photo_room(photo, config) == PHOTOS_HELD * 3 * (1280 * 960 + 640 * 480)
+    assert photo_room(cameras.pinhole(800, 600, 700.0), config) == PHOTOS_HELD * 3 * (800 * 600 + 640 * 480)
+    assert photo_room(cameras.pinhole(8000, 6000, 7000.0), StereoConfig(width=1600)) == PHOTO_BYTES
+
+
+def test_a_job_makes_that_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Before it reads any photo."""
+    held, config = flight(1200), StereoConfig(width=320)
+    held.ground, rooms = None, []
+    monkeypatch.setattr(scaffold, "load_scaffold_file", lambda _: held)
+    monkeypatch.setattr(scaffold, "estimate_depth", lambda *given: rooms.append(given[3].limit_bytes))
+    monkeypatch.setattr(scaffold, "save_depth", lambda *_, **__: None)
+    monkeypatch.setattr(PHOTOS, "limit_bytes", 1)
+    scaffold.measure_depth_job(str(tmp_path / "a.npz"), "", 0, [1], codec.to_json(config), silent)
+    assert rooms == [photo_room(held.views[0].camera, config)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import mmap
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from skyanchor.errors import InputError
+from skyanchor.errors import InputError, WriteError
 from skyanchor.storage import codec, files
 from skyanchor.types import Floats, Ints
 
@@ -41,6 +42,34 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
         files.write_through(folder, write)
     assert sorted(path.name for path in folder.iterdir()) == ["b", "c"]
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("when", ["put into place", "cleared away"])
+def test_a_folder_is_there_whenever_its_replacement_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """The disk refuses at the last rename, or the old one is still going: either is whole under its name."""
+    folder, looked = tmp_path / "held", []
+
+    def write(draft: Path) -> None:
+        draft.mkdir()
+        (draft / "new").write_text("new")
+
+    def refuse(*_: object) -> None:
+        raise OSError("no")
+
+    folder.mkdir()
+    (folder / "old").write_text("old")
+    if when == "put into place":
+        monkeypatch.setattr(Path, "replace", refuse)
+        with pytest.raises(WriteError):
+            files.write_through(folder, write)
+        assert (folder / "old").read_text() == "old" and list(tmp_path.iterdir()) == [folder]
+        return
+    away = shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", lambda *a, **k: looked.append((folder / "new").exists()) or away(*a, **k))
+    files.write_through(folder, write)
+    assert looked[-1] and list(tmp_path.iterdir()) == [folder]
 
 
 @pytest.mark.parametrize("compressed", [False, True])

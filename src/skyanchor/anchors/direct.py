@@ -10,11 +10,13 @@ from collections.abc import Sequence as Ordered
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import ceil, log1p
+from pathlib import Path
 from typing import overload
 
 import numpy as np
 
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings
+from skyanchor.anchors.frames import FEATURE_BYTES
 from skyanchor.anchors.place import Settled, adjusted
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import GRID_M, Prior, allowed
@@ -26,7 +28,7 @@ from skyanchor.bridges.surface import render_depth
 from skyanchor.bridges.views import AerialAtlas, free_places
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import inside, lift, sampled, under
-from skyanchor.matching import AnyMatcher, Features, Matcher, TwoView, VerifyConfig, verify
+from skyanchor.matching import AnyMatcher, FeatureCache, Features, Matcher, TwoView, VerifyConfig, verify
 from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor, described
 from skyanchor.matching.retrieval import ranked
 from skyanchor.types import Camera, Floats, Floats32, Ints, Photo, Reason, Refusal, View, VisibilityGraph
@@ -71,7 +73,9 @@ class Supported:
 def support_of(search: Search, local: LocalGroup) -> Supported | Refusal:
     """The group's support: for each frame the best verified of the photos that look like it, and its neighbours."""
     prepared, config = search.prepared, search.config
-    index = _index_of(prepared, config.paper.matcher, config.paper.descriptor)
+    choice = config.paper.matcher
+    folder = search.frames.folder if search.frames.keeps(choice) else None
+    index = _index_of(prepared, choice, config.paper.descriptor, folder)
     photos = [search.frames.photo(i) for i in local.frames]
     with search.frames.clock.step("seeds"):
         pairs = CrossPairs(index, tuple(map(index.matcher.extract, photos)), search.camera, config.paper.verify)
@@ -89,16 +93,37 @@ def support_of(search: Search, local: LocalGroup) -> Supported | Refusal:
 
 
 @dataclass(frozen=True, eq=False)
+class AerialFeatures:
+    """Features of the photos of an atlas, extracted when first asked for and kept while room lasts."""
+
+    atlas: AerialAtlas
+    cache: FeatureCache
+    _keys: dict[int, str] = field(default_factory=dict)
+    """By view: photos are read once for their digests."""
+
+    def __getitem__(self, view: int) -> Features:
+        """Of one view, in pixels of the atlas photo."""
+        if view in self._keys:
+            return self.cache.known(self._keys[view], lambda: self.atlas.photo(view))
+        photo = self.atlas.photo(view)
+        self._keys[view] = self.cache.key(photo)
+        return self.cache.features(photo)
+
+
+@dataclass(frozen=True, eq=False)
 class AerialIndex:
     """Aerial photos as a matcher takes them, with global descriptors."""
 
     atlas: AerialAtlas
-    matcher: Matcher
-    features: tuple[Features, ...]
-    """In pixels of the atlas photos."""
+    features: AerialFeatures
     descriptor: GlobalDescriptor
     described: Floats32
     """(V, E), unit."""
+
+    @property
+    def matcher(self) -> Matcher:
+        """What features are matched by."""
+        return self.features.cache.matcher
 
     def candidates(self, photo: Photo, among: Ints, count: int) -> Ints:
         """At most `count` of the views `among` that look like a street photo, the most alike first."""
@@ -126,17 +151,19 @@ class _Photos(Ordered[Photo]):
         return self.atlas.photo(chosen) if isinstance(chosen, int) else [self.atlas.photo(j) for j in chosen]
 
 
-def index_aerial(atlas: AerialAtlas, matcher: Matcher, choice: AnyDescriptor) -> AerialIndex:
-    """Every aerial photo of the scaffold, described once."""
+def index_aerial(atlas: AerialAtlas, cache: FeatureCache, choice: AnyDescriptor) -> AerialIndex:
+    """Every aerial photo of the scaffold, described once; those that are matched have their features in the cache."""
     photos = _Photos(atlas)
     descriptor = choice.load("auto", photos)
-    return AerialIndex(atlas, matcher, tuple(map(matcher.extract, photos)), descriptor, described(descriptor, photos))
+    return AerialIndex(atlas, AerialFeatures(atlas, cache), descriptor, described(descriptor, photos))
 
 
 @lru_cache(maxsize=1)
-def _index_of(prepared: PreparedScaffold, matcher: AnyMatcher, descriptor: AnyDescriptor) -> AerialIndex:
+def _index_of(
+    prepared: PreparedScaffold, matcher: AnyMatcher, descriptor: AnyDescriptor, folder: Path | None
+) -> AerialIndex:
     """The index that all groups share."""
-    return index_aerial(prepared.atlas, matcher.load(), descriptor)
+    return index_aerial(prepared.atlas, FeatureCache(matcher.load(), folder, FEATURE_BYTES), descriptor)
 
 
 # --- seeds and their neighbours -------------------------------------------------------------------------------------

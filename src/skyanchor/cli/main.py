@@ -18,7 +18,7 @@ import tyro
 
 import skyanchor
 from skyanchor.bounds import checked
-from skyanchor.cli import changes, dataset, looking, machine, merge, mesh, patch, scaffold, stopping, walk
+from skyanchor.cli import changes, dataset, looking, machine, merge, mesh, patch, scaffold, stopping, tiles, walk
 from skyanchor.cli.help import asked_help
 from skyanchor.cli.options import STAGES
 from skyanchor.errors import SkyAnchorError
@@ -38,6 +38,7 @@ DATASETS: Verbs = {
     "run": dataset.run,
 }
 PATCHES: Verbs = {"apply": patch.apply, "remove": patch.remove, "list": patch.list_patches, "export": patch.export}
+TILES: Verbs = {"cut": tiles.cut, "join": tiles.join, "list": tiles.list_tiles}
 OTHERS: Verbs = {
     "view": looking.view,
     "report": looking.report,
@@ -129,12 +130,13 @@ def _other_verb(given: list[str]) -> int:
 
 def verbs() -> tyro.extras.SubcommandApp:
     """All verbs; those that run stages only stand in the list."""
-    app, aerial, street, updates, datasets = (tyro.extras.SubcommandApp() for _ in range(5))
+    app, aerial, street, updates, squares, datasets = (tyro.extras.SubcommandApp() for _ in range(6))
     for name, what in STAGES.items():
         app.command(name=name, help=what)(_elsewhere)
     app.command(aerial, name="scaffold", help="The aerial model: check it, train its Gaussians.")
     app.command(street, name="walk", help="The street photos or video: check them before a run.")
-    app.command(updates, name="patch", help="Updates of a .ply: apply, remove, list, export.")
+    app.command(updates, name="patch", help="Updates of a .ply or its tiles: apply, remove, list, export.")
+    app.command(squares, name="tiles", help="A .ply as square tiles: cut, join, list.")
     app.command(datasets, name="dataset", help="The paper's public scenes: make ready, run, compare.")
     for name, work in DATASETS.items():
         datasets.command(name=name)(checked(work))
@@ -144,6 +146,8 @@ def verbs() -> tyro.extras.SubcommandApp:
         street.command(name=name)(checked(work))
     for name, work in PATCHES.items():
         updates.command(name=name)(checked(work))
+    for name, work in TILES.items():
+        squares.command(name=name)(checked(work))
     for name, work in OTHERS.items():
         app.command(name=name)(checked(work))
     return app

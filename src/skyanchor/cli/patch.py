@@ -1,9 +1,9 @@
-"""`skyanchor patch`: updates of a .ply put on, taken off, listed and exported."""
+"""`skyanchor patch`: updates of a .ply, or of tiles of one, put on, taken off, listed and exported."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import tyro
 
@@ -11,22 +11,31 @@ from skyanchor.cli.tables import print_table
 from skyanchor.errors import InputError
 from skyanchor.storage import files
 
+if TYPE_CHECKING:
+    from skyanchor.scene.tile_patches import Rewritten
+
 Ply: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PLY")]
 PlyToWrite: TypeAlias = Annotated[Path, tyro.conf.arg(metavar="PLY")]
 PatchPath: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PATCH")]
 
 
 def apply(base: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
-    """Write the patched .ply.
+    """Write the patched .ply, or its tiles.
 
     Args:
-        base: The .ply the patch was made for, or one with other patches that do not overlap with it.
+        base: The .ply the patch was made for, or one with other patches that do not overlap with it; or its tiles.
         patch_file: 4-scene/patch.npz of a run.
-        out: The .ply to write.
+        out: The .ply to write; of tiles the folder, which may be the one that is read.
     """
     from skyanchor.gaussians.ply import read_bytes
     from skyanchor.scene.patch import apply_patch, load_patch
+    from skyanchor.scene.tile_patches import apply_to_tiles
+    from skyanchor.scene.tiles import open_tiles
 
+    if base.is_dir():
+        _refuse_absent(patch_file)
+        _tell(apply_to_tiles(open_tiles(base), load_patch(patch_file), out), out)
+        return
     _refuse_absent(base, patch_file)
     files.refuse_lost(out, patch_file)
     apply_patch(read_bytes(base), load_patch(patch_file), out)
@@ -34,16 +43,22 @@ def apply(base: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
 
 
 def remove(updated: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
-    """Write the .ply as it is without the patch, byte for byte.
+    """Write the .ply or its tiles as they are without the patch, byte for byte.
 
     Args:
-        updated: A .ply that holds the patch; one that a later patch overlaps with comes off after that one.
+        updated: A .ply that holds the patch, or its tiles; a patch that a later one overlaps with comes off after it.
         patch_file: The patch.
-        out: The .ply to write.
+        out: The .ply to write; of tiles the folder, which may be the one that is read.
     """
     from skyanchor.gaussians.ply import read_bytes
     from skyanchor.scene.patch import load_patch, remove_patch
+    from skyanchor.scene.tile_patches import remove_from_tiles
+    from skyanchor.scene.tiles import open_tiles
 
+    if updated.is_dir():
+        _refuse_absent(patch_file)
+        _tell(remove_from_tiles(open_tiles(updated), load_patch(patch_file), out), out)
+        return
     _refuse_absent(updated, patch_file)
     files.refuse_lost(out, patch_file)
     remove_patch(read_bytes(updated), load_patch(patch_file), out)
@@ -51,16 +66,19 @@ def remove(updated: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
 
 
 def list_patches(path: Ply, /) -> None:
-    """List the patches that a .ply holds, first applied first.
+    """List the patches that a .ply or a folder of tiles holds, first applied first.
 
     Args:
-        path: A .ply.
+        path: A .ply, or its tiles.
     """
     from skyanchor.gaussians.ply import read_bytes
-    from skyanchor.scene.patch import applied_patches
+    from skyanchor.scene.patch import applied_patches, patches_in
+    from skyanchor.scene.tiles import open_tiles
 
-    _refuse_absent(path)
-    rows = [[p.name, str(p.added), str(p.changed), str(p.hidden)] for p in applied_patches(read_bytes(path))]
+    if not path.is_dir():
+        _refuse_absent(path)
+    held = patches_in(open_tiles(path).index.head) if path.is_dir() else applied_patches(read_bytes(path))
+    rows = [[p.name, str(p.added), str(p.changed), str(p.hidden)] for p in held]
     print_table(f"patches in {path.name}", ["name", "added", "moved", "hidden"], rows)
 
 
@@ -83,6 +101,10 @@ def export(path: Ply, /, out: Annotated[Path, tyro.conf.arg(metavar="FILE")]) ->
     seen = visible(read_splats(path))
     writers[out.suffix.lower()](out, seen)
     print(f"{len(seen)} Gaussians written to {out}")
+
+
+def _tell(done: Rewritten, out: Path) -> None:
+    print(f"{done.touched} tiles changed, {done.tiles} in {out}")
 
 
 def _refuse_absent(*paths: Path) -> None:

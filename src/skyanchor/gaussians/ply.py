@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from skyanchor.errors import InputError
 from skyanchor.gaussians.harmonics import SH_C0
-from skyanchor.gaussians.splats import Splats, select
+from skyanchor.gaussians.splats import Splats, empty, select, with_sh_degree
 from skyanchor.storage import codec, files
 from skyanchor.types import Bools, Bytes, Floats, Floats32
 
@@ -24,8 +25,9 @@ NUMPY_TYPES = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int"
 NUMPY_TYPES |= {"float": "f4", "double": "f8", "float32": "f4", "float64": "f8"}
 NUMPY_TYPES |= {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
 BYTE_ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": "="}
-REST_COUNTS = (0, 9, 24, 45)
-"""f_rest properties of SH degree 0 to 3."""
+SH_DEGREES = {0: 0, 9: 1, 24: 2, 45: 3}
+"""By the number of f_rest properties."""
+REST_COUNTS = tuple(SH_DEGREES)
 FLAT_LOG_RATIO = float(np.log(1e-3))
 """A 2DGS disc gets a third scale of 1/1000 of its smaller one."""
 CHECKPOINTS = (".pt", ".pth", ".ckpt")
@@ -105,7 +107,7 @@ def read_splats(path: Path, offset: Floats | None = None) -> Splats:
 
 def check_splats(path: Path) -> SplatCheck:
     """What a .ply that is to be patched holds; InputError, before any work, when it cannot be."""
-    header = _patchable_header(path)
+    header = patchable_header(path)
     dtype = np.dtype(_dtype(header))
     unusable = 0
     with path.open("rb") as file:
@@ -119,23 +121,28 @@ def check_splats(path: Path) -> SplatCheck:
 
 def read_bytes(path: Path) -> PlyBytes:
     """The file as it is, for a patch; InputError when it cannot be patched."""
-    header = _patchable_header(path)
+    header = patchable_header(path)
     held = _held(path, header, path.read_bytes())
     if not held.usable.any():
         raise InputError(path, "holds no usable Gaussian", TRAIN_ADVICE)
     return held
 
 
+def row_size(header: Header) -> int:
+    """Bytes of a Gaussian."""
+    return np.dtype(_dtype(header)).itemsize
+
+
 def with_data(held: PlyBytes, data: bytes) -> PlyBytes:
     """The same file after a change of its bytes that is not on disk."""
-    return _held(held.path, _header_in(held.path, data[:LARGEST_HEADER], len(data)), data)
+    return _held(held.path, header_in(held.path, data[:LARGEST_HEADER], len(data)), data)
 
 
 def _held(path: Path, header: Header, data: bytes) -> PlyBytes:
     return PlyBytes(path, header, data, _usable(table_of(_rows(data, header), header), header))
 
 
-def _patchable_header(path: Path) -> Header:
+def patchable_header(path: Path) -> Header:
     """The header of a binary little-endian .ply of Gaussians that holds exactly what its header says."""
     if not path.is_file():
         raise InputError(path, "does not exist", "Give the path of a .ply file.")
@@ -146,7 +153,7 @@ def _patchable_header(path: Path) -> Header:
     if header.byte_order != "<":
         raise InputError(path, "is not a binary little-endian .ply", export)
     _refuse_cut(path, header)
-    if path.stat().st_size > header.size + header.count * np.dtype(_dtype(header)).itemsize:
+    if path.stat().st_size > header.size + header.count * row_size(header):
         raise InputError(path, "holds more than the Gaussians of its header", export)
     return header
 
@@ -180,10 +187,14 @@ def _splats(table: Table, header: Header, offset: Floats | None) -> Splats:
 
 def _harmonics(table: Table, header: Header) -> Floats32:
     """(N, K, 3) from f_dc and channel-major f_rest: f_rest[c (K - 1) + k - 1] is coefficient k of channel c."""
-    rest_count = sum(name.startswith("f_rest_") for name in header.names)
+    rest_count = _rest_count(header)
     dc = _columns(table, ("f_dc_0", "f_dc_1", "f_dc_2"))[:, None]
     rest = _columns(table, tuple(f"f_rest_{k}" for k in range(rest_count)))
     return np.concatenate([dc, rest.reshape(len(table), 3, rest_count // 3).transpose(0, 2, 1)], axis=1)
+
+
+def _rest_count(header: Header) -> int:
+    return sum(name.startswith("f_rest_") for name in header.names)
 
 
 def _columns(table: Table, names: tuple[str, ...], dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
@@ -197,10 +208,10 @@ def _columns(table: Table, names: tuple[str, ...], dtype: npt.DTypeLike = np.flo
 def read_header(path: Path) -> Header:
     """What the file says about its vertices; InputError when it is no .ply."""
     with path.open("rb") as file:
-        return _header_in(path, file.read(LARGEST_HEADER), path.stat().st_size)
+        return header_in(path, file.read(LARGEST_HEADER), path.stat().st_size)
 
 
-def _header_in(path: Path, head: bytes, size: int) -> Header:
+def header_in(path: Path, head: bytes, size: int) -> Header:
     """What the first bytes of a file of so many say about its vertices."""
     end = head.find(b"end_header")
     newline = head.find(b"\n", end)
@@ -290,7 +301,7 @@ def _dtype(header: Header) -> list[tuple[str, str]]:
 
 def _rows(data: bytes, header: Header) -> Bytes:
     """(N, row size) of a whole file."""
-    return np.frombuffer(data, np.uint8, offset=header.size).reshape(header.count, np.dtype(_dtype(header)).itemsize)
+    return np.frombuffer(data, np.uint8, offset=header.size).reshape(header.count, row_size(header))
 
 
 def table_of(rows: Bytes, header: Header) -> Table:
@@ -385,11 +396,34 @@ def _refuse_other_shapes(path: Path, parts: dict[str, npt.NDArray[Any]]) -> None
 def write_ply(path: Path, splats: Splats, *, owners: bool = False) -> None:
     """Write an INRIA-convention .ply, whole or not at all; `owners` adds a property that strict viewers refuse."""
     table = _table(splats, owners)
-    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {len(splats)}"]
-    assert table.dtype.names is not None
-    lines += [f"property {'int' if name == 'owner' else 'float'} {name}" for name in table.dtype.names]
-    header = "\n".join([*lines, "end_header", ""]).encode("ascii")
-    files.write_bytes(path, header + table.tobytes())
+    files.write_bytes(path, _head(table.dtype, len(splats)) + table.tobytes())
+
+
+def join_plys(path: Path, parts: Sequence[Path]) -> int:
+    """Write the Gaussians of several files as one, as `write_ply` of them all; returns how many there are.
+
+    One part at a time is in memory. All have the highest degree of any of them.
+    """
+    headers = [check_header(part) for part in parts]
+    count = sum(header.count for header in headers)
+    degree = max((SH_DEGREES[_rest_count(header)] for header in headers), default=3)
+
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:
+            file.write(_head(_table(empty(degree), owners=False).dtype, count))
+            for part in parts:
+                file.write(_table(with_sh_degree(read_ply(part), degree), owners=False).data)
+
+    files.write_through(path, write)
+    return count
+
+
+def _head(dtype: np.dtype[np.void], count: int) -> bytes:
+    """The header of so many rows."""
+    assert dtype.names is not None
+    lines = ["ply", "format binary_little_endian 1.0", f"element vertex {count}"]
+    lines += [f"property {'int' if name == 'owner' else 'float'} {name}" for name in dtype.names]
+    return "\n".join([*lines, "end_header", ""]).encode("ascii")
 
 
 def _table(splats: Splats, owners: bool) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -145,11 +146,14 @@ class FeatureCache:
 
     def features(self, photo: Photo) -> Features:
         """Features of a photo, extracted the first time only."""
-        key = self.key(photo)
+        return self.known(self.key(photo), lambda: photo)
+
+    def known(self, key: str, photo: Callable[[], Photo]) -> Features:
+        """Features of a photo whose key is known; it is asked for only where they are not held."""
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]
-        found = self.stored(key) or self._extracted(key, photo)
+        found = self.stored(key) or self._extracted(key, photo())
         self._held[key] = found
         self._bytes += _size(found)
         while self._bytes > self.limit_bytes and len(self._held) > 1:

@@ -48,6 +48,26 @@ class Block:
         flat = points @ self.across.T
         return np.asarray(((flat >= self.low - margin) & (flat < self.high + margin)).all(axis=-1))
 
+    def near(self, extent: Extent, margin: float) -> bool:
+        """Whether it may hold any of the points of an extent, or have one at most `margin` metres beside it."""
+        return bool(((extent.high >= self.low - margin) & (extent.low < self.high + margin)).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """Where points lie, along the axes of the blocks."""
+
+    low: Floats
+    """(2,), least coordinates, metres; inf without points."""
+    high: Floats
+    """(2,), greatest, metres; -inf without points."""
+
+
+def extent_of(points: Floats, across: Floats) -> Extent:
+    """The extent of points (N, 3), along axes (2, 3)."""
+    flat = points @ across.T
+    return Extent(flat.min(axis=0, initial=np.inf), flat.max(axis=0, initial=-np.inf))
+
 
 def blocks_of(points: Floats, up: Floats, config: BlockConfig) -> tuple[Block, ...]:
     """Blocks that cover the ground without overlap, as equal as the area allows; those without points are left out."""

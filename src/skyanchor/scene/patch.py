@@ -94,7 +94,7 @@ def made_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> tuple[
     usable = np.flatnonzero(base.usable)
     if len(change.aerial) != len(usable):
         raise ValueError(f"the aerial set has {len(change.aerial)} Gaussians, {base.path} has {len(usable)}")
-    _refuse_name(base, name)
+    _refuse_name(base.path, base.head, name)
     rows, moved = base.rows, usable[change.moved]
     wanted = rows.copy()
     wanted[moved] = _rows_of(base.header, select(change.aerial, change.moved), rows[moved])
@@ -188,7 +188,12 @@ def summary(patch: Patch) -> PatchSummary:
 
 def applied_patches(held: PlyBytes) -> tuple[PatchSummary, ...]:
     """The patches a .ply holds, first applied first."""
-    return tuple(PatchSummary(*json.loads(line)) for line in _comments(held.head))
+    return patches_in(held.head)
+
+
+def patches_in(head: bytes) -> tuple[PatchSummary, ...]:
+    """The patches that a header names, first applied first."""
+    return tuple(PatchSummary(*json.loads(line)) for line in _comments(head))
 
 
 def visible(splats: Splats) -> Splats:
@@ -211,7 +216,7 @@ class Layer:
 
 def layers(held: PlyBytes) -> tuple[Layer, ...]:
     """Where the rows of a file come from: those of the original, then of each patch that it holds."""
-    return _layers(held.head, held.header.count)
+    return layers_of(held.head, held.header.count)
 
 
 def owners(held: PlyBytes) -> Owners:
@@ -223,66 +228,78 @@ def owners(held: PlyBytes) -> Owners:
 
 def rebased(patch: Patch, base: PlyBytes) -> Patch:
     """The same change for a file with other patches than it was made on; InputError where they overlap."""
-    own, here = _layers(patch.header.tobytes(), patch.count), layers(base)
-    _refuse_name(base, patch.name)
-    alike = _plain(patch.header.tobytes()) == _plain(base.head) and own[0] == here[0]
-    if not alike or own == here:
-        names = ", ".join(layer.name for layer in here[1:]) or "none"
+    moved = moved_to(patch, base.path, base.head, base.header.count)
+    refuse_overlap(base.path, patch, base.rows[moved.changed], moved.before, _names(base.head))
+    moved = replace(moved, base_digest=files.digest(base.data))
+    return replace(moved, result_digest=files.digest(_patched(base, moved)))
+
+
+def moved_to(patch: Patch, path: Path, head: bytes, count: int, like_is_known: bool = True) -> Patch:
+    """The same change by the rows of a file with other patches than it was made on; what they hold is not looked at.
+
+    Where it is known that the file is another one, the same patches in the same order are an InputError as well.
+    """
+    own, here = layers_of(patch.header.tobytes(), patch.count), layers_of(head, count)
+    _refuse_name(path, head, patch.name)
+    alike = _plain(patch.header.tobytes()) == _plain(head) and own[0] == here[0]
+    if not alike or (like_is_known and own == here):
+        names = ", ".join(_names(head)) or "none"
         problem = f"is not the file that patch {patch.name} was made for (it holds: {names})"
-        raise InputError(base.path, problem, "Give the .ply that the run of the patch began with, or one like it.")
+        raise InputError(path, problem, "Give the .ply that the run of the patch began with, or one like it.")
     rows = _rows_in(patch.changed, own, here)
     if (rows < 0).any():
         missing = " and ".join(layer.name for layer in own[1:] if layer.name not in {one.name for one in here})
         problem = f"lacks patch {missing}, whose Gaussians patch {patch.name} changes"
-        raise InputError(base.path, problem, f"Apply {missing} first.")
-    _refuse_overlap(base, patch, base.rows[rows], patch.before, [layer.name for layer in here[1:]])
+        raise InputError(path, problem, f"Apply {missing} first.")
     order = np.argsort(rows, kind="stable")
-    moved = replace(
-        patch, base_digest=files.digest(base.data), result_digest="", header=np.frombuffer(base.head, np.uint8),
-        count=base.header.count, changed=rows[order], before=patch.before[order], after=patch.after[order],
+    return replace(
+        patch, base_digest="", result_digest="", header=np.frombuffer(head, np.uint8),
+        count=count, changed=rows[order], before=patch.before[order], after=patch.after[order],
         hidden=np.sort(_rows_in(patch.hidden, own, here)),
     )  # fmt: skip
-    return replace(moved, result_digest=files.digest(_patched(base, moved)))
 
 
 def _taken_out(updated: PlyBytes, patch: Patch) -> bytes:
     """Bytes of the file without a patch that others may lie upon."""
-    own, here = _layers(patch.header.tobytes(), patch.count), layers(updated)
+    layer, changed, later = held_in(updated.path, updated.head, updated.header.count, patch)
+    added = slice(layer.start, layer.start + layer.count)
+    refuse_overlap(updated.path, patch, updated.rows[changed], patch.after, later)
+    refuse_overlap(updated.path, patch, updated.rows[added], patch.added, later)
+    rows = updated.rows.copy()
+    rows[changed] = patch.before
+    return head_without(updated.head, patch) + np.delete(rows, added, axis=0).tobytes()
+
+
+def held_in(path: Path, head: bytes, count: int, patch: Patch) -> tuple[Layer, Ints, list[str]]:
+    """(rows that a patch added to a file, rows that it changed there, patches after it); InputError if it is not on."""
+    own, here = layers_of(patch.header.tobytes(), patch.count), layers_of(head, count)
     names = [layer.name for layer in here]
     if patch.name not in names[1:] or here[names.index(patch.name)].count != len(patch.added) or own[0] != here[0]:
         held = ", ".join(names[1:]) or "none"
         advice = "Give the patch of one that it holds."
-        raise InputError(updated.path, f"does not hold patch {patch.name} (it holds: {held})", advice)
-    layer, later = here[names.index(patch.name)], names[names.index(patch.name) + 1 :]
-    added = slice(layer.start, layer.start + layer.count)
-    changed = _rows_in(patch.changed, own, here)
-    _refuse_overlap(updated, patch, updated.rows[changed], patch.after, later)
-    _refuse_overlap(updated, patch, updated.rows[added], patch.added, later)
-    rows = updated.rows.copy()
-    rows[changed] = patch.before
-    count = updated.header.count - layer.count
-    head = b"".join(line for line in updated.head.splitlines(keepends=True) if _name_in(line) != patch.name)
-    head = COUNT.sub(lambda _: f"element vertex {count}".encode(), head, count=1)
-    return head + np.delete(rows, added, axis=0).tobytes()
+        raise InputError(path, f"does not hold patch {patch.name} (it holds: {held})", advice)
+    at = names.index(patch.name)
+    return here[at], _rows_in(patch.changed, own, here), names[at + 1 :]
 
 
-def _refuse_name(held: PlyBytes, name: str) -> None:
+def _refuse_name(path: Path, head: bytes, name: str) -> None:
     """InputError where the file holds a patch of that name."""
-    if name in {facts.name for facts in applied_patches(held)}:
+    if name in _names(head):
         advice = "Remove it first, or name the new one differently."
-        raise InputError(held.path, f"already holds a patch named {name}", advice)
+        raise InputError(path, f"already holds a patch named {name}", advice)
 
 
-def _refuse_overlap(held: PlyBytes, patch: Patch, rows: Bytes, wanted: Bytes, others: list[str]) -> None:
+def refuse_overlap(path: Path, patch: Patch, rows: Bytes, wanted: Bytes, others: list[str]) -> None:
     """InputError where rows of a patch are not as it left or found them: another changed them."""
     touched = int((rows != wanted).any(axis=1).sum())
     if touched:
         said = " or ".join(others) or "another hand"
         problem = f"has {touched} Gaussians that both patch {patch.name} and {said} changed"
-        raise InputError(held.path, problem, "They overlap: patches that do come off in reverse order, the last first.")
+        raise InputError(path, problem, "They overlap: patches that do come off in reverse order, the last first.")
 
 
-def _layers(head: bytes, count: int) -> tuple[Layer, ...]:
+def layers_of(head: bytes, count: int) -> tuple[Layer, ...]:
+    """The layers of so many rows below a header."""
     found = [json.loads(line) for line in _comments(head)]
     sizes = [count - sum(one[1] for one in found), *(one[1] for one in found)]
     starts = np.cumsum([0, *sizes[:-1]]).tolist()
@@ -303,6 +320,11 @@ def _comments(head: bytes) -> list[str]:
     return [line.removeprefix(COMMENT) for line in lines if line.startswith(COMMENT)]
 
 
+def _names(head: bytes) -> list[str]:
+    """Of the patches that a header names."""
+    return [facts.name for facts in patches_in(head)]
+
+
 def _name_in(line: bytes) -> str | None:
     """The patch that a line of a header names; None for any other line."""
     found = _comments(line)
@@ -311,8 +333,35 @@ def _name_in(line: bytes) -> str | None:
 
 def _plain(head: bytes) -> bytes:
     """A header without what patches change in it."""
-    kept = b"".join(line for line in head.splitlines(keepends=True) if _name_in(line) is None)
-    return COUNT.sub(b"element vertex", kept, count=1)
+    return COUNT.sub(b"element vertex", _without(head), count=1)
+
+
+def _without(head: bytes, name: str | None = None) -> bytes:
+    """A header without the comment of one patch, or of any."""
+    lines = [(line, _name_in(line)) for line in head.splitlines(keepends=True)]
+    return b"".join(line for line, found in lines if found is None or (name is not None and found != name))
+
+
+def plain_head(head: bytes, count: int) -> bytes:
+    """The header of so many of the rows, in a file that names no patches."""
+    return _counted(_without(head), count)
+
+
+def head_with(head: bytes, patch: Patch) -> bytes:
+    """The header after a patch that fits it."""
+    facts = summary(patch)
+    line = COMMENT + json.dumps([facts.name, facts.added, facts.changed, facts.hidden], ensure_ascii=True) + "\n"
+    new_count = line.encode() + f"element vertex {patch.count + len(patch.added)}".encode()
+    return COUNT.sub(lambda _: new_count, head, count=1)
+
+
+def head_without(head: bytes, patch: Patch) -> bytes:
+    """The header after a patch that it names was taken off."""
+    return _counted(_without(head, patch.name), (_count(head) or 0) - len(patch.added))
+
+
+def _counted(head: bytes, count: int) -> bytes:
+    return COUNT.sub(lambda _: f"element vertex {count}".encode(), head, count=1)
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------
@@ -327,7 +376,7 @@ def _rows_of(header: ply.Header, splats: Splats, like: Bytes) -> Bytes:
 
 def _fill(table: npt.NDArray[np.void], header: ply.Header, splats: Splats) -> None:
     rest = sum(name.startswith("f_rest_") for name in header.names)
-    full = with_sh_degree(splats, {0: 0, 9: 1, 24: 2, 45: 3}[rest])
+    full = with_sh_degree(splats, ply.SH_DEGREES[rest])
     bands = full.sh[:, 1:].transpose(0, 2, 1).reshape(len(full), rest)
     columns = {f"f_rest_{k}": bands[:, k] for k in range(rest)}
     columns |= {f"f_dc_{k}": full.sh[:, 0, k] for k in range(3)}
@@ -347,10 +396,7 @@ def _patched(base: PlyBytes, patch: Patch) -> bytes:
         raise InputError(base.path, f"has other rows than patch {patch.name} speaks of", AGAIN)
     result = base.rows.copy()
     result[patch.changed] = patch.after
-    facts = summary(patch)
-    line = COMMENT + json.dumps([facts.name, facts.added, facts.changed, facts.hidden], ensure_ascii=True) + "\n"
-    new_count = line.encode() + f"element vertex {patch.count + len(patch.added)}".encode()
-    return COUNT.sub(lambda _: new_count, base.head, count=1) + result.tobytes() + patch.added.tobytes()
+    return head_with(base.head, patch) + result.tobytes() + patch.added.tobytes()
 
 
 def _count(head: bytes) -> int | None:

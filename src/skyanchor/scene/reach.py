@@ -57,11 +57,20 @@ def sees(view: View, points: Floats) -> bool:
 
 def may_show(splats: Splats, views: Sequence[View]) -> Bools:
     """(N,), Gaussians that reach into the cone of any of the views."""
-    centres = rigid.centres_in_world([view.cam_from_world for view in views])
+    return touching(splats.means, drawn_radii(splats), views)
+
+
+def drawn_radii(splats: Splats) -> Floats32:
+    """(N,), how far from its middle each Gaussian may be drawn, metres."""
+    return (SIGMAS * np.exp(splats.log_scales.max(axis=1))).astype(np.float32)
+
+
+def touching(centres: Floats32, radii: Floats32, views: Sequence[View]) -> Bools:
+    """(N,), balls that reach into the cone of any of the views."""
+    eyes = rigid.centres_in_world([view.cam_from_world for view in views])
     axes = np.stack([view.cam_from_world.rotation[2] for view in views])
     half = np.array([half_angle(view.camera) for view in views])
-    radii = (SIGMAS * np.exp(splats.log_scales.max(axis=1))).astype(np.float32)
-    return np.asarray(_in_cones(splats.means, radii, centres, axes, np.cos(half), np.sin(half)))
+    return np.asarray(_in_cones(centres, radii, eyes, axes, np.cos(half), np.sin(half)))
 
 
 def half_angle(camera: Camera) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Sequence as Ordered
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,23 +23,28 @@ from skyanchor.run.executor import Executor, one_by_one
 from skyanchor.run.folder import Finished, Stage
 from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
-from skyanchor.scaffold.blocks import LEAST_SHARE, Block, blocks_of, part_of, shown
+from skyanchor.scaffold.blocks import LEAST_SHARE, Block, Extent, blocks_of, extent_of, part_of, shown
 from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, fit_aerial, settled_aerial, share_of
+from skyanchor.scene.reach import drawn_radii, may_show, touching
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stereo import depth_path, load_depth
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Bools, Scaffold, View
+from skyanchor.types import Bools, Floats, Floats32, Scaffold, View
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
+    from skyanchor.gaussians.scoring import Scores, ViewScore
+
+ROUNDING = 1.0 + 1e-5
+"""So much larger is a ball than what it holds, for the rounding of its radius."""
 
 
 def splats_of_blocks(
     stage: Stage, scaffold: Scaffold, engine: Engine, config: AerialConfig, depth: Finished, executor: Executor
-) -> Splats:
-    """The Gaussians of all blocks, each kept as soon as it is there.
+) -> tuple[Path, ...]:
+    """Files of the Gaussians of all blocks, each kept as soon as it is there.
 
     Blocks are trained apart, with a margin that is then cut off. So that nothing shows where they meet, each is trained
     a little more while what its neighbours have there stands still: no two neighbours at a time, in four turns.
@@ -52,17 +58,65 @@ def splats_of_blocks(
         f"{PROGRESS}/blocks/{k}.ply": replace(Job.of(train_block_job, block=block, **shared), alone=True)
         for k, block in enumerate(blocks)
     }
-    latest = dict(enumerate(stage.produce("blocks trained", first, runner)))
+    across = blocks[0].across
+    latest = {k: _kept(path, across) for k, path in enumerate(stage.produce("blocks trained", first, runner))}
     for turn in range(4):
         work = {}
         for k, block in enumerate(blocks):
-            others = [path for j, path in latest.items() if j != k]
             if block.turn == turn:
-                call = Job.of(settle_block_job, block=block, own=latest[k], others=others, **shared)
+                others = _beside(k, block, latest, _reach(config))
+                call = Job.of(settle_block_job, block=block, own=latest[k].path, others=others, **shared)
                 work[f"{PROGRESS}/blocks/settled-{k}.ply"] = replace(call, alone=True)
-        stage.produce(f"blocks settled, turn {turn + 1} of 4", work, runner)
-        latest |= {k: stage.path(f"{PROGRESS}/blocks/settled-{k}.ply") for k, b in enumerate(blocks) if b.turn == turn}
-    return concat([read_ply(path) for path in latest.values()])
+        settled = stage.produce(f"blocks settled, turn {turn + 1} of 4", work, runner)
+        turned = (k for k, block in enumerate(blocks) if block.turn == turn)
+        latest |= {k: _kept(path, across) for k, path in zip(turned, settled, strict=True)}
+    return tuple(kept.path for kept in latest.values())
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """The Gaussians of a block so far; some may have moved out of it."""
+
+    path: Path
+    extent: Extent
+
+
+def _kept(path: Path, across: Floats) -> _Kept:
+    return _Kept(path, extent_of(read_ply(path).means.astype(np.float64), across))
+
+
+def _beside(k: int, block: Block, latest: dict[int, _Kept], reach: float) -> list[Path]:
+    """Files of other blocks than `k` that may have a Gaussian within `reach` of it."""
+    return [kept.path for j, kept in latest.items() if j != k and block.near(kept.extent, reach)]
+
+
+def _reach(config: AerialConfig) -> float:
+    """How far beside a block others stand still while it settles: its margin, and what reaches into it, metres."""
+    return 2.0 * config.blocks.margin_m
+
+
+def score_of_blocks(parts: tuple[Path, ...], views: Ordered[View], engine: Engine, width: int) -> Scores:
+    """As `score` of the Gaussians of all files together; in memory are those that one view may show."""
+    from skyanchor.gaussians.scoring import Scores, score
+
+    balls = [_ball(path) for path in parts]
+    centres, radii = np.stack([ball[0] for ball in balls]), np.array([ball[1] for ball in balls], np.float32)
+    found: list[ViewScore] = []
+    for view in views:
+        shown = [read_ply(parts[k]) for k in np.flatnonzero(touching(centres, radii, (view,)))]
+        seen = concat([select(one, may_show(one, (view,))) for one in shown])
+        found += score(seen, (view,), engine, width).views
+    return Scores(tuple(found))
+
+
+def _ball(path: Path) -> tuple[Floats32, float]:
+    """(middle (3,), radius) of a ball around all that the Gaussians of a file are drawn on, metres."""
+    splats = read_ply(path)
+    if not len(splats):
+        return np.zeros(3, np.float32), -np.inf
+    middle = splats.means.mean(axis=0)
+    away = np.linalg.norm(splats.means.astype(np.float64) - middle, axis=1) + drawn_radii(splats)
+    return middle, float(away.max()) * ROUNDING
 
 
 # --- jobs ---------------------------------------------------------------------------------------------------------
@@ -136,7 +190,7 @@ def _views_of(block: Block, margin: float, views: tuple[View, ...], depth: Path,
         path = depth_path(depth, view.name)
         mask = _mask_of(block, margin, view, path) if path.is_file() else np.zeros((1, 1), bool)
         if mask.mean() >= LEAST_SHARE:
-            files.write_bytes(masks / f"{k}.png", bytes(cv2.imencode(".png", mask.astype(np.uint8) * 255)[1]))
+            files.note_bytes(masks / f"{k}.png", bytes(cv2.imencode(".png", mask.astype(np.uint8) * 255)[1]))
             found.append(replace(view, mask_path=masks / f"{k}.png"))
     return tuple(found)
 
@@ -153,5 +207,4 @@ def _mask_of(block: Block, margin: float, view: View, path: Path) -> Bools:
 
 def _near(splats: Splats, ground: _Ground) -> Splats:
     """Those in the margin of the block, and what reaches into it from a little beyond."""
-    reach = 2.0 * ground.config.blocks.margin_m
-    return select(splats, ground.block.holds(splats.means.astype(np.float64), reach))
+    return select(splats, ground.block.holds(splats.means.astype(np.float64), _reach(ground.config)))

@@ -64,7 +64,14 @@ LEAST_BASELINE = 0.002
 DEPTH_BYTES = 1 << 28
 """Depth maps held in memory while they are compared, and while the surface is made."""
 
-PHOTOS = PhotoCache(limit_bytes=512 << 20)
+PHOTO_BYTES = 512 << 20
+"""Photos held in memory while depth is measured, at most."""
+
+PHOTOS_HELD = 40
+"""So many are enough, at both sizes that they are looked at: with fewer, photos that follow each other on a flight of
+five cameras read what they share again; with twice as many they read as much."""
+
+PHOTOS = PhotoCache(PHOTO_BYTES)
 """Photos that this worker has read."""
 
 
@@ -251,8 +258,16 @@ def measure_depth_job(out: str, scaffold: str, view: int, sources: list[int], co
     reference, others = held.views[view], [held.views[k] for k in sources]
     hints = points_in_view(view, reference, held.points, held.tracks)
     settings = codec.from_json(StereoConfig, config)
+    PHOTOS.limit_bytes = photo_room(reference.camera, settings)
     measured = estimate_depth(reference, others, hints, PHOTOS, settings, held.ground)
     save_depth(Path(out), measured, compressed=False)
+
+
+def photo_room(camera: Camera, config: StereoConfig) -> int:
+    """Bytes of photos to keep for those that come next, whatever their number: depth takes each at two sizes."""
+    widths = [min(camera.width, 2 * width) for width in (config.width, config.width // config.sweep_scale)]
+    each = sum(3 * width * round(camera.height * width / camera.width) for width in widths)
+    return min(PHOTO_BYTES, PHOTOS_HELD * each)
 
 
 def agree_depth_job(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skyanchor.gaussians.ply import write_ply
+from skyanchor.gaussians.ply import join_plys, write_ply
 from skyanchor.gaussians.split import split
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
@@ -13,7 +13,7 @@ from skyanchor.run.layout import PROGRESS
 from skyanchor.scaffold import georeference
 from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, train_aerial
-from skyanchor.stages.blocks import splats_of_blocks
+from skyanchor.stages.blocks import score_of_blocks, splats_of_blocks
 from skyanchor.stages.survey import Site, aerial_digests
 from skyanchor.stereo import DepthFolder, depth_path
 from skyanchor.types import Cloud, Scaffold
@@ -52,20 +52,20 @@ def train_splats(
     upstream = () if depth is None else (depth,)
     stage = folder.stage(parts.SPLATS, what, settings, aerial_digests(folder, scaffold), upstream)
     if not stage.done:
-        from skyanchor.gaussians.scoring import score
-
         if depth is not None and config.blocks.side_m:
-            splats = splats_of_blocks(stage, scaffold, engine, config, depth, executor)
-            scores = score(splats, split(scaffold.views, config.test_every).test, engine, config.train.width)
+            blocks = splats_of_blocks(stage, scaffold, engine, config, depth, executor)
+            test = split(scaffold.views, config.test_every).test
+            scores = score_of_blocks(blocks, test, engine, config.train.width)
+            count = join_plys(stage.path(parts.SPLATS_FILE), blocks)
         else:
             checkpoint = stage.path(f"{PROGRESS}/checkpoint.npz")
             cloud = None if depth is None or config.from_points else _cloud(depth, scaffold, config)
             model = train_aerial(scaffold, engine, config, cloud=cloud, listen=stage.listen, checkpoint=checkpoint)
-            splats, scores = model.splats, model.scores
-        write_ply(stage.path(parts.SPLATS_FILE), splats)
+            write_ply(stage.path(parts.SPLATS_FILE), model.splats)
+            scores, count = model.scores, len(model.splats)
         stage.save("scores.json", scores)
         georeference.write_georef(stage.folder, scaffold.georef, scaffold.up)
-        stage.finish({"psnr": scores.psnr, "gaussians": len(splats)})
+        stage.finish({"psnr": scores.psnr, "gaussians": count})
     return stage
 
 

@@ -166,15 +166,32 @@ def write_through(path: Path, write: Callable[[Path], None], lasting: bool = Tru
             write(draft)
             if lasting:
                 sync_tree(draft)
-            if draft.is_dir():
-                remove(path)
-            draft.replace(path)
+            _put_into_place(draft, path)
         except BaseException:
             with suppress(OSError):
                 remove(draft)
             raise
         if lasting:
             sync_folder(path.parent)
+
+
+def _put_into_place(draft: Path, path: Path) -> None:
+    """Rename a draft to its name; a folder of that name is gone only once the new one has it."""
+    old = temporary(path.with_name(path.name + ".old"))
+    aside = draft.is_dir() and path.is_dir() and not path.is_symlink()
+    if aside:
+        shutil.rmtree(old, ignore_errors=True)
+        path.rename(old)
+    elif draft.is_dir():
+        remove(path)
+    try:
+        draft.replace(path)
+    except OSError:
+        if aside:
+            old.rename(path)
+        raise
+    if aside:
+        shutil.rmtree(old)
 
 
 def write_arrays(
