@@ -41,6 +41,8 @@ from skyanchor.sequence.loading import street_camera
 from skyanchor.storage import files
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from skyanchor.evaluation.ablate import AblationRecord
 
 Settings: TypeAlias = Annotated[PipelineConfig, tyro.conf.arg(name="")]
@@ -55,7 +57,7 @@ ABLATIONS = "ablations.md"
 
 def parse_and_run(name: str, words: Sequence[str]) -> int:
     """Run a verb with the arguments after it; the exit code."""
-    refuse_unknown(name, words)
+    refuse_unknown(name, words, Preparation if name == "prepare" else Options)
     preset = chosen_preset(asked_preset(words))
     command = (
         preparing(preset)
@@ -67,9 +69,9 @@ def parse_and_run(name: str, words: Sequence[str]) -> int:
     )
 
 
-def refuse_unknown(name: str, words: Sequence[str]) -> None:
+def refuse_unknown(name: str, words: Sequence[str], everyday: type[DataclassInstance]) -> None:
     """SkyAnchorError for an everyday option that there is not, in one line instead of all settings of all stages."""
-    known = [f"--{field.name}" for field in fields(Preparation if name == "prepare" else Options)]
+    known = [f"--{field.name}" for field in fields(everyday)]
     for word in (word.partition("=")[0] for word in words if word.startswith("--")):
         if "." not in word and word not in known:
             near = difflib.get_close_matches(word, known, 1)
@@ -161,10 +163,10 @@ class ChosenPreset:
     """One line for people where nobody asked for it by name."""
 
 
-def asked_preset(words: Sequence[str]) -> str:
-    """What `--preset` says in the arguments, auto without it."""
+def asked_preset(words: Sequence[str], usual: str = "auto") -> str:
+    """What `--preset` says in the arguments, the usual one without it."""
     split = [part for word in words for part in word.split("=", 1)]
-    return next((value for word, value in pairwise(split) if word == "--preset"), "auto")
+    return next((value for word, value in pairwise(split) if word == "--preset"), usual)
 
 
 def chosen_preset(asked: str) -> ChosenPreset:
