@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from skyanchor.evaluation.ablate import AblationRecord
+    from skyanchor.evaluation.ablations import AblationRoute
 
 Settings: TypeAlias = Annotated[PipelineConfig, tyro.conf.arg(name="")]
 Everyday: TypeAlias = Annotated[Options, tyro.conf.arg(name="")]
@@ -302,16 +303,18 @@ def ablated(
     root: Path,
     truth: Path,
     chosen: tuple[str | None, str | None, str | None, str | None],
+    route: AblationRoute | None,
     workers: int,
     redo: bool,
 ) -> tuple[AblationRecord, Path]:
     """The measured variants of a run, and the Markdown file that shows them.
 
-    `chosen` are the lists of stages, matchers, descriptors and names that the options give.
+    `chosen` are the lists of stages, matchers, descriptors and names that the options give, `route` how anchors are
+    found with those matchers and descriptors.
     """
     from skyanchor.evaluation import ablate, ablation_tables, perceptual
 
-    variants = ablate.chosen_variants(root, *map(_words, chosen))
+    variants = ablate.chosen_variants(root, *map(_words, chosen), route=route)
     config, lpips_weights = remembered_settings(root), perceptual.find_weights()
     engine = executor_of(workers)
     with opened(root, False) as run:
