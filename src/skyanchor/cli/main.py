@@ -47,6 +47,7 @@ OTHERS: Verbs = {
     "changes": changes.changes,
     "merge": merge.merge,
     "masks": machine.masks,
+    "depth": machine.depth,
     "town": machine.town,
     "doctor": machine.doctor,
     "weights": machine.weights,
