@@ -3,8 +3,8 @@
     python benchmarks/peers.py SCENE [--ground ground] [--work DIR] [--run RUN]
                                [--ways extend,joint,global,single,chain]
                                [--matchers sift,x-feat,light-glue-aliked] [--guess] [--least-height M]
-                               [--model NAME=PATH ...] [--fps FPS] [--splats RUN] [--most-s SECONDS]
-                               [--all-pairs 100]
+                               [--model NAME=PATH[,AERIAL_PREFIX,GROUND_PREFIX] ...] [--fps FPS] [--splats RUN]
+                               [--most-s SECONDS] [--all-pairs 100] [--preset auto]
 
 SCENE holds aerial (images, sparse) and ground (images, and truth, which is read here only, to score and, unless
 --guess, for the street camera, which every program is given; so is the camera of the flight). Each program works in a
@@ -17,9 +17,11 @@ uses them. The same command with the same --work goes on where it was stopped.
     chain     PnP from frame to frame from our first anchors, as On-the-fly NVS goes on
 
 SIFT is COLMAP's, all pairs; others are ours, all pairs up to --all-pairs photos, else retrieved ones. --model adds what
-another program made elsewhere (MASt3R-SfM, MP-SfM: a COLMAP model; MASt3R-SLAM, VGGT-SLAM: TUM format), --splats the
-table of Gaussians of a run that `skyanchor ablate RUN --stages update` has measured. --least-height leaves out aerial
-photos lower above the ground, as the paper removes linking images. Ours is run by the command, or read from --run.
+another program made elsewhere (MASt3R-SfM, MP-SfM: a COLMAP model; MASt3R-SLAM, VGGT-SLAM: TUM format), with what it
+puts before the names of either kind where they share them: mp=model,aerial/,ground/. --splats adds the table of
+Gaussians of a run that `skyanchor ablate RUN --stages update` has measured. --least-height leaves out aerial photos
+lower above the ground, as the paper removes linking images. Ours is run by the command with --preset, or read from
+--run. An empty --matchers runs no other program.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from skyanchor.backends.names import choice_named
 from skyanchor.errors import InputError, SkyAnchorError
 from skyanchor.evaluation import peer_tables, peers, peers_pnp
 from skyanchor.evaluation.ablate import JSON, AblationRecord
-from skyanchor.evaluation.foreign import ForeignConfig, score_foreign
+from skyanchor.evaluation.foreign import ForeignConfig, Outcome, score_foreign
 from skyanchor.evaluation.metrics import evaluate_run
 from skyanchor.evaluation.peer_tables import Cost, PeerRow
 from skyanchor.evaluation.split_model import write_aerial
@@ -57,6 +59,8 @@ NAMES = {key: label for key, (label, _) in peers.WAYS.items()} | {
     "single": "single frames, retrieval + PnP (hloc)",
     "chain": "PnP chain from our first anchors",
 }
+IN_FRAME = ("single", "chain")
+"""Ways that leave the walk alone, in the aerial frame."""
 PREFIXES = ForeignConfig(aerial_prefix=peers.AERIAL, ground_prefix=peers.GROUND)
 
 
@@ -129,7 +133,7 @@ def ours(args: argparse.Namespace) -> tuple[PeerRow, tuple[str, ...]]:
     cost = None
     if args.run is None:
         args.run = args.work / "ours"
-        command = [sys.executable, "-m", "skyanchor.cli", "trajectory", "--preset", "cpu", "--out", str(args.run)]
+        command = [sys.executable, "-m", "skyanchor.cli", "trajectory", "--preset", args.preset, "--out", str(args.run)]
         command += ["--scaffold", str(args.aerial), "--ground", str(args.scene / args.ground / "images")]
         camera = scene_of(args).camera
         command += [] if camera is None else ["--camera", ",".join([camera.model, *map(str, camera.params)])]
@@ -146,25 +150,30 @@ def ours(args: argparse.Namespace) -> tuple[PeerRow, tuple[str, ...]]:
     return row, records.anchor_names(run.anchors_record)
 
 
-def scored(args: argparse.Namespace, name: str, model: Path, config: ForeignConfig, asked: tuple[str, ...]) -> PeerRow:
-    """The row of what a program left; one that left nothing has failed."""
+def scored(
+    args: argparse.Namespace,
+    name: str,
+    model: Path,
+    config: ForeignConfig,
+    asked: tuple[str, ...],
+    in_frame: bool = False,
+) -> PeerRow:
+    """The row of what a program left; `in_frame` says that its poses are in the aerial frame, the flight left out."""
     truth = args.scene / args.ground / "truth"
-    try:
-        walk = score_foreign(model, args.aerial, truth, config)
-        anchors = score_foreign(model, args.aerial, truth, replace(config, only=asked))
-    except InputError:
-        return peer_tables.failed_row(name, "nothing came out")
+    walk = score_foreign(model, args.aerial, truth, config)
+    anchors = score_foreign(model, args.aerial, truth, replace(config, only=asked))
     best = next(score for score in anchors.models if score.path == walk.best.path)
     row = peer_tables.peer_row(name, best, walk.best, len(walk.models), None)
-    if walk.best.aerial == 0 and walk.best.as_it_came.registered:  # posed in the aerial frame, the flight left out
-        row = replace(row, verdict="ok", anchors=best.as_it_came, trajectory=walk.best.as_it_came)
+    if in_frame and walk.best.aerial == 0:
+        verdict = Outcome.OK if walk.best.outcome is Outcome.CANNOT_ALIGN else walk.best.outcome
+        row = replace(row, verdict=verdict.value, anchors=best.as_it_came, trajectory=walk.best.as_it_came)
     return row
 
 
 def rivals(args: argparse.Namespace, asked: tuple[str, ...]) -> list[PeerRow]:
     """Every way with every matcher."""
     rows: list[PeerRow] = []
-    for matcher in args.matchers.split(","):
+    for matcher in filter(None, args.matchers.split(",")):
         try:
             matches = spawned(args, f"{matcher}:matches")
         except FailedError as error:
@@ -177,15 +186,25 @@ def rivals(args: argparse.Namespace, asked: tuple[str, ...]) -> list[PeerRow]:
             except FailedError as error:
                 rows.append(peer_tables.failed_row(name, f"failed: {error}", added(matches, error.cost)))
                 continue
-            rows.append(replace(scored(args, name, args.work / matcher / way / "sparse", PREFIXES, asked), cost=cost))
+            try:
+                row = scored(args, name, args.work / matcher / way / "sparse", PREFIXES, asked, way in IN_FRAME)
+            except InputError:
+                row = peer_tables.failed_row(name, "nothing came out")
+            rows.append(replace(row, cost=cost))
             print(rows[-1], flush=True)
     return rows
 
 
 def given_models(args: argparse.Namespace, asked: tuple[str, ...]) -> list[PeerRow]:
-    """Rows of what was made elsewhere."""
-    pairs = [given.partition("=") for given in args.model]
-    return [scored(args, name, Path(path), ForeignConfig(fps=args.fps), asked) for name, _, path in pairs]
+    """Rows of what was made elsewhere; one that cannot be read says why, and the others go on."""
+    rows: list[PeerRow] = []
+    for given in map(peers.given_model, args.model):
+        config = ForeignConfig(aerial_prefix=given.aerial_prefix, ground_prefix=given.ground_prefix, fps=args.fps)
+        try:
+            rows.append(scored(args, given.name, given.path, config, asked))
+        except InputError as error:
+            rows.append(peer_tables.failed_row(given.name, f"failed: {error}"))
+    return rows
 
 
 def higher(args: argparse.Namespace) -> Path:
@@ -214,6 +233,7 @@ def main() -> None:
     parser.add_argument("--splats", type=Path)
     parser.add_argument("--most-s", type=float)
     parser.add_argument("--all-pairs", type=int, default=100, help="photos up to which our matchers see all pairs")
+    parser.add_argument("--preset", default="auto", choices=("auto", "cpu", "gpu", "paper"), help="of ours")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--aerial", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

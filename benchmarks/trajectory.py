@@ -38,8 +38,8 @@ ABLATIONS = {
     "front-anchor-only BA": Ablation(rear_anchors=False),
     "w/o anchor-constrained BA": Ablation(anchored_adjustment=False),
     "w/o 3D-aware KF selection": Ablation(aware_of_points=False),
-    "group size 2": Ablation(group_size=2),
-    "group size 4": Ablation(group_size=4),
+    "outermost 2 anchors": Ablation(group_size=2),
+    "outermost 4 anchors": Ablation(group_size=4),
 }
 
 MATCHING = ("features", "matching", "verification", "keyframes", "references")

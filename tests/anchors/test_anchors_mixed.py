@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from skyanchor.anchors import mixed
+from skyanchor.anchors import mixed, mixed_depth, paper
+from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.mixed import MixedConfig, PixelPairs
+from skyanchor.anchors.mixed_depth import SightedDepth, sighted_depth
 from skyanchor.anchors.paper import aligned_to, apart_m
+from skyanchor.anchors.shape import choice
+from skyanchor.anchors.shape.depth import BELIEF, DepthAt, shape_from_depth
 from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup, reconstruct_local
 from skyanchor.anchors.snapped import adjusted_at_reference, evidence, halves_of
 from skyanchor.geometry import cameras, rigid, similarity
@@ -63,21 +69,25 @@ def seen(pose: Pose, camera: Camera, rng: np.random.Generator, spots: Floats | N
     return xy
 
 
+def described(pixels: list[Floats]) -> tuple[Features, ...]:
+    ones = np.ones(len(houses()), np.float32)
+    return tuple(Features(xy, np.zeros((len(xy), 4), np.float32), ones, ones, 640, 360, SIGMA_PX) for xy in pixels)
+
+
 def group(rng: np.random.Generator, frames: tuple[Pose, ...] = GROUND) -> tuple[LocalGroup, list[Floats]]:
     """(the group's own shape, what its frames see)."""
     pixels = [seen(pose, STREET, rng) for pose in frames]
-    ones = np.ones(len(houses()), np.float32)
-    features = tuple(Features(xy, np.zeros((len(xy), 4), np.float32), ones, ones, 640, 360, SIGMA_PX) for xy in pixels)
-    local = reconstruct_local(tuple(range(FRAMES)), features, STREET, SameRow(), LocalConfig())
+    local = reconstruct_local(tuple(range(FRAMES)), described(pixels), STREET, SameRow(), LocalConfig())
     assert isinstance(local, LocalGroup)
     return local, pixels
 
 
-def matched(pixels: list[Floats], wrong: float, rng: np.random.Generator) -> PixelPairs:
-    """Matches of every second point, a share of them wrong by some tens of pixels."""
+def matched(pixels: list[Floats], wrong: float, rng: np.random.Generator, every: int = 2) -> PixelPairs:
+    """Matches of every second point, or of fewer with aerial photos, a share of them wrong by some tens of pixels."""
     paired: PixelPairs = {}
     for i, j in combinations(range(len(pixels)), 2):
-        rows = np.flatnonzero(np.isfinite(pixels[i][:, 0]) & np.isfinite(pixels[j][:, 0]))[::2]
+        rows = np.flatnonzero(np.isfinite(pixels[i][:, 0]) & np.isfinite(pixels[j][:, 0]))
+        rows = rows[:: 2 if j < FRAMES else every]
         b = pixels[j][rows].copy()
         bad = rng.random(len(rows)) < wrong
         b[bad] += rng.normal(0, 30, (int(bad.sum()), 2))
@@ -208,3 +218,101 @@ def test_cameras_in_one_place_determine_nothing(orientations: bool) -> None:
     local = tuple(similarity.transform_camera(inside, pose) for pose in here)
     found = mixed.align(local, here, 5.0, replace(CONFIG, orientations=orientations))
     assert isinstance(found, Refusal) and found.reason is Reason.COLLINEAR_CAMERAS
+
+
+# --- depth ----------------------------------------------------------------------------------------------------------
+
+
+def maps(frames: tuple[Pose, ...], pixels: list[Floats], bent: float) -> DepthAt:
+    """Depth good to 3 %, of another scale in every frame; bent away by a factor from left to right where asked."""
+    rng, depths = np.random.default_rng(3), []
+    for scale, pose in zip((0.7, 1.3, 2.0, 0.4, 1.0, 3.0), frames, strict=True):
+        across, _, z = pose(houses()).T
+        depths.append(scale * z * (1 + 0.03 * rng.normal(size=len(z))) * np.exp(bent * across / 6.0))
+
+    def at(frame: int, xy: Floats) -> Floats:
+        spots = np.nan_to_num(pixels[frame], nan=1e6)
+        return depths[frame][np.argmin(np.linalg.norm(spots[None] - xy[:, None], axis=2), axis=1)]
+
+    return at
+
+
+def steps_off(frames: tuple[Pose, ...], seed: int, bent: float = 0.0) -> tuple[float, float]:
+    """How far frames lie from where they should among each other after the mixed reconstruction, metres, without the
+    depth of their photos and with it; few matches with the flight."""
+    rng = np.random.default_rng(seed)
+    pixels = [seen(pose, STREET, rng) for pose in frames]
+    at = maps(frames, pixels, bent)
+    given = (tuple(range(FRAMES)), described(pixels), STREET, SameRow())
+    local = reconstruct_local(*given, LocalConfig()) if bent else shape_from_depth(*given, at, LocalConfig())
+    assert isinstance(local, LocalGroup)
+    pixels += [seen(pose, ABOVE, rng) for pose in RING]
+    lenses, sigmas = (*(STREET,) * FRAMES, *(ABOVE,) * len(RING)), np.full(len(pixels), SIGMA_PX)
+    bundle = mixed.mixed_bundle(local, lenses, sigmas, matched(pixels, 0.05, rng, every=10))
+    off = []
+    for depth in (None, sighted_depth(bundle, FRAMES, at)):
+        found = aligned_to(bundle, FRAMES, np.arange(6), RING, CONFIG, depth)
+        assert not isinstance(found, Refusal) and len(found[0].views) == 6
+        assert found[0].bundle.prior is None, "the last adjustment is the matches' alone"
+        ends = [rigid.centres_in_world(poses) for poses in (found[0].bundle.cams_from_world[:FRAMES], frames)]
+        a, b = (end - end.mean(axis=0) for end in ends)
+        off.append(float(np.linalg.norm(a - b, axis=1).mean()))
+    return off[0], off[1]
+
+
+def test_right_depth_holds_a_group_that_hardly_moves() -> None:
+    """Steps of 6 cm before houses 6 to 40 m away: a fifth of a degree of parallax."""
+    still = tuple(
+        rigid.look_at(np.array([0.0, 0.06 * k, 1.7]), np.array([0.0, 0.06 * k + 10.0, 2.5]), UP) for k in range(FRAMES)
+    )
+    alone, held = np.mean([steps_off(still, seed) for seed in (1, 3)], axis=0)
+    assert 0.001 < held < 0.75 * alone < 0.01
+
+
+def test_wrong_depth_is_outvoted_by_a_group_that_moves() -> None:
+    """Maps twice too near on one side and twice too far on the other move a frame by less than 2 mm."""
+    alone, held = steps_off(GROUND, 1, bent=0.7)
+    assert abs(held - alone) < 0.002 and held < 0.01
+
+
+def test_a_map_is_believed_as_far_as_parallax_bears_it_out() -> None:
+    camera, sure = np.zeros(40, np.int64), np.arange(40) < 30
+    z = np.linspace(5.0, 20.0, 40)
+    right, belief = mixed_depth._scaled(camera, z, z / 3.0, sure)
+    np.testing.assert_allclose(right, z)
+    np.testing.assert_allclose(belief, BELIEF)
+    tilted, doubted = mixed_depth._scaled(camera, z, z / 3.0 * np.exp(0.1 * np.arange(40)), sure)
+    assert doubted.min() > 0.8 and np.isfinite(tilted).all()
+    few, _ = mixed_depth._scaled(camera, np.where(np.arange(40) < 11, z, np.nan), z, sure)
+    assert np.isnan(few).all(), "no scale, no depth"
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_the_papers_route_takes_depth_where_it_is_asked_for(always: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    local, pixels = group(rng)
+    monkeypatch.setattr(choice, "_depth", lambda *_: maps(GROUND, pixels, 0.0))
+    told: list[SightedDepth | None] = []
+
+    def asked(*given: object) -> Refusal:
+        depth = given[-1]
+        assert depth is None or isinstance(depth, SightedDepth)
+        told.append(depth)
+        return Refusal(Reason.NO_PLACE, "as far as this goes")
+
+    monkeypatch.setattr(paper, "aligned_to", asked)
+    views = tuple(SimpleNamespace(cam_from_world=pose) for pose in RING)
+    scaffold, config = SimpleNamespace(views=views), AnchorConfig(local=LocalConfig(depth_always=always))
+    search: Any = SimpleNamespace(
+        config=config, camera=STREET, frames=None, prepared=SimpleNamespace(scaffold=scaffold)
+    )
+    index = SimpleNamespace(
+        features={j: SimpleNamespace(sigma_px=SIGMA_PX) for j in range(6)},
+        atlas=SimpleNamespace(photo_camera=lambda j: ABOVE),
+    )
+    support: Any = SimpleNamespace(pairs=SimpleNamespace(frames=described(pixels)), index=index, views=np.arange(6))
+    every = [*pixels, *(seen(pose, ABOVE, rng) for pose in RING)]
+    paper.settle_matched(search, local, support, matched(every, 0.0, rng))
+    (depth,) = told
+    assert (depth is not None) == always and local.parallax_deg > config.local.low_parallax_deg
+    assert depth is None or len(depth.names) > 1000, "also of what the flight sees"

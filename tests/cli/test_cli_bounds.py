@@ -13,8 +13,9 @@ import pytest
 from skyanchor.bounds import Bound
 from skyanchor.cli import main as verbs
 from skyanchor.cli.main import main
-from skyanchor.cli.options import Options, Preparation
+from skyanchor.cli.options import Options, Preparation, SceneRun
 from skyanchor.pipeline import PipelineConfig
+from skyanchor.sequence.monocular import MonocularConfig
 from skyanchor.sequence.segmentation import SegmentationConfig
 
 
@@ -30,7 +31,7 @@ def _kinds(hint: Any, seen: set[type]) -> None:
 
 def _all_kinds() -> list[type]:
     seen: set[type] = set()
-    for root in (PipelineConfig, SegmentationConfig, Options, Preparation):
+    for root in (PipelineConfig, SegmentationConfig, MonocularConfig, Options, Preparation, SceneRun):
         _kinds(root, seen)
     return sorted(seen, key=lambda kind: f"{kind.__module__}.{kind.__name__}")
 

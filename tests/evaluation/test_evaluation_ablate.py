@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import paper_street
 import pytest
 from given_run import given_anchors
 
 from skyanchor import pipeline
+from skyanchor.anchors.ladder import rungs
 from skyanchor.cli.main import main
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation import ablate as ab
 from skyanchor.evaluation.ablation_tables import HEADERS, markdown, tables
 from skyanchor.evaluation.ablations import all_variants, descriptor_variant, matcher_variant
-from skyanchor.events import TRAJECTORY
+from skyanchor.events import ANCHORS, TRAJECTORY
+from skyanchor.geometry import cameras
 from skyanchor.matching import Sift, Vismatch
 from skyanchor.matching.global_descriptors import HubModel, MegaLoc
 from skyanchor.pipeline import PipelineConfig, read_work
@@ -23,12 +26,16 @@ from skyanchor.run.executor import Executor, InProcess
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.metrics import ImageMetrics, PoseMetrics
+from skyanchor.run.results import open_run
 from skyanchor.scaffold import training as scaffold_training
+from skyanchor.scene import settings as update_settings
 from skyanchor.sequence import SequenceConfig
+from skyanchor.sequence.submaps import anchor_groups, cut_submaps
 from skyanchor.stages import trajectory
 from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig
+from skyanchor.types import Frame, Sequence
 
 FRAMES = 16
 CONFIG = PipelineConfig(
@@ -73,11 +80,11 @@ def subject(run: RunFolder, scene: Path, work: ab.Work, config: PipelineConfig =
 
 def test_a_trajectory_ablation_of_a_real_run(scene: Path, tmp_path: Path) -> None:
     work, root = FromTrueAnchors(), tmp_path / "run"
-    chosen = ab.chosen_variants(root, ["trajectory"], only=["no-anchor-init", "group-size-6"])
+    chosen = ab.chosen_variants(root, ["trajectory"], only=["no-anchor-init", "groups-of-6"])
     with RunFolder(root) as run:
         first = ab.ablate(subject(run, scene, work), chosen)
     rows = {row.name: row for row in first.rows}
-    full, without, same = rows["full-trajectory"], rows["no-anchor-init"], rows["group-size-6"]
+    full, without, same = rows["full-trajectory"], rows["no-anchor-init"], rows["groups-of-6"]
     assert [path.name for path in work.runs] == ["run", "no-anchor-init"]  # group size 6 is the method's own
     assert full.poses is not None and full.poses.ate_m is not None and 0.0 < full.poses.ate_m < 0.05
     assert without.poses is not None and (without.poses.ate_m is None or without.poses.ate_m > 2 * full.poses.ate_m)
@@ -98,6 +105,39 @@ def test_a_trajectory_ablation_of_a_real_run(scene: Path, tmp_path: Path) -> Non
             ab.ablate(replace(subject(run, scene, work, changed), redo=True), more)
         assert "Use --redo" not in str(told.value)  # which replaces variants, not the run
     assert files.load(root / ab.JSON, ab.AblationRecord) == again
+
+
+def test_groups_of_another_size_are_localised_as_such(scene: Path, tmp_path: Path) -> None:
+    """Their anchors are their own; the row of outermost anchors stands on the run's."""
+    work, root = FromTrueAnchors(), tmp_path / "run"
+    chosen = ab.chosen_variants(root, ["trajectory"], only=["groups-of-4", "outermost-4"])
+    with RunFolder(root) as run:
+        record = ab.ablate(subject(run, scene, work), chosen)
+        old = ab.Measured("trajectory", "group-size-4", "anchor group size (4, 4)")
+        files.save(root / ab.JSON, replace(record, rows=(*record.rows, old)))
+        kept = ab.save_rows(subject(run, scene, work), ())
+    assert kept == record, "a row whose name promised other groups is not kept"
+    sizes = {}
+    for name in ("groups-of-4", "outermost-4"):
+        held = open_run(root / "ablations" / name)
+        sizes[name] = [len(group.group.frames) for group in held.anchors.groups]
+        assert (held.root / "2-anchors").is_symlink() == (name == "outermost-4")
+    assert sizes == {"groups-of-4": [4, 4], "outermost-4": [6, 6]}
+    rows = {row.name: row.poses for row in record.rows}
+    assert all(poses is not None and poses.registered == FRAMES for poses in rows.values())
+
+
+def test_groups_of_another_size_are_never_enlarged_to_the_methods_own() -> None:
+    held = {v.name: v.change(pipeline.CPU) for v in all_variants("trajectory")}
+    two = held["groups-of-2"]
+    assert two.sequence.cut.group_size == 2 and held["groups-of-6"] == pipeline.CPU
+    assert two.trajectory == pipeline.CPU.trajectory and two.scene == pipeline.CPU.scene
+    submaps = cut_submaps(40, two.sequence.cut)
+    camera, frames = cameras.pinhole(64, 48, 60.0), tuple(Frame(k, f"{k}.jpg", Path()) for k in range(40))
+    groups = anchor_groups(submaps, two.sequence.cut)
+    walk = Sequence(Path(), frames, camera, False, submaps, groups)
+    tried = {len(rung.frames) for group in groups for rung in rungs(walk, group, two.anchors)}
+    assert tried == {2} and [len(group.frames) for group in groups] == [2, 2]
 
 
 def test_a_variant_that_fails_says_why_and_the_others_go_on(scene: Path, tmp_path: Path) -> None:
@@ -161,11 +201,14 @@ def test_the_papers_variants_are_all_there() -> None:
         "no-metric-alignment",
         "single-frame",
     ]
-    assert len(names["trajectory"]) == 9 and len(names["update"]) == 7
+    assert len(names["trajectory"]) == 11 and len(names["update"]) == 8
     for table in ab.VARIED:
-        changed = [variant.change(pipeline.CPU) for variant in all_variants(table)]
+        variants = all_variants(table)
+        changed = [variant.change(pipeline.CPU) for variant in variants]
         assert len({repr(config) for config in changed}) == len(changed)
-        assert [config for config in changed if config.sequence != pipeline.CPU.sequence] == []
+        others = [v for v, c in zip(variants, changed, strict=True) if c.sequence != pipeline.CPU.sequence]
+        assert [v.name for v in others] == (["groups-of-2", "groups-of-4"] if table == "trajectory" else [])
+        assert all(v.first == ANCHORS for v in others)
 
 
 def test_names_choose_and_wrong_ones_are_told(tmp_path: Path) -> None:
@@ -190,6 +233,58 @@ def test_the_visibility_graph_alone_is_left_out_of_the_papers_route() -> None:
     with_graph = replace(without.anchors.ablation, visibility_graph=True)
     assert replace(without.anchors, ablation=with_graph) == route.anchors
     assert not without.anchors.ablation.visibility_graph
+
+
+def test_backends_are_compared_on_any_route(scene: Path, tmp_path: Path) -> None:
+    asked = ab.chosen_variants(tmp_path, matchers=["sift"], descriptors=["megaloc"], route="paper")
+    names = ["matcher-sift-paper", "own-matchers-paper", "descriptor-mega-loc-paper", "own-descriptors-paper"]
+    assert [variant.name for variant in asked] == names
+    sift, own, megaloc, _ = (variant.change(pipeline.CPU).anchors for variant in asked)
+    assert {sift.route, own.route, megaloc.route} == {"paper"} and sift.ablation == pipeline.CPU.anchors.ablation
+    assert isinstance(sift.paper.matcher, Sift) and own.paper == pipeline.CPU.anchors.paper
+    assert megaloc.paper.descriptor == MegaLoc()
+    papers = replace(pipeline.CPU, anchors=replace(pipeline.CPU.anchors, route="paper"))
+    direct, _ = (v.change(papers).anchors for v in ab.chosen_variants(tmp_path, matchers=["sift"], route="direct"))
+    assert direct.route == "bridges" and not direct.ablation.bridges, "from any run, also one of the paper's route"
+    back, _ = (v.change(papers) for v in ab.chosen_variants(tmp_path, matchers=["sift"], route="bridges"))
+    assert back == matcher_variant("sift").change(pipeline.CPU)
+    with pytest.raises(SkyAnchorError, match="--route paper goes with --matchers or --descriptors"):
+        ab.chosen_variants(tmp_path, ["trajectory"], route="paper")
+    with RunFolder(tmp_path) as run:
+        record = ab.ablate(subject(run, scene, FromTrueAnchors(trajectory=False)), asked[:2])
+    assert [row.label for row in record.rows][:2] == ["sift, the paper's route", "the method's own, the paper's route"]
+    assert (tmp_path / "ablations/matcher-sift-paper/2-anchors").is_dir()
+
+
+def test_the_full_method_is_named_by_what_it_matches_with() -> None:
+    base = pipeline.CPU.anchors
+    changes: dict[str, Any] = {
+        "x-feat-star then sift": {},
+        "x-feat": {"route": "paper"},
+        "x-feat-star then sift, beside it x-feat": {"route": "both"},
+        "sift": {"route": "paper", "paper": replace(base.paper, matcher=Sift())},
+    }
+    for name, change in changes.items():
+        config = replace(pipeline.CPU, anchors=replace(base, **change))
+        assert ab.full_label("anchors", config) == ab.full_label("matchers", config) == f"full method, {name}"
+    for switches, name in (({"bridges": False}, "x-feat"), ({"metric_alignment": False}, "x-feat")):
+        assert ab.cross_view_matchers(replace(base, ablation=replace(base.ablation, **switches))) == name
+    other = replace(base, route="paper", paper=replace(base.paper, descriptor=MegaLoc()))
+    assert (
+        ab.place_descriptor(other) == "mega-loc" and ab.place_descriptor(replace(other, route="both")) == "scene-vlad"
+    )
+    assert ab.full_label("update", pipeline.CPU) == "full method"
+
+
+def test_the_papers_schedule_waits_to_be_named(tmp_path: Path) -> None:
+    names = [v.name for v in ab.chosen_variants(tmp_path, ["update"])]
+    assert "papers-schedule" not in names and len(names) == 7
+    (only,) = ab.chosen_variants(tmp_path, ["update"], only=["papers-schedule"])
+    held, own = only.change(pipeline.CPU).scene.update, update_settings.CPU.insertion.width
+    assert held is not None and held.joint is not None
+    assert (held.insertion.iterations, held.joint.iterations) == (30_000, 40_000)
+    assert held.insertion.width == held.joint.width == own != update_settings.PAPER.insertion.width
+    assert not held.guard and held.refined == "all"
 
 
 def test_joint_training_is_as_long_as_all_phases_together() -> None:

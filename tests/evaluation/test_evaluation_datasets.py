@@ -13,24 +13,28 @@ import pytest
 from survey_fixture import PINHOLE, make_survey, write_photos
 
 from skyanchor import pipeline
+from skyanchor.cli import runs as commands
+from skyanchor.cli import scene_runs
 from skyanchor.cli.main import main
-from skyanchor.errors import InputError
+from skyanchor.errors import InputError, NothingPlacedError
 from skyanchor.evaluation import protocol as protocols
 from skyanchor.evaluation.paper_scenes import SCENES, Choice
 from skyanchor.evaluation.split_model import Protocol, SplitConfig, split_model
 from skyanchor.evaluation.truth import read_truth
-from skyanchor.events import ANCHORS, silent
+from skyanchor.events import ANCHORS
 from skyanchor.gaussians.split import split
 from skyanchor.geometry import rigid
+from skyanchor.matching import LightGlue
+from skyanchor.matching.global_descriptors import MegaLoc
 from skyanchor.photos import natural_key
 from skyanchor.run import records
-from skyanchor.run.executor import InProcess
+from skyanchor.run.executor import Executor, InProcess, Threads
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.metrics import PoseMetrics
 from skyanchor.scaffold import load_scaffold
 from skyanchor.scaffold.colmap_files import ColmapModel, write_model
-from skyanchor.sequence import load_sequence
+from skyanchor.sequence import SubmapConfig, load_sequence
 from skyanchor.types import AnchorPose, Anchors, Georeference, LocalisedGroup, Pose
 
 STREET = 14
@@ -205,7 +209,44 @@ def test_the_row_stands_beside_the_papers(
     assert said["ours"]["anchors"]["registered"] == 14 and said["paper"]["anchors"]["ate_m"] == 0.14
     assert said["ours"]["anchors"]["ate_m"] == pytest.approx(0.3)
     with pytest.raises(InputError, match="Make the scene"):
-        protocols.run_protocol(tmp_path, tmp_path, pipeline.CPU, InProcess(), ANCHORS, None, silent)
+        protocols.run_protocol(tmp_path, tmp_path, protocols.Wanted(pipeline.CPU, InProcess(), ANCHORS))
+
+
+def test_the_settings_of_the_stages_are_options_of_a_scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    joint = _joint(tmp_path / "joint", lambda k: f"a/{k}.jpg", lambda k: f"g/{k}.jpg")
+    split_model(joint, None, tmp_path / "scene", "x", SplitConfig(Choice(("a/*",), ("g/*",)), 50))
+    seen: list[pipeline.PipelineConfig] = []
+
+    def run(folder: RunFolder, inputs: Inputs, config: pipeline.PipelineConfig, executor: Executor, upto: str) -> None:
+        seen.append(config)
+        folders.append(folder.redo)
+        engines.append(executor)
+        _stands_in(0.1)(folder, inputs, config, executor, upto)
+        raise NothingPlacedError("nothing to add to the scene")
+
+    folders: list[bool] = []
+    engines: list[Executor] = []
+    monkeypatch.setattr(pipeline, "run", run)
+    monkeypatch.setattr(commands, "missing_for_cuda", lambda: None)  # as if there were a GPU
+    monkeypatch.setattr(
+        scene_runs, "executor_of", lambda workers, engine: Threads(workers) if engine == "ray" else None
+    )
+    words = ["--out", str(tmp_path / "runs"), "--upto", "anchors", "--workers", "3", "--engine", "ray", "--redo"]
+    choices = ["anchors.paper.matcher:light-glue", "anchors.paper.descriptor:mega-loc"]
+    assert main(["dataset", "run", str(tmp_path / "scene"), *words, "--anchors.route", "paper", *choices]) == 0
+    (held,) = seen
+    assert held.anchors.route == "paper" and isinstance(held.anchors.paper.matcher, LightGlue)
+    assert held.anchors.paper.descriptor == MegaLoc() and folders == [True] and engines == [Threads(3)]
+    assert held.geometry == pipeline.GPU.geometry and held.scene.device == "cuda"  # the default is the paper, on CUDA
+    assert held.scene.update == pipeline.PAPER.scene.update
+    assert held.sequence.cut == SubmapConfig(50, 6, join_boundaries=False)
+    assert pipeline.read_settings(tmp_path / "runs/ground") == held, "ablate and report know how it was made"
+
+
+@pytest.mark.parametrize("word", ["--sequence.cut.group-size", "--sequence.camera", "--sequence.camera=f=9"])
+def test_what_the_scene_says_is_no_option(word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dataset", "run", str(tmp_path), "--out", "x", word, "4"]) == 2
+    assert "the scene says that itself" in capsys.readouterr().err
 
 
 def test_walks_are_pooled_by_their_frames() -> None:

@@ -139,6 +139,20 @@ def test_equal_file_names_need_prefixes(tmp_path: Path) -> None:
     assert found.on_aerial.ate_m == pytest.approx(0.0, abs=1e-6) and found.aerial == 12
 
 
+def test_a_name_that_may_be_of_either_kind_is_told(tmp_path: Path) -> None:
+    """The walk alone under names that aerial photos have too: it must not be taken for the flight."""
+    flight, walk = ({f"{k:02}.jpg": p for k, p in enumerate(held.values())} for held in (_flight(), _walk()))
+    aerial, truth = _write(tmp_path / "aerial", flight), _write(tmp_path / "truth", walk)
+    alone = _write(tmp_path / "alone", walk)
+    with pytest.raises(InputError, match=r"00\.jpg that may be an aerial or a street photo"):
+        score_foreign(alone, aerial, truth, ForeignConfig())
+    found = score_foreign(alone, aerial, truth, ForeignConfig(aerial_prefix="none/")).best
+    assert found.aerial == 0 and found.outcome is Outcome.CANNOT_ALIGN
+    tum = _tum(tmp_path / "t.txt", [str(k) for k in range(len(walk))])
+    held = score_foreign(tum, aerial, truth, ForeignConfig()).best
+    assert held.aerial == 0 and held.aerial_total == 12 and held.outcome is Outcome.CANNOT_ALIGN
+
+
 # --- TUM ----------------------------------------------------------------------------------------------------------
 
 

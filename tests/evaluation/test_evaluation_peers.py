@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
+import sys
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -11,15 +14,23 @@ import pycolmap
 import pytest
 from PIL import Image
 
+from skyanchor.errors import SkyAnchorError
 from skyanchor.evaluation import peer_tables, peers, peers_pnp
-from skyanchor.evaluation.ablate import Measured
+from skyanchor.evaluation.ablate import JSON, AblationRecord, Measured, names_of
 from skyanchor.evaluation.foreign import ForeignConfig, ModelScore, Outcome, score_foreign
 from skyanchor.evaluation.peer_tables import Cost, PeerRow
+from skyanchor.events import ANCHORS
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.colmap import to_camera, to_rigid3d
 from skyanchor.matching.features import Features
+from skyanchor.run import records
+from skyanchor.run.folder import RunFolder
+from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.layout import STATE
+from skyanchor.run.memory import Peak
 from skyanchor.run.metrics import ImageMetrics, PoseMetrics
-from skyanchor.types import Floats, Pose
+from skyanchor.storage import files
+from skyanchor.types import AnchorGroup, AnchorPose, Anchors, Floats, Georeference, LocalisedGroup, Pose
 
 CAMERA = cameras.pinhole(320, 240, 260.0)
 UP = np.array([0.0, 0.0, 1.0])
@@ -187,15 +198,31 @@ def test_ratios_are_to_the_best_that_came_out_ok() -> None:
 
 
 def test_gaussians_of_all_ways_in_one_table() -> None:
+    street, air = ImageMetrics(8.0, 0.3, None), ImageMetrics(26.0, 0.9, 0.1)
+    ours = {"ground": ImageMetrics(24.0, 0.6, 0.2), "aerial": ImageMetrics(28.6, 0.9, 0.2), "seconds": 90.0}
+    paper = {"ground": ImageMetrics(20.0, 0.8, 0.1), "aerial": ImageMetrics(13.0, 0.3, 0.4), "seconds": 450.0}
     rows = (
-        Measured(
-            "update", "a", "aerial only", ground=ImageMetrics(8.0, 0.3, None), aerial=ImageMetrics(26.0, 0.9, 0.1)
-        ),
-        Measured("update", "b", "joint", problem="no weights"),
+        Measured("update", "aerial-only", "aerial only", ground=street, aerial=air),
+        Measured("update", "joint-training", "joint", problem="no weights"),
+        Measured("update", "papers-schedule", "paper", **paper, peak=Peak(4 * 10**9, 8 * 10**9)),
+        Measured("update", "no-guard", "a part of ours left out", ground=air, aerial=air, seconds=1.0),
+        Measured("trajectory", "front-only", "another table"),
+        Measured("update", "full-update", "full method", **ours, peak=Peak(2 * 10**9)),
     )
     lines = list(peer_tables.splat_table(rows))
-    assert "| aerial only | 0.900 | 26.00 | 0.100 | 0.300 | 8.00 | - | - |" in lines
-    assert "| joint | no weights | - | - | - | - | - | - |" in lines
+    assert "| aerial only | ok | 0.900 | 26.00 | 0.100 | 0.300 | 8.00 | - | - | - | - |" in lines
+    joint = "joint training on all views (Horizon-GS's way)"
+    assert f"| {joint} | no weights |{' - |' * 9}" in lines
+    assert any("| from scratch | not measured: `ablate --stages update --only from-scratch` | - |" in x for x in lines)
+    assert "| SkyAnchor | ok | 0.900 | 28.60 | 0.200 | 0.600 | 24.00 | 0.200 | 90 | 2.0 | - |" in lines
+    assert lines[-1] == "| ours / best rival |  | 1.00 | 1.10 | 2.00 | 0.75 | 1.20 | 2.00 | 0.20 | 0.50 | - |"
+    assert len(lines) == 3 + 5 + 1 and not any("left out" in line or "another table" in line for line in lines)
+    lost = replace(rows[-1], problem="out of memory")
+    assert list(peer_tables.splat_table((*rows[:-1], lost)))[-1].count("| - ") == 9, "a failure of ours has no ratio"
+
+
+def test_every_way_of_the_table_is_a_row_that_ablate_measures() -> None:
+    assert set(peer_tables.SPLATS) <= names_of("update")
 
 
 def test_ours_is_judged_as_the_others_are() -> None:
@@ -205,3 +232,60 @@ def test_ours_is_judged_as_the_others_are() -> None:
     assert lost.verdict == "registered too few" and lost.ours
     rows = [_row("a rival", 0.2, 50.0), lost]
     assert peer_tables.ratio(rows, lambda row: row.trajectory.ate_m if row.trajectory else None) is None
+
+
+# --- the script ---------------------------------------------------------------------------------------------------
+
+
+def test_models_are_given_with_what_stands_before_their_names() -> None:
+    assert peers.given_model("MP-SfM=a/b") == peers.GivenModel("MP-SfM", Path("a/b"))
+    assert peers.given_model("x=m,air/,") == peers.GivenModel("x", Path("m"), "air/", "")
+    for wrong in ("x", "=m", "x=", "x=m,air/", "x=m,a,b,c"):
+        with pytest.raises(SkyAnchorError, match="give NAME=PATH"):
+            peers.given_model(wrong)
+
+
+def test_the_script_shows_given_models_and_what_is_wrong_with_one(
+    matched: tuple[peers.PeerScene, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Aerial and street photos share their names here, so that a model must say which are which."""
+    scene, _ = matched
+    _run_of_ours(tmp_path / "run", 0.05)
+    joint = {f"up/{n}": p for n, p in _flight().items()} | {f"down/{n}": p for n, p in _walk().items()}
+    peers.write_poses(tmp_path / "joint", [(n, CAMERA, to_rigid3d(p)) for n, p in joint.items()])
+    lines = [f"{k} {k} 0 0 0 0 0 1" for k in range(10)]
+    (tmp_path / "slam.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    script = importlib.import_module("peers")
+    words = ["peers.py", str(scene.aerial.parent), "--run", str(tmp_path / "run"), "--matchers", ""]
+    words += ["--work", str(tmp_path / "work"), "--splats", str(tmp_path / "run")]
+    words += ["--model", f"MASt3R-SfM={tmp_path}/joint,up/,down/", "--model", f"MP-SfM={tmp_path}/joint"]
+    words += ["--model", f"VGGT-SLAM={tmp_path}/slam.txt", "--model", f"nobody={tmp_path}/nowhere"]
+    files.save(tmp_path / "run" / JSON, AblationRecord("truth", ()))
+    monkeypatch.setattr(sys, "argv", words)
+    script.main()
+    out = capsys.readouterr().out
+    anchors, walk = out.partition("### Trajectory")[::2]
+    assert ": 10 street frames" in anchors and "| MASt3R-SfM | ok | 0.000 |" in anchors
+    assert "| MASt3R-SfM | ok | 0.000 | 0.000 | 0.000 | 10/10 |" in walk
+    assert "| MP-SfM | failed: " in walk and "has two images of one file name" in walk
+    assert "| VGGT-SLAM | cannot align | - | - |" in walk, "a walk alone is in no frame but its own"
+    assert "| nobody | failed: " in walk and "| SkyAnchor, no alignment | registered too few | 0.050 |" in anchors
+    assert "| SkyAnchor | not measured: `ablate --stages update --only full-update` |" in walk
+
+
+def _run_of_ours(root: Path, off_m: float) -> None:
+    """A finished run with every frame an anchor, so far from its place."""
+    walk, names = _walk(), tuple(_walk())
+    moved = {n: rigid.from_centre(p.rotation, rigid.centre_in_world(p) + off_m * UP) for n, p in walk.items()}
+    poses = tuple(AnchorPose(k, moved[n], np.eye(6) * 1e-6) for k, n in enumerate(names))
+    groups = (LocalisedGroup(AnchorGroup(0, tuple(range(10)), (0,)), poses, None),)
+    record = records.AnchorsRecord(names, Georeference(np.zeros(3)), Anchors(groups, CAMERA))
+    files.save(root / STATE / INPUTS_FILE, Inputs(root, root))
+    with RunFolder(root) as run:
+        stage = run.stage(ANCHORS, "given", {}, {})
+        stage.save(records.ANCHORS_FILE, record)
+        stage.finish()

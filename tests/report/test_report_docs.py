@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from skyanchor.cli import main as command_line
-from skyanchor.cli import runs
+from skyanchor.cli import runs, scene_runs
 from skyanchor.cli.main import main
 from skyanchor.cli.options import STAGES
 from skyanchor.pipeline import CPU
@@ -64,10 +64,17 @@ def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return command
 
+    def on_a_scene(*_: object) -> Callable[..., int]:
+        def command(options: scene_runs.OnScene, settings: runs.Settings = CPU) -> int:
+            return 0
+
+        return command
+
     for family in ("AERIAL", "WALKS", "DATASETS", "PATCHES", "TILES", "OTHERS"):
         monkeypatch.setattr(command_line, family, {k: idle(v) for k, v in getattr(command_line, family).items()})
     monkeypatch.setattr(runs, "verb", verb)
     monkeypatch.setattr(runs, "preparing", preparing)
+    monkeypatch.setattr(scene_runs, "on_a_scene", on_a_scene)
     monkeypatch.setattr(runs, "missing_for_cuda", lambda: None)
     monkeypatch.setattr(runs, "read_area", lambda path: ())
 

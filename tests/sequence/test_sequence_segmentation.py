@@ -7,47 +7,21 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+from onnx_by_hand import write_convolution
 
 from skyanchor.cli.main import main
 from skyanchor.errors import BackendError, InputError
 from skyanchor.events import Event, Progress
 from skyanchor.sequence import load_sequence
-from skyanchor.sequence.segmentation import SegmentationConfig, labels_of, load_network, usable, write_masks
-
-# --- ONNX by hand: a message is fields, a field is (number << 3 | kind) and a varint or bytes ------------------------
-
-
-def varint(value: int) -> bytes:
-    low, rest = value & 127, value >> 7
-    return bytes([low | 128]) + varint(rest) if rest else bytes([low])
-
-
-def field(number: int, value: int | str | bytes) -> bytes:
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    data = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
-def tensor(name: str, values: np.ndarray) -> bytes:
-    dims = b"".join(field(1, size) for size in values.shape)
-    return dims + field(2, 1) + field(8, name) + field(9, values.astype("<f4").tobytes())
-
-
-def shaped(name: str, shape: tuple[int, ...]) -> bytes:
-    dims = b"".join(field(1, field(1, size)) for size in shape)
-    return field(1, name) + field(2, field(1, field(1, 1) + field(2, dims)))
+from skyanchor.sequence.networks import load_network
+from skyanchor.sequence.segmentation import SegmentationConfig, labels_of, usable, write_masks
 
 
 def blue_is_class_ten(path: Path, width: int, height: int) -> None:
     """A 1 x 1 convolution with 11 classes: the last where blue is stronger than red, else the first."""
     weights, bias = np.zeros((11, 3, 1, 1)), np.full(11, -9.0)
     weights[10, :, 0, 0], bias[0], bias[10] = (-1.0, 0.0, 1.0), 0.0, -0.5
-    kernel = field(5, field(1, "kernel_shape") + field(8, 1) + field(8, 1) + field(20, 7))
-    node = field(1, "x") + field(1, "w") + field(1, "b") + field(2, "y") + field(4, "Conv") + kernel
-    graph = field(1, node) + field(2, "blue") + field(5, tensor("w", weights)) + field(5, tensor("b", bias))
-    graph += field(11, shaped("x", (1, 3, height, width))) + field(12, shaped("y", (1, 11, height, width)))
-    path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13)))
+    write_convolution(path, weights, bias, width, height)
 
 
 @pytest.fixture

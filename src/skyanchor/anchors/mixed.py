@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from skyanchor.anchors.mixed_depth import SightedDepth, held, let_go, placed
 from skyanchor.anchors.shape.incremental import TRIALS, LocalGroup, resect, settled, with_points
 from skyanchor.bounds import CountOrNone, Degrees, Positive, Share
 from skyanchor.geometry import rigid, similarity
@@ -112,15 +113,18 @@ def _keypoints(paired: PixelPairs, sigmas: Floats) -> tuple[dict[int, Floats], d
 # --- in a free frame --------------------------------------------------------------------------------------------------
 
 
-def register_aerial(bundle: ba.Bundle, frames: int, config: MixedConfig) -> tuple[ba.Bundle, Ints] | Refusal:
+def register_aerial(
+    bundle: ba.Bundle, frames: int, config: MixedConfig, depth: SightedDepth | None = None
+) -> tuple[ba.Bundle, Ints] | Refusal:
     """(the reconstruction with aerial cameras brought in one by one, which of them are), or why it is not believed.
 
     Ground first: the frames have their shape, and no aerial photo moves before rays or points of theirs agree with it.
+    `depth` of the frames, where there is any, holds points in every adjustment.
     """
     known = set(range(frames))
     missing = set(range(frames, len(bundle.lenses)))
     while missing:
-        bundle = with_points(bundle, known, config.least_angle_deg)
+        bundle = placed(bundle, known, config.least_angle_deg, depth)
         tried = {c: _pose_of(bundle, c, known, frames, config) for c in sorted(missing)}
         best = max(tried, key=lambda c: tried[c][1])
         if tried[best][1] < config.least_inliers:
@@ -129,9 +133,9 @@ def register_aerial(bundle: ba.Bundle, frames: int, config: MixedConfig) -> tupl
         poses[best] = tried[best][0]
         known.add(best)
         missing.discard(best)
-        bundle = _with_camera(replace(bundle, cams_from_world=tuple(poses)), best, known, config)
-        bundle = settled(bundle, known, Dense(iterations=6)).bundle
-    bundle = _free_adjusted(bundle, known, config)
+        bundle = _with_camera(replace(bundle, cams_from_world=tuple(poses)), best, known, config, depth)
+        bundle = let_go(settled(held(bundle, depth, config.least_angle_deg), known, Dense(iterations=6)).bundle)
+    bundle = _free_adjusted(bundle, known, config, depth)
     registered = np.array(sorted(c for c in known if c >= frames), dtype=np.int64)
     seen = np.bincount(bundle.camera, minlength=len(bundle.lenses))
     registered = registered[seen[registered] >= config.least_inliers]
@@ -170,12 +174,14 @@ def _by_rays(bundle: ba.Bundle, camera: int, known: set[int], sigma_px: float) -
     return found.cam_from_world, len(np.unique(np.concatenate(owners)[found.inliers]))
 
 
-def _with_camera(bundle: ba.Bundle, camera: int, known: set[int], config: MixedConfig) -> ba.Bundle:
+def _with_camera(
+    bundle: ba.Bundle, camera: int, known: set[int], config: MixedConfig, depth: SightedDepth | None
+) -> ba.Bundle:
     """The bundle with points placed anew by the known cameras, without those sightings of the last that forbid it."""
     before = np.isfinite(with_points(bundle, known - {camera}, config.least_angle_deg).points[:, 0])
     after = np.isfinite(with_points(bundle, known, config.least_angle_deg).points[:, 0])
     against = (bundle.camera == camera) & (before & ~after)[bundle.point]
-    return with_points(observed(bundle, ~against), known, config.least_angle_deg)
+    return placed(observed(bundle, ~against), known, config.least_angle_deg, depth)
 
 
 def _believed(bundle: ba.Bundle, registered: Ints, config: MixedConfig) -> Refusal | None:
@@ -202,12 +208,13 @@ def observed(bundle: ba.Bundle, keep: Bools) -> ba.Bundle:
     return replace(bundle, camera=rows[0], point=rows[1], xy=rows[2], sigma=rows[3])
 
 
-def _free_adjusted(bundle: ba.Bundle, known: set[int], config: MixedConfig) -> ba.Bundle:
+def _free_adjusted(bundle: ba.Bundle, known: set[int], config: MixedConfig, depth: SightedDepth | None) -> ba.Bundle:
     """All known cameras and their points adjusted together in the free frame, far observations dropped."""
     bundle = observed(bundle, np.isin(bundle.camera, list(known)))
-    bundle = with_points(bundle, known, config.least_angle_deg)
+    bundle = placed(bundle, known, config.least_angle_deg, depth)
     for loss in (2.0, 1.0):
-        bundle = pruned(settled(bundle, known, Dense(loss_scale=loss)).bundle, config.outlier)
+        done = settled(held(bundle, depth, config.least_angle_deg), known, Dense(loss_scale=loss))
+        bundle = pruned(let_go(done.bundle), config.outlier)
     return bundle
 
 

@@ -17,8 +17,10 @@ from skyanchor.anchors import mixed
 from skyanchor.anchors.direct import Supported, support_of, without_vain_trials
 from skyanchor.anchors.group import settle_on_bridges
 from skyanchor.anchors.mixed import MixedConfig, PixelPairs
+from skyanchor.anchors.mixed_depth import SightedDepth, sighted_depth
 from skyanchor.anchors.place import Settled, seen_from
 from skyanchor.anchors.search import Search
+from skyanchor.anchors.shape.choice import depth_if_needed
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_matches
 from skyanchor.anchors.snapped import Snapped, adjusted_at_reference, evidence, halves_of, snap
@@ -110,7 +112,9 @@ def settle_matched(search: Search, local: LocalGroup, support: Supported, paired
     lenses = _lenses(search.camera, local, support)
     bundle = mixed.mixed_bundle(local, lenses, np.concatenate([sigmas, above]), paired)
     reference = tuple(views[int(j)].cam_from_world for j in support.views)
-    snapped = aligned_to(bundle, len(local.frames), support.views, reference, config)
+    depth_at = depth_if_needed(search.frames, local, search.config)
+    depth = None if depth_at is None else sighted_depth(bundle, len(local.frames), depth_at)
+    snapped = aligned_to(bundle, len(local.frames), support.views, reference, config, depth)
     if isinstance(snapped, Refusal):
         return Settled(local, None, snapped)
     before, start = snapped
@@ -134,9 +138,10 @@ def aligned_to(
     views: Ints,
     reference: tuple[Pose, ...],
     config: MixedConfig,
+    depth: SightedDepth | None = None,
 ) -> tuple[Snapped, Similarity] | Refusal:
     """(frames in the world and aerial cameras at their `reference`, the similarity that brought them), or why not."""
-    registered = mixed.register_aerial(bundle, frames, config)
+    registered = mixed.register_aerial(bundle, frames, config, depth)
     if isinstance(registered, Refusal):
         return registered
     grown, used = registered

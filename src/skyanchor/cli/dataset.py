@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -11,8 +10,7 @@ import tyro
 from tyro.conf import arg
 
 from skyanchor.bounds import Coordinate, Positive, Range
-from skyanchor.cli.options import Folder, ImagesPath, Processes, unless_said
-from skyanchor.cli.tables import print_rows
+from skyanchor.cli.options import Folder, ImagesPath, SceneRun, unless_said
 from skyanchor.errors import SkyAnchorError
 
 if TYPE_CHECKING:
@@ -149,41 +147,14 @@ def folder(
     _said(out, split_model(path, images, out, path.resolve().name, config))
 
 
-def run(
-    scene: Annotated[Path, tyro.conf.Positional, arg(metavar="SCENE")],
-    /,
-    out: Annotated[Path, arg(metavar="RUNS")],
-    preset: Literal["cpu", "gpu", "paper"] = "paper",
-    upto: Literal["anchors", "trajectory", "update"] = "update",
-    workers: Processes = 0,
-    json: bool = False,
-) -> None:
+def run(options: Annotated[SceneRun, arg(name="")]) -> None:
     """Run the paper's protocol on a scene and print its row beside the paper's.
 
-    Args:
-        scene: Folder that `dataset` wrote.
-        out: Folder for the runs, one per walk; what is there and was made the same way is kept.
-        preset: Settings to start from; groups are laid out as in the paper with each.
-        upto: Where to stop.
-        workers: Worker processes; 1 works in this process, 0 takes one per core as memory allows.
-        json: Print JSON instead of a table.
+    Every setting of the stages is an option here too: `skyanchor update --help-all` names them. With the weights of
+    the paper's networks, its own anchors are --anchors.route paper anchors.paper.matcher:mast3r
+    anchors.paper.descriptor:any-loc.
     """
-    from skyanchor import pipeline
-    from skyanchor.evaluation.perceptual import find_weights
-    from skyanchor.evaluation.protocol import run_protocol
-    from skyanchor.report.progress import display
-    from skyanchor.run.executor import executor_of
-    from skyanchor.storage import codec
-
-    weights = find_weights()
-    lpips = weights.load() if weights is not None else None
-    stage = next(step.name for step in pipeline.STAGES if step.verb == upto)
-    with display(sys.stderr) as listen:
-        rows = run_protocol(scene, out, pipeline.PRESETS[preset], executor_of(workers), stage, lpips, listen)
-    if json:
-        print(codec.dumps(rows), end="")
-    else:
-        print_rows(rows)
+    raise AssertionError("scene_runs parses it, with the settings of the stages")
 
 
 # --- what the options say -----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import tyro
 
@@ -110,6 +110,7 @@ def ablate(
     stages: Names = None,
     matchers: Names = None,
     descriptors: Names = None,
+    route: Annotated[Literal["bridges", "paper", "direct"] | None, unless_said("bridges|paper|direct")] = None,
     only: Names = None,
     workers: Processes = 0,
     redo: bool = False,
@@ -122,14 +123,17 @@ def ablate(
         stages: Which stages to vary, of anchors,trajectory,update; those that the run holds without it.
         matchers: Also try these cross-view matchers for the anchors, e.g. sift,x-feat-star,light-glue-aliked.
         descriptors: Also try these global descriptors for finding places, e.g. scene-vlad,any-loc-b,mega-loc.
-        only: Variants to run, by the names of their folders, e.g. front-only,group-size-2; all without it.
+        route: How anchors are found with those matchers and descriptors, where it is not as in the run: by bridge
+            views, by the paper's route, or by aerial photos matched directly; the method's own on that route is a row.
+        only: Variants to run, by the names of their folders, e.g. front-only,groups-of-2; without it all but
+            papers-schedule, which takes hours.
         workers: Worker processes; 1 works in this process, 0 takes one per core as memory allows.
         redo: Replace variants that were made with other settings or inputs.
     """
     from skyanchor.cli.runs import ablated
     from skyanchor.evaluation.ablation_tables import NOTE, tables
 
-    record, path = ablated(run, truth, (stages, matchers, descriptors, only), workers, redo)
+    record, path = ablated(run, truth, (stages, matchers, descriptors, only), route, workers, redo)
     for table in tables(record):
         print_table(table.title, table.header, table.rows)
     print(f"{NOTE}\nwritten to {path}")

@@ -1,4 +1,4 @@
-"""Verbs around the runs: what this machine can do, weights, masks, and a town to try things on."""
+"""Verbs around the runs: what this machine can do, weights, masks, depth, and a town to try things on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from skyanchor.bounds import Pixels, Range, Seed
+from skyanchor.bounds import Pixels, Radius, Range, Seed
 from skyanchor.cli.options import unless_said
 from skyanchor.cli.tables import print_table
 
@@ -72,6 +72,31 @@ def masks(
     with display(sys.stderr) as listen:
         out = write_masks(ground, model, SegmentationConfig(ignore or CITYSCAPES, longest), listen)
     print(f"written to {out}")
+
+
+def depth(
+    ground: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PHOTOS")],
+    /,
+    model: Annotated[Path, tyro.conf.arg(metavar="NET.onnx")],
+    longest: Annotated[Pixels, tyro.conf.arg(metavar="PX")] = 518,
+    multiple: Annotated[Radius, tyro.conf.arg(metavar="PX")] = 14,
+    inverse: bool = False,
+) -> None:
+    """Make depth maps of street photos with a monocular network that you have, for --anchors.local.depth.
+
+    Args:
+        ground: Folder of street photos (of a video: RUN/frames); depth/ is written beside it, maps there stay.
+        model: Monocular depth network, an .onnx file. Maps need no common scale, but depth up to one factor each.
+        longest: Longer side that photos are shrunk to for the network, pixels.
+        multiple: Both sides are rounded to multiples of this, pixels; 32 for convolutional networks.
+        inverse: The network answers with inverse depth.
+    """
+    from skyanchor.report.progress import display
+    from skyanchor.sequence.monocular import MonocularConfig, write_depth
+
+    with display(sys.stderr) as listen:
+        out = write_depth(ground, model, MonocularConfig(longest, multiple, inverse), listen)
+    print(f"written to {out}: skyanchor update ... --anchors.local.depth {out}")
 
 
 def town(

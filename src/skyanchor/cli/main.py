@@ -48,6 +48,7 @@ OTHERS: Verbs = {
     "changes": changes.changes,
     "merge": merge.merge,
     "masks": machine.masks,
+    "depth": machine.depth,
     "town": machine.town,
     "doctor": machine.doctor,
     "weights": machine.weights,
@@ -95,6 +96,11 @@ def dispatch(given: list[str]) -> int:
     if given == ["--version"]:
         print(f"skyanchor {skyanchor.__version__}")
         return 0
+    if given[:2] == ["dataset", "run"] and not {"--help", "-h"} & set(given):
+        with stopping.armed():
+            from skyanchor.cli import scene_runs
+
+            return scene_runs.parse_and_run(given[2:])
     if not given or not STAGES.keys() & {given[0]}:
         return _other_verb(given)
     text = asked_help(given)

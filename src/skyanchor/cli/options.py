@@ -184,6 +184,40 @@ class Preparation:
     redo: Annotated[bool, _option(None, "Replace parts that were made with other settings or inputs.")] = False
 
 
+@dataclass(frozen=True)
+class SceneRun:
+    """The everyday options of `dataset run`."""
+
+    scene: Annotated[Path, tyro.conf.Positional, _option("SCENE", "Folder that `dataset` wrote.")]
+    out: Annotated[
+        Path,
+        _option("RUNS", "Folder for the runs, one per walk; what is there and was made the same way is kept."),
+    ]
+    preset: Annotated[
+        Choice,
+        _option("auto|cpu|gpu|paper", "Settings to start from; groups are laid out as in the paper with each."),
+    ] = "paper"
+    upto: Annotated[
+        Literal["anchors", "trajectory", "update"], _option("anchors|trajectory|update", "Where to stop.")
+    ] = "update"
+    workers: Annotated[
+        Workers,
+        _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits."),
+    ] = 0
+    engine: Annotated[
+        str,
+        _option(
+            "processes|ray[:HOST:PORT]",
+            "Where jobs run: in worker processes, or on a Ray cluster whose nodes see all files under the same paths.",
+        ),
+    ] = "processes"
+    redo: Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")] = False
+    json: Annotated[bool, _option(None, "Print JSON instead of a table.")] = False
+
+
+SAID_BY_THE_SCENE = ("sequence.camera", "sequence.cut")
+"""Settings that a scene of `dataset` says itself."""
+
 PREPARATION_GROUPS = MappingProxyType(
     {
         "What you have": ("aerial", "out", "images", "splats", "crs"),

@@ -41,7 +41,10 @@ from skyanchor.sequence.loading import street_camera
 from skyanchor.storage import files
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from skyanchor.evaluation.ablate import AblationRecord
+    from skyanchor.evaluation.ablations import AblationRoute
 
 Settings: TypeAlias = Annotated[PipelineConfig, tyro.conf.arg(name="")]
 Everyday: TypeAlias = Annotated[Options, tyro.conf.arg(name="")]
@@ -55,7 +58,7 @@ ABLATIONS = "ablations.md"
 
 def parse_and_run(name: str, words: Sequence[str]) -> int:
     """Run a verb with the arguments after it; the exit code."""
-    refuse_unknown(name, words)
+    refuse_unknown(name, words, Preparation if name == "prepare" else Options)
     preset = chosen_preset(asked_preset(words))
     command = (
         preparing(preset)
@@ -67,9 +70,9 @@ def parse_and_run(name: str, words: Sequence[str]) -> int:
     )
 
 
-def refuse_unknown(name: str, words: Sequence[str]) -> None:
+def refuse_unknown(name: str, words: Sequence[str], everyday: type[DataclassInstance]) -> None:
     """SkyAnchorError for an everyday option that there is not, in one line instead of all settings of all stages."""
-    known = [f"--{field.name}" for field in fields(Preparation if name == "prepare" else Options)]
+    known = [f"--{field.name}" for field in fields(everyday)]
     for word in (word.partition("=")[0] for word in words if word.startswith("--")):
         if "." not in word and word not in known:
             near = difflib.get_close_matches(word, known, 1)
@@ -161,10 +164,10 @@ class ChosenPreset:
     """One line for people where nobody asked for it by name."""
 
 
-def asked_preset(words: Sequence[str]) -> str:
-    """What `--preset` says in the arguments, auto without it."""
+def asked_preset(words: Sequence[str], usual: str = "auto") -> str:
+    """What `--preset` says in the arguments, the usual one without it."""
     split = [part for word in words for part in word.split("=", 1)]
-    return next((value for word, value in pairwise(split) if word == "--preset"), "auto")
+    return next((value for word, value in pairwise(split) if word == "--preset"), usual)
 
 
 def chosen_preset(asked: str) -> ChosenPreset:
@@ -300,16 +303,18 @@ def ablated(
     root: Path,
     truth: Path,
     chosen: tuple[str | None, str | None, str | None, str | None],
+    route: AblationRoute | None,
     workers: int,
     redo: bool,
 ) -> tuple[AblationRecord, Path]:
     """The measured variants of a run, and the Markdown file that shows them.
 
-    `chosen` are the lists of stages, matchers, descriptors and names that the options give.
+    `chosen` are the lists of stages, matchers, descriptors and names that the options give, `route` how anchors are
+    found with those matchers and descriptors.
     """
     from skyanchor.evaluation import ablate, ablation_tables, perceptual
 
-    variants = ablate.chosen_variants(root, *map(_words, chosen))
+    variants = ablate.chosen_variants(root, *map(_words, chosen), route=route)
     config, lpips_weights = remembered_settings(root), perceptual.find_weights()
     engine = executor_of(workers)
     with opened(root, False) as run:

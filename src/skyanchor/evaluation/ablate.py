@@ -9,12 +9,13 @@ Killed at any point, the same call goes on: a variant is an ordinary run folder.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from skyanchor import pipeline
+from skyanchor.anchors.config import AnchorConfig
 from skyanchor.backends.names import name_of
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation.ablations import (
@@ -22,24 +23,28 @@ from skyanchor.evaluation.ablations import (
     FULL,
     STAGES,
     SWAPS,
+    AblationRoute,
     Table,
     Variant,
     all_variants,
     descriptor_variant,
     matcher_variant,
+    own_backend,
+    routed,
 )
 from skyanchor.evaluation.metrics import Perceptual, evaluate_run, held_out_views, render_metrics
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Note
-from skyanchor.matching import AnyMatcher
-from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
+from skyanchor.matching.global_descriptors import SceneVlad
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
 from skyanchor.run.layout import SHARED, STATE, claim, is_finished
+from skyanchor.run.memory import Peak
 from skyanchor.run.metrics import ImageMetrics, Metrics, PoseMetrics
 from skyanchor.run.results import Run
 from skyanchor.storage import files
+from skyanchor.types import QUIET
 
 VARIED: tuple[Table, ...] = ("anchors", "trajectory", "update")
 """Stages with variants."""
@@ -82,6 +87,8 @@ class Measured:
     """Of the stage that varies; what variants share is counted in the full method's run alone."""
     problem: str = ""
     """Why there are no figures."""
+    peak: Peak = field(default_factory=Peak, metadata=QUIET)
+    """Most memory of that stage; nothing in records of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -120,16 +127,23 @@ def chosen_variants(
     matchers: Sequence[str] = (),
     descriptors: Sequence[str] = (),
     only: Sequence[str] = (),
+    route: AblationRoute | None = None,
 ) -> tuple[Variant, ...]:
-    """The variants that names ask for; without any, those of every stage that the run holds."""
+    """The variants that names ask for; without any, those of every stage that the run holds.
+
+    `route` is how anchors are found where backends are compared; as in the run without it.
+    """
     unknown = [name for name in stages if name not in VARIED]
     if unknown:
         raise SkyAnchorError(f"--stages {unknown[0]}: there are {', '.join(VARIED)}")
+    if route is not None and not (matchers or descriptors):
+        raise SkyAnchorError(f"--route {route} goes with --matchers or --descriptors: say which are to be tried")
     asked = [table for table in VARIED if table in stages]
     if not stages and not matchers and not descriptors:
         asked = [table for table in VARIED if is_finished(root / STAGES[table])]
     found = [variant for table in asked for variant in all_variants(table)]
-    found += [matcher_variant(name) for name in matchers] + [descriptor_variant(name) for name in descriptors]
+    found += _backends([matcher_variant(name) for name in matchers], route)
+    found += _backends([descriptor_variant(name) for name in descriptors], route)
     if not found:
         raise InputError(
             root, "has no finished anchors, trajectory or scene", "Run those stages first, or name --stages."
@@ -137,7 +151,14 @@ def chosen_variants(
     missing = set(only) - {variant.name for variant in found}
     if missing:
         raise SkyAnchorError(f"--only {min(missing)}: there are {', '.join(variant.name for variant in found)}")
-    return tuple(variant for variant in found if not only or variant.name in only)
+    return tuple(variant for variant in found if variant.name in only or not (only or variant.long))
+
+
+def _backends(variants: Sequence[Variant], route: AblationRoute | None) -> list[Variant]:
+    """The variants on a route, and the method's own backend on it."""
+    if route is None or not variants:
+        return list(variants)
+    return [*(routed(variant, route) for variant in variants), own_backend(variants[0].table, route)]
 
 
 def ablate(subject: Subject, variants: Sequence[Variant]) -> AblationRecord:
@@ -170,6 +191,11 @@ def _bring_up(subject: Subject, stage: str) -> None:
         raise RecipeError(f"{what} {advice}") from error
 
 
+def names_of(table: Table) -> set[str]:
+    """Of all rows that a stage's table may have."""
+    return {*(variant.name for variant in all_variants(table)), full_method(table).name, AERIAL_ONLY.name}
+
+
 def full_method(table: Table) -> Variant:
     """The row that the others are compared with."""
     return Variant(table, f"full-{table}", FULL, lambda config: config)
@@ -177,15 +203,34 @@ def full_method(table: Table) -> Variant:
 
 def full_label(table: Table, config: PipelineConfig) -> str:
     """The full method with its matchers, or its descriptor where those are compared; the update matches nothing."""
-    anchors = config.anchors
-    cross_view = [one for one in (anchors.refine.matcher, anchors.refine.last) if one is not None]
-    used: dict[Table, Sequence[AnyMatcher | AnyDescriptor]] = {
-        "anchors": cross_view,
-        "matchers": cross_view,
-        "descriptors": [anchors.places.descriptor or SceneVlad()],
-        "trajectory": [config.trajectory.matcher],
+    used: dict[Table, Callable[[AnchorConfig], str]] = {
+        "anchors": cross_view_matchers,
+        "matchers": cross_view_matchers,
+        "descriptors": place_descriptor,
+        "trajectory": lambda _: name_of(config.trajectory.matcher),
     }
-    return f"{FULL}, {' then '.join(map(name_of, used[table]))}" if table in used else FULL
+    return f"{FULL}, {used[table](config.anchors)}" if table in used else FULL
+
+
+def cross_view_matchers(config: AnchorConfig) -> str:
+    """What matches street and aerial model on the way that the settings take."""
+    photos = name_of(config.paper.matcher)
+    if _by_photos(config):
+        return photos
+    if not config.ablation.metric_alignment:
+        return name_of(config.places.features)
+    bridges = " then ".join(name_of(one) for one in (config.refine.matcher, config.refine.last) if one is not None)
+    return f"{bridges}, beside it {photos}" if config.route == "both" else bridges
+
+
+def place_descriptor(config: AnchorConfig) -> str:
+    """What makes the shortlist of places, or of aerial photos, on that way."""
+    return name_of(config.paper.descriptor if _by_photos(config) else config.places.descriptor or SceneVlad())
+
+
+def _by_photos(config: AnchorConfig) -> bool:
+    """Whether street photos are matched with aerial photos alone."""
+    return config.route == "paper" or not config.ablation.bridges
 
 
 # --- one variant --------------------------------------------------------------------------------------------------
@@ -200,7 +245,7 @@ def run_variant(subject: Subject, variant: Variant) -> Measured:
     subject.run.listen(Note(STAGE, f"{variant.table}: {variant.label}"))
     try:
         variant.check()
-        _prepare(subject, root, STAGES[variant.table])
+        _prepare(subject, root, variant.first)
         with RunFolder(root, subject.redo, subject.run.listen) as run:
             subject.work(run, _on_the_same_scaffold(subject), changed, subject.executor, STAGES[variant.table])
         return _measured(subject, variant, root)
@@ -243,7 +288,9 @@ def _measured(subject: Subject, variant: Variant, root: Path) -> Measured:
     """The row of a finished run folder."""
     run = Run(root)
     metrics = evaluate_run(run, subject.truth, perceptual=subject.perceptual)
-    row = Measured(variant.table, variant.name, variant.label, seconds=run.seconds.get(STAGES[variant.table]))
+    stage = STAGES[variant.table]
+    spent, peak = run.seconds.get(stage), run.memory.get(stage, Peak())
+    row = Measured(variant.table, variant.name, variant.label, seconds=spent, peak=peak)
     if variant.table == "update":
         return replace(row, ground=metrics.render.ground, aerial=metrics.render.aerial)
     groups = run.anchors.groups
@@ -266,11 +313,15 @@ def _aerial_only(subject: Subject) -> Measured:
 
 
 def save_rows(subject: Subject, rows: Sequence[Measured]) -> AblationRecord:
-    """ablations.json with these rows in place of earlier ones of the same names; another truth starts afresh."""
+    """ablations.json with these rows in place of earlier ones of the same names; another truth starts afresh.
+
+    Rows of variants that are no more go: what their names said may not be what was measured.
+    """
     path = subject.run.root / JSON
     held = files.load(path, AblationRecord) if path.is_file() else None
     fresh = {row.name for row in rows}
     known = held.rows if held is not None and held.truth == str(subject.truth) else ()
+    known = tuple(row for row in known if row.table in SWAPS or row.name in names_of(row.table))
     record = AblationRecord(str(subject.truth), (*(row for row in known if row.name not in fresh), *rows))
     files.save(path, record)
     return record

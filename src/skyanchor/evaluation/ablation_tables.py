@@ -20,7 +20,7 @@ TITLES: dict[Table, str] = {
 POSES = ("ATE m", "RPE-t m", "RPE-r deg", "registered")
 HEADERS: dict[Table, tuple[str, ...]] = {
     "anchors": ("variant", *POSES, "groups", "seconds"),
-    "trajectory": ("variant", *POSES, "seconds"),
+    "trajectory": ("variant", *POSES, "groups", "seconds"),
     "update": ("variant", "SSIM", "PSNR dB", "LPIPS", "aerial PSNR dB", "seconds"),
     "matchers": ("matcher", "groups", *POSES, "seconds"),
     "descriptors": ("descriptor", "groups", *POSES, "seconds"),
@@ -58,8 +58,6 @@ def cells(row: Measured) -> tuple[str, ...]:
     groups, seconds = f"{row.accepted}/{row.groups}", _figure(row.seconds, 0)
     if row.table == "update":
         return (row.label, *_images(row.ground), _figure(row.aerial.psnr if row.aerial else None, 2), seconds)
-    if row.table == "trajectory":
-        return (row.label, *_poses(row.poses), seconds)
     if row.table in SWAPS:
         return (row.label, groups, *_poses(row.poses), seconds)
     return (row.label, *_poses(row.poses), groups, seconds)

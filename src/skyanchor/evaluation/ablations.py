@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from skyanchor.anchors.config import Route
 from skyanchor.backends.names import choice_named, name_of
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.gaussians.devices import load_engine
@@ -13,6 +14,7 @@ from skyanchor.matching import AnyMatcher
 from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.scaffold import training as scaffold_training
+from skyanchor.scene import settings as update_settings
 from skyanchor.scene.settings import UpdateConfig, trained_from_scratch, without_insertion
 from skyanchor.stages.scene import resolved_update
 
@@ -46,6 +48,15 @@ class Variant:
     change: Change
     check: Callable[[], None] = lambda: None
     """BackendError when what it needs is not here."""
+    since: str = ""
+    """The first stage that it runs again, where that is one before its table's."""
+    long: bool = False
+    """Run only where it is named: hours on a GPU, and days without one."""
+
+    @property
+    def first(self) -> str:
+        """The first stage that is its own."""
+        return self.since or STAGES[self.table]
 
 
 def all_variants(table: Table) -> tuple[Variant, ...]:
@@ -94,21 +105,42 @@ def _anchors_without(switches: dict[str, bool]) -> Change:
 
 
 def trajectory_variants() -> tuple[Variant, ...]:
-    """Trajectory recovery; a group size that is the method's own is the full method."""
+    """Trajectory recovery; a group size that is the method's own is the full method.
+
+    Groups of another size are localised anew. That their outermost anchors alone are used is another question: how many
+    poses a trajectory needs where all of them are as good as a whole group makes them.
+    """
     rows: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("no-anchor-init", "w/o anchor initialisation", {"anchor_initialisation": False}),
         ("anchors-not-fixed", "w/o fixed anchor poses", {"fixed_anchors": False}),
         ("front-only", "front-anchor-only adjustment", {"rear_anchors": False}),
         ("no-anchored-adjustment", "w/o anchor-constrained adjustment", {"anchored_adjustment": False}),
         ("no-3d-aware-selection", "w/o 3D-aware keyframe selection", {"aware_of_points": False}),
-        ("group-size-2", "anchor group size (2, 2)", {"group_size": 2}),
-        ("group-size-4", "anchor group size (4, 4)", {"group_size": 4}),
-        ("group-size-6", "anchor group size (6, 6)", {"group_size": 6}),
+        ("outermost-2", "the outermost 2 anchors of every group", {"group_size": 2}),
+        ("outermost-4", "the outermost 4 anchors of every group", {"group_size": 4}),
     )
+    changed = [Variant("trajectory", name, label, _trajectory_without(switches)) for name, label, switches in rows]
     return (
-        *(Variant("trajectory", name, label, _trajectory_without(switches)) for name, label, switches in rows),
+        *changed[:5],
+        *(_groups_of(size) for size in (2, 4, 6)),
+        *changed[5:],
         Variant("trajectory", "no-whole-adjustment", "w/o adjustment over all submaps (the paper's)", _submaps_alone),
     )
+
+
+def _groups_of(size: int) -> Variant:
+    """Anchor groups of so many frames, localised as such: none is enlarged beyond it when it fails."""
+
+    def change(config: PipelineConfig) -> PipelineConfig:
+        if config.sequence.cut.group_size == size:
+            return config
+        sequence = replace(config.sequence, cut=replace(config.sequence.cut, group_size=size))
+        ladder = replace(config.anchors.ladder, enlarge=min(size, config.anchors.ladder.enlarge))
+        used = replace(config.trajectory.ablation, group_size=max(size, config.trajectory.ablation.group_size))
+        trajectory = replace(config.trajectory, ablation=used)
+        return replace(config, sequence=sequence, anchors=replace(config.anchors, ladder=ladder), trajectory=trajectory)
+
+    return Variant("trajectory", f"groups-of-{size}", f"anchor group size ({size}, {size})", change, since=ANCHORS)
 
 
 def _submaps_alone(config: PipelineConfig) -> PipelineConfig:
@@ -139,6 +171,7 @@ def update_variants() -> tuple[Variant, ...]:
     return (
         *(Variant("update", name, label, _update_changed(change)) for name, label, change in rows),
         Variant("update", "joint-training", "joint training on all views (Horizon-GS's way)", _joint_training),
+        Variant("update", "papers-schedule", "the paper's 30K + 40K and objective", _papers_schedule, long=True),
     )
 
 
@@ -151,6 +184,15 @@ def _joint_training(config: PipelineConfig) -> PipelineConfig:
     aerial = config.scene.aerial or scaffold_training.preset(load_engine(config.scene.device).device)
     whole = trained_from_scratch(resolved_update(config.scene), aerial.train.iterations)
     return replace(config, scene=replace(config.scene, update=whole))
+
+
+def _papers_schedule(config: PipelineConfig) -> PipelineConfig:
+    """The paper's update of the run's own aerial Gaussians, on pictures as wide as the run's."""
+    width = resolved_update(config.scene).insertion.width
+    insertion, joint = update_settings.PAPER.insertion, update_settings.PAPER.joint
+    assert joint is not None
+    phases = {"insertion": replace(insertion, width=width), "joint": replace(joint, width=width)}
+    return replace(config, scene=replace(config.scene, update=replace(update_settings.PAPER, **phases)))
 
 
 def _update_changed(changed: Callable[[UpdateConfig], UpdateConfig]) -> Change:
@@ -195,6 +237,38 @@ def descriptor_variant(name: str) -> Variant:
         return replace(config, anchors=replace(anchors, places=places, paper=paper))
 
     return Variant("descriptors", f"descriptor-{_folder(chosen)}", name_of(chosen), change, chosen.check)
+
+
+AblationRoute: TypeAlias = Literal["bridges", "paper", "direct"]
+"""How anchors are found while backends are compared: by bridge views, by the paper's route, or by aerial photos matched
+directly and lifted on our surface (the anchors' switch `bridges` off)."""
+ROUTES: dict[AblationRoute, str] = {
+    "bridges": "bridge views",
+    "paper": "the paper's route",
+    "direct": "aerial photos matched directly",
+}
+
+
+def on_route(config: PipelineConfig, route: AblationRoute) -> PipelineConfig:
+    """The settings with anchors found that way."""
+    ablation = replace(config.anchors.ablation, bridges=route != "direct")
+    way: Route = "paper" if route == "paper" else "bridges"
+    return replace(config, anchors=replace(config.anchors, route=way, ablation=ablation))
+
+
+def routed(variant: Variant, route: AblationRoute) -> Variant:
+    """A variant of backends whose anchors are found in a way that need not be the run's."""
+
+    def change(config: PipelineConfig) -> PipelineConfig:
+        return variant.change(on_route(config, route))
+
+    label = f"{variant.label}, {ROUTES[route]}"
+    return replace(variant, name=f"{variant.name}-{route}", label=label, change=change)
+
+
+def own_backend(table: Table, route: AblationRoute) -> Variant:
+    """The method's own backends on a route, which the others on it are compared with."""
+    return routed(Variant(table, f"own-{table}", "the method's own", lambda config: config), route)
 
 
 def _folder(choice: AnyMatcher | AnyDescriptor) -> str:

@@ -90,7 +90,8 @@ def score_foreign(model: Path, scaffold: Path, truth: Path, config: ForeignConfi
     if not true:
         raise InputError(truth, "holds no image with a pose", "Give the model of the street sequence.")
     held = read_models(model, sorted(true, key=natural_key), config.fps)
-    scores = tuple(score(str(path), poses, reference, true, config) for path, poses in held)
+    alone = model.is_file()  # a trajectory is the walk's, whatever aerial photos are called
+    scores = tuple(score(str(path), poses, reference, true, config, alone) for path, poses in held)
     return ForeignScore(max(scores, key=_rank), scores)
 
 
@@ -125,12 +126,19 @@ def _subfolders(path: Path) -> list[Path]:
 
 
 def score(
-    path: str, poses: Mapping[str, Pose], reference: Mapping[str, Pose], true: Mapping[str, Pose], config: ForeignConfig
+    path: str,
+    poses: Mapping[str, Pose],
+    reference: Mapping[str, Pose],
+    true: Mapping[str, Pose],
+    config: ForeignConfig,
+    walk_alone: bool = False,
 ) -> ModelScore:
     """The figures of one model, cam_from_world by name in its own frame."""
-    aerial = _named(path, poses, tuple(reference), config.aerial_prefix)
-    walk = _named(path, poses, tuple(true), config.ground_prefix)
-    walk = {name: pose for name, pose in walk.items() if not config.only or name in config.only}
+    above = {} if walk_alone else _named(path, poses, tuple(reference), config.aerial_prefix)
+    below = _named(path, poses, tuple(true), config.ground_prefix)
+    _refuse_both(path, above, below)
+    aerial = {name: poses[held] for name, held in above.items()}
+    walk = {name: poses[held] for name, held in below.items() if not config.only or name in config.only}
     world_from_model = aerial_similarity(aerial, reference)
     moved = None if world_from_model is None else _off(aerial, reference, world_from_model)
     off = _off(aerial, reference, similarity.identity())
@@ -199,9 +207,12 @@ def _outcome(walk: PoseMetrics, moved: float | None, config: ForeignConfig) -> O
     return Outcome.MOVED_AERIAL if moved > config.moved_m else Outcome.OK
 
 
-def _named(path: str, poses: Mapping[str, Pose], names: Sequence[str], prefix: str) -> dict[str, Pose]:
-    """The poses of images by our names: NAME or PREFIX + NAME, else the one whose path ends in the same file name."""
-    exact = {name: poses[prefix + name] for name in names if prefix + name in poses}
+PREFIXES = "Say what stands before the names of each kind with --aerial-prefix and --ground-prefix"
+
+
+def _named(path: str, poses: Mapping[str, Pose], names: Sequence[str], prefix: str) -> dict[str, str]:
+    """The model's names by ours: NAME or PREFIX + NAME, else the one whose path ends in the same file name."""
+    exact = {name: prefix + name for name in names if prefix + name in poses}
     if exact or prefix:
         return exact
     by_file: dict[str, list[str]] = {}
@@ -210,6 +221,13 @@ def _named(path: str, poses: Mapping[str, Pose], names: Sequence[str], prefix: s
     found = {name: by_file.get(PurePosixPath(name).name, []) for name in names}
     twice = next((held for held in found.values() if len(held) > 1), None)
     if twice is not None:
-        advice = "Say what stands before the names of each kind with --aerial-prefix and --ground-prefix."
-        raise InputError(path, f"has two images of one file name, {twice[0]} and {twice[1]}", advice)
-    return {name: poses[held[0]] for name, held in found.items() if held}
+        raise InputError(path, f"has two images of one file name, {twice[0]} and {twice[1]}", f"{PREFIXES}.")
+    return {name: held[0] for name, held in found.items() if held}
+
+
+def _refuse_both(path: str, aerial: Mapping[str, str], walk: Mapping[str, str]) -> None:
+    """InputError where an image of the model may be an aerial as well as a street photo."""
+    both = min({*aerial.values()} & {*walk.values()}, default=None)
+    if both is not None:
+        advice = f"{PREFIXES}, and one that no name has for a kind that is not in it."
+        raise InputError(path, f"has an image {both} that may be an aerial or a street photo by its name", advice)

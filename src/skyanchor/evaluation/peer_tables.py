@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from skyanchor.evaluation.ablate import Measured
 from skyanchor.evaluation.foreign import ForeignConfig, ModelScore, Outcome
@@ -58,6 +59,21 @@ def failed_row(name: str, why: str, cost: Cost | None = None) -> PeerRow:
     return PeerRow(name, why, None, None, cost)
 
 
+class Judged(Protocol):
+    """A row that came out ok or did not."""
+
+    @property
+    def verdict(self) -> str:
+        """Ok, or what went wrong."""
+        ...
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is SkyAnchor's."""
+        ...
+
+
+R = TypeVar("R", bound=Judged)
 TABLES: dict[str, Callable[[PeerRow], PoseMetrics | None]] = {
     "Anchors": lambda row: row.anchors,
     "Trajectory": lambda row: row.trajectory,
@@ -104,7 +120,7 @@ def _ratios(rows: Sequence[PeerRow], poses: Callable[[PeerRow], PoseMetrics | No
     return ("ours / best rival", "", *("-" if value is None else f"{value:.2f}" for value in best))
 
 
-def ratio(rows: Sequence[PeerRow], column: Callable[[PeerRow], float | None], most: bool = False) -> float | None:
+def ratio(rows: Sequence[R], column: Callable[[R], float | None], most: bool = False) -> float | None:
     """Ours over the smallest (or greatest) of the rivals, of those that came out ok; None where one is missing."""
     mine = next((column(row) for row in rows if row.ours and row.verdict == Outcome.OK.value), None)
     held = [column(row) for row in rows if not row.ours and row.verdict == Outcome.OK.value]
@@ -121,19 +137,62 @@ def _share(poses: PoseMetrics | None) -> float | None:
     return None if poses is None or not poses.total else poses.registered / poses.total
 
 
+# --- Gaussians ----------------------------------------------------------------------------------------------------
+
+SPLATS: dict[str, str] = {
+    "aerial-only": "aerial only",
+    "from-scratch": "from scratch",
+    "joint-training": "joint training on all views (Horizon-GS's way)",
+    "papers-schedule": "the paper's schedule",
+    "full-update": "SkyAnchor",
+}
+"""Ways to get Gaussians of flight and street, by the names of the measured rows; the last is ours."""
+IMAGES = ("SSIM", "PSNR dB", "LPIPS")
+
+
+@dataclass(frozen=True)
+class SplatRow:
+    """One way to get Gaussians of flight and street."""
+
+    name: str
+    verdict: str
+    """ok, or why there are no figures."""
+    figures: tuple[float | None, ...]
+    """SSIM, PSNR and LPIPS from the air, the same from the street; seconds; gigabytes of machine and GPU."""
+    ours: bool = False
+
+
+def splat_rows(rows: Sequence[Measured]) -> tuple[SplatRow, ...]:
+    """Every way in order; one that was not measured says what measures it."""
+    held = {row.name: row for row in rows if row.table == "update"}
+    return tuple(_splat_row(name, label, held.get(name)) for name, label in SPLATS.items())
+
+
+def _splat_row(name: str, label: str, row: Measured | None) -> SplatRow:
+    nothing, ours = (None,) * (2 * len(IMAGES) + 3), name == tuple(SPLATS)[-1]
+    if row is None:
+        return SplatRow(label, f"not measured: `ablate --stages update --only {name}`", nothing, ours)
+    seen = [figure for m in (row.aerial, row.ground) for figure in ((m.ssim, m.psnr, m.lpips) if m else (None,) * 3)]
+    if row.problem or all(figure is None for figure in seen):
+        return SplatRow(label, row.problem or "nothing came out", nothing, ours)
+    memory = [size / 1e9 if size else None for size in (row.peak.bytes, row.peak.gpu_bytes)]
+    return SplatRow(label, Outcome.OK.value, (*seen, row.seconds, *memory), ours)
+
+
 def splat_table(rows: Sequence[Measured]) -> Iterator[str]:
-    """Markdown of the update: every way to get Gaussians of flight and street that was measured on a run."""
-    cells = []
-    for row in rows:
-        if row.problem:
-            cells.append((row.label, row.problem, *["-"] * 6))
-            continue
-        views = [(m.ssim, m.psnr, m.lpips) if m else (None,) * 3 for m in (row.aerial, row.ground)]
-        figures = [_figure(v, 2 if k == 1 else 3) for held in views for k, v in enumerate(held)]
-        cells.append((row.label, *figures, _figure(row.seconds, 0)))
+    """Markdown of the update: every way to get Gaussians of flight and street, and ours over the best of the others."""
+    kinds = [f"{kind} {figure}" for kind in ("air", "street") for figure in IMAGES]
+    digits = (*(2 if "PSNR" in kind else 3 for kind in kinds), 0, 1, 1)
+    ways = splat_rows(rows)
+    cells = [(way.name, way.verdict, *map(_figure, way.figures, digits)) for way in ways]
+    best = [ratio(ways, _column(k), most=k < len(kinds) and "LPIPS" not in kinds[k]) for k in range(len(digits))]
     yield "### Rendering of held-out views\n"
-    kinds = [f"{kind} {figure}" for kind in ("air", "street") for figure in ("SSIM", "PSNR dB", "LPIPS")]
-    yield from _table(("way", *kinds, "seconds"), cells)
+    last = ("ours / best rival", "", *(_figure(value, 2) for value in best))
+    yield from _table(("way", "verdict", *kinds, "seconds", "GB", "GB on the GPU"), [*cells, last])
+
+
+def _column(k: int) -> Callable[[SplatRow], float | None]:
+    return lambda way: way.figures[k]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

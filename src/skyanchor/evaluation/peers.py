@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pycolmap
 
+from skyanchor.errors import SkyAnchorError
 from skyanchor.evaluation.foreign import aerial_poses
 from skyanchor.geometry.colmap import to_camera, to_rigid3d
 from skyanchor.matching.features import Features
@@ -50,6 +51,27 @@ class PeerScene:
     """Of the street, where it is known; COLMAP guesses and refines it without."""
     cameras_known: bool = True
     """Whether the intrinsics of the flight are given as well."""
+
+
+@dataclass(frozen=True)
+class GivenModel:
+    """What another program made elsewhere."""
+
+    name: str
+    path: Path
+    aerial_prefix: str = ""
+    """What it puts before the names of aerial photos."""
+    ground_prefix: str = ""
+    """What it puts before the names of street photos."""
+
+
+def given_model(text: str) -> GivenModel:
+    """The model that NAME=PATH or NAME=PATH,AERIAL_PREFIX,GROUND_PREFIX names."""
+    name, _, rest = text.partition("=")
+    path, *prefixes = rest.split(",")
+    if not name or not path or len(prefixes) not in (0, 2):
+        raise SkyAnchorError(f"--model {text}: give NAME=PATH, or NAME=PATH,AERIAL_PREFIX,GROUND_PREFIX")
+    return GivenModel(name, Path(path), *prefixes)
 
 
 # --- features and matches -----------------------------------------------------------------------------------------

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from skyanchor import pipeline
-from skyanchor.errors import InputError
+from skyanchor.errors import InputError, NothingPlacedError
 from skyanchor.evaluation.metrics import Perceptual, evaluate_run, write_metrics
 from skyanchor.evaluation.paper_scenes import PaperRow
 from skyanchor.evaluation.split_model import PROTOCOL_FILE, Protocol, Walk
-from skyanchor.events import Listener
-from skyanchor.pipeline import PipelineConfig
+from skyanchor.events import Listener, silent
+from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder
-from skyanchor.run.inputs import INPUTS_FILE, Inputs
+from skyanchor.run.inputs import INPUTS_FILE, Inputs, remember_command
 from skyanchor.run.layout import STATE
 from skyanchor.run.metrics import ImageMetrics, Metrics, PoseMetrics
 from skyanchor.run.results import Run
@@ -56,30 +57,49 @@ def read_protocol(scene: Path) -> Protocol:
     return files.load(path, Protocol)
 
 
-def run_protocol(
-    scene: Path,
-    out: Path,
-    config: PipelineConfig,
-    executor: Executor,
-    upto: str,
-    perceptual: Perceptual | None,
-    listen: Listener,
-) -> Rows:
-    """Every walk of the scene run up to a stage on one scaffold, scored on its truth without alignment."""
+@dataclass(frozen=True)
+class Wanted:
+    """How the walks of a scene are run."""
+
+    config: PipelineConfig
+    executor: Executor
+    upto: str
+    """The last stage."""
+    perceptual: Perceptual | None = None
+    redo: bool = False
+    """Replace stages that were made with other settings or inputs."""
+    typed: str = ""
+    """The command, for the report."""
+
+
+def run_protocol(scene: Path, out: Path, wanted: Wanted, listen: Listener = silent) -> Rows:
+    """Every walk of the scene run up to a stage on one scaffold, scored on its truth without alignment.
+
+    Walks do not know each other: the paper localises every segment by the flight alone.
+    """
     protocol = read_protocol(scene)
-    measured: list[Metrics] = []
     first = out / protocol.walks[0].folder
+    measured: list[Metrics] = []
     for walk in protocol.walks:
         root = out / walk.folder
         inputs = Inputs((scene / "aerial" if root == first else first).resolve(), (scene / walk.folder).resolve())
-        with RunFolder(root, listen=listen) as folder:
-            files.save(root / STATE / INPUTS_FILE, inputs)
-            pipeline.run(folder, inputs, walk_config(config, protocol, walk), executor, upto)
-        measured.append(evaluate_run(Run(root), scene / walk.folder / "truth", perceptual=perceptual))
+        _run_walk(root, inputs, replace(wanted, config=walk_config(wanted.config, protocol, walk)), listen)
+        measured.append(evaluate_run(Run(root), scene / walk.folder / "truth", perceptual=wanted.perceptual))
         write_metrics(Run(root), measured[-1])
     rows = Rows(protocol.title, pooled(measured), protocol.paper, _seconds(measured))
     files.save(out / ROWS_FILE, rows)
     return rows
+
+
+def _run_walk(root: Path, inputs: Inputs, wanted: Wanted, listen: Listener) -> None:
+    """One walk in a run folder that other verbs know; one of which nothing can be placed has its row all the same."""
+    with RunFolder(root, wanted.redo, listen) as folder:
+        files.save(root / STATE / INPUTS_FILE, inputs)
+        files.save(root / STATE / SETTINGS_FILE, wanted.config)
+        if wanted.typed:
+            remember_command(root, wanted.typed)
+        with suppress(NothingPlacedError):
+            pipeline.run(folder, inputs, wanted.config, wanted.executor, wanted.upto)
 
 
 def walk_config(config: PipelineConfig, protocol: Protocol, walk: Walk) -> PipelineConfig:

@@ -1,7 +1,4 @@
-"""Masks of street photos from a segmentation network that the user has: sky, people and vehicles are left out.
-
-The network is an ONNX file, which holds numbers and a graph but no code; OpenCV runs it on the CPU.
-"""
+"""Masks of street photos from a segmentation network that the user has: sky, people and vehicles are left out."""
 
 from __future__ import annotations
 
@@ -13,17 +10,15 @@ import cv2
 import numpy as np
 
 from skyanchor.bounds import CountOrNone, Pixels, Radius, Share
-from skyanchor.errors import BackendError, InputError
 from skyanchor.events import Listener, Progress, silent
 from skyanchor.photos import read_pixels
 from skyanchor.sequence.loading import find_photos
+from skyanchor.sequence.networks import answer_of, load_network
 from skyanchor.storage import files
-from skyanchor.types import Bools, Bytes, Floats32, Ints
+from skyanchor.types import Bools, Bytes, Ints
 
 CITYSCAPES = (10, 11, 12, 13, 14, 15, 16, 17, 18)
 """Sky, person, rider, car, truck, bus, train, motorcycle, bicycle as the 19 Cityscapes training classes number them."""
-MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's colours, 0..1, which such networks are trained with."""
 
 
 @dataclass(frozen=True)
@@ -54,27 +49,9 @@ def write_masks(ground: Path, model: Path, config: SegmentationConfig, listen: L
     return out
 
 
-def load_network(model: Path) -> Any:
-    """The network of an ONNX file."""
-    if not model.is_file():
-        raise InputError(model, "does not exist", "Give a segmentation network as an .onnx file.")
-    try:
-        return cv2.dnn.readNetFromONNX(str(model))
-    except cv2.error as error:
-        raise BackendError(
-            f"{model} is no network that OpenCV can read ({error.err}). Export it to ONNX again"
-        ) from error
-
-
 def labels_of(network: Any, pixels: Bytes, config: SegmentationConfig) -> Ints:
     """(H, W), the class of every pixel of a photo (H, W, 3)."""
-    network.setInput(_blob(pixels, config))
-    try:
-        scores = np.asarray(network.forward())
-    except cv2.error as error:
-        raise BackendError(
-            f"The segmentation network cannot be run ({error.err}). Export it for one picture"
-        ) from error
+    scores = answer_of(network, pixels, config.longest, config.multiple)
     scores = scores.reshape(scores.shape[-3:]) if scores.ndim >= 3 else scores[None]
     height, width = pixels.shape[:2]
     if len(scores) == 1:  # classes, not scores
@@ -95,16 +72,6 @@ def usable(labels: Ints, config: SegmentationConfig) -> Bools:
     radius = round(config.grow * max(labels.shape))
     disc = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
     return np.asarray(cv2.dilate(ignored, disc) == 0)
-
-
-def _blob(pixels: Bytes, config: SegmentationConfig) -> Floats32:
-    """(1, 3, h, w), colours as the network was trained with."""
-    height, width = pixels.shape[:2]
-    scale = min(1.0, config.longest / max(height, width))
-    size = [max(config.multiple, round(side * scale / config.multiple) * config.multiple) for side in (width, height)]
-    small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA).astype(np.float32) / 255.0
-    normal = (small - np.array(MEAN, np.float32)) / np.array(SPREAD, np.float32)
-    return np.ascontiguousarray(normal.transpose(2, 0, 1)[None], dtype=np.float32)
 
 
 def _png(keep: Bools) -> bytes:

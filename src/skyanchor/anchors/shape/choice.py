@@ -85,6 +85,12 @@ def _deep_shape(
     return shape if isinstance(shape, LocalGroup) else None
 
 
+def depth_if_needed(frames: GroundFrames, local: LocalGroup, config: AnchorConfig) -> DepthAt | None:
+    """Depth of a group's frames where it hardly moves or where it is asked for; None else, and without maps."""
+    still = local.parallax_deg < config.local.low_parallax_deg
+    return _depth(frames, local.frames, config) if still or config.local.depth_always else None
+
+
 def _depth(frames: GroundFrames, indices: tuple[int, ...], config: AnchorConfig) -> DepthAt | None:
     """The user's depth maps, else those of the feed-forward choice."""
     given = depth_of_frames(frames.sequence, indices, config.local)
