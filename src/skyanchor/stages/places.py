@@ -97,7 +97,10 @@ def place_files(
         return _files(site.prepared.root / name, tuple(tiles_of(site.scaffold, ground, config, near, listen)))
     with site.adding(parts.PLACES) as folder:
         stage = folder.stage(name, "places where the walk may have been", settings, {}, (surface,))
-        return _make(stage, site, surface, camera, config, near)
+        stage.grows = True
+        made = _make(stage, site, surface, camera, config, near)
+        stage.refuse_changed()
+        return made
 
 
 def _set_for(camera: Camera, config: PlacesConfig) -> tuple[str, dict[str, object]]:

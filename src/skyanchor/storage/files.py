@@ -372,7 +372,24 @@ def joint_digest(each: Mapping[str, str]) -> str:
 
 
 SETTLED_S = 2.0
-"""A file younger than this when it was read may still change within one tick of its clock: not remembered, seconds."""
+"""A file written so shortly before it is read may still change within one tick of its clock: not remembered, seconds.
+
+One from the future, after a clock was set back, can: what is written to it next is marked with today's time."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file as it was when its digest was taken."""
+
+    digest: str
+    mark: str
+    """Of its size, inode and both clocks."""
+    settled: bool
+    """Whether it cannot change without the mark."""
+
+    def is_still(self, path: Path) -> bool:
+        """Whether the file holds the same, by its mark where that tells; InputError where it cannot be read."""
+        return (self.settled and _fingerprint(path) == self.mark) or file_digest(path) == self.digest
 
 
 @dataclass
@@ -381,6 +398,8 @@ class DigestCache:
 
     path: Path
     """JSON file of the memory; may be deleted at any time."""
+    kept: bool = True
+    """Whether what is found is written there."""
     _known: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Absolute path -> (fingerprint, digest)."""
 
@@ -395,21 +414,26 @@ class DigestCache:
 
     def each(self, files: Mapping[str, Path]) -> dict[str, str]:
         """The digest of every file's contents by its name."""
+        return {name: found.digest for name, found in self.look(files).items()}
+
+    def look(self, files: Mapping[str, Path]) -> dict[str, Found]:
+        """Every file as it is now by its name."""
         before = dict(self._known)
         found = {name: self._file(path) for name, path in files.items()}
-        if self._known != before:
+        if self.kept and self._known != before:
             write_bytes(self.path, json.dumps(self._known, indent=0).encode())
         return found
 
-    def _file(self, path: Path) -> str:
+    def _file(self, path: Path) -> Found:
         key = str(path.resolve())
         mark = _fingerprint(path)
         if key in self._known and self._known[key][0] == mark:
-            return self._known[key][1]
+            return Found(self._known[key][1], mark, True)
         value = file_digest(path)
-        if mark and time.time() - path.stat().st_mtime > SETTLED_S:
+        settled = bool(mark) and abs(time.time() - path.stat().st_mtime) > SETTLED_S
+        if settled:
             self._known[key] = (mark, value)
-        return value
+        return Found(value, mark, settled)
 
 
 def _fingerprint(path: Path) -> str:
