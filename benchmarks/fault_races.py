@@ -33,7 +33,9 @@ def _with(change: Callable[[Path], None], moment: str, where: str = "aerial/imag
         bench.whole_run()
         scene, out = bench.own_scene(), bench.folder / "run"
         words = bench.update_words(out, scene=scene)
-        return _spoilt(bench, words, scene / where, change, moment) or differences(out, bench.whole_run())
+        photos = sorted((scene / where).iterdir())
+        photo = photos[len(photos) // 2]
+        return _spoilt(bench, words, photo, change, moment) or differences(out, bench.whole_run())
 
     return work
 
@@ -48,13 +50,13 @@ def of_earlier_walk(bench: Bench) -> str:
         if answer.code:
             return f"{root.name} ended with {answer.code}: {answer.last}"
     words = (*words, "--ground", str(later), "--out", str(out), "--onto", str(first))
-    return _spoilt(bench, words, scene / "ground/images", _turn, "submaps ") or differences(out, alone)
+    photo = sorted((scene / "ground/images").iterdir())[1]  # of a group, so that its walk rests on it
+    return _spoilt(bench, words, photo, _turn, "submaps ") or differences(out, alone)
 
 
-def _spoilt(bench: Bench, words: tuple[str, ...], photos: Path, change: Callable[[Path], None], moment: str) -> str:
-    """The photo in the middle of a folder changes at a moment of a run, which goes on once it is back."""
-    found = sorted(photos.iterdir())
-    photo, kept = found[len(found) // 2], bench.folder / "kept"
+def _spoilt(bench: Bench, words: tuple[str, ...], photo: Path, change: Callable[[Path], None], moment: str) -> str:
+    """A photo changes at a moment of a run, which tells it, and goes on once it is back."""
+    kept = bench.folder / "kept"
     shutil.copy2(photo, kept)
     process = bench.start(*words)
     if not _until(process, moment):

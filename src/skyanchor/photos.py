@@ -135,16 +135,21 @@ def find_mask(images: Path, name: str) -> Path | None:
     return None
 
 
-def read_mask(path: Path) -> Bools:
-    """(H, W), True where the mask is not black."""
-    return read_pixels(path).max(axis=2) > 0
+def read_mask(path: Path, width: int, height: int) -> Bools:
+    """(H, W), True where the mask is not black; InputError for one of another size than its photo."""
+    pixels = read_pixels(path)
+    if pixels.shape[:2] != (height, width):
+        problem = f"is {pixels.shape[1]}x{pixels.shape[0]} but its photo is {width}x{height}"
+        raise InputError(path, problem, "Give masks of the photos' size.")
+    return pixels.max(axis=2) > 0
 
 
 def read_frame(sequence: Sequence, frame: int) -> Photo:
     """A frame's photo as it is on disk, with its mask."""
     held = sequence.frames[frame]
-    mask = None if held.mask_path is None else read_mask(held.mask_path)
-    return Photo(held.name, read_pixels(held.path), mask)
+    pixels = read_pixels(held.path)
+    mask = None if held.mask_path is None else read_mask(held.mask_path, pixels.shape[1], pixels.shape[0])
+    return Photo(held.name, pixels, mask)
 
 
 def resized(pixels: Bytes, width: int) -> Bytes:
@@ -172,7 +177,7 @@ def load_photo(
     image = resized(cameras.undistort(pixels, camera), target.width)
     mask = None
     if mask_path is not None:
-        grey = read_mask(mask_path).astype(np.uint8) * 255
+        grey = read_mask(mask_path, camera.width, camera.height).astype(np.uint8) * 255
         flat = np.repeat(grey[..., None], 3, axis=2)
         mask = resized(cameras.undistort(flat, camera), target.width)[..., 0] > 127
     return Photo(name, image, mask), target
