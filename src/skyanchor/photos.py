@@ -17,7 +17,7 @@ from PIL import Image
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import cameras
-from skyanchor.storage import codec
+from skyanchor.storage import codec, files
 from skyanchor.storage.foreign import memory
 from skyanchor.types import Bools, Bytes, Camera, Photo, Sequence
 
@@ -185,10 +185,13 @@ def load_photo(
 
 @dataclass
 class PhotoCache:
-    """Photos by path and width, for any number of threads; forgets the least recently used beyond `limit_bytes`."""
+    """Photos, each read once for a camera, a width and a mask while its file stays the same, for any number of threads.
+
+    It forgets the least recently used beyond `limit_bytes`.
+    """
 
     limit_bytes: int = 1 << 30
-    _held: OrderedDict[tuple[Path, int], tuple[Photo, Camera]] = field(default_factory=OrderedDict)
+    _held: OrderedDict[tuple[object, ...], tuple[Photo, Camera]] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -196,7 +199,7 @@ class PhotoCache:
         self, name: str, path: Path, camera: Camera, width: int, mask_path: Path | None = None
     ) -> tuple[Photo, Camera]:
         """As `load_photo`, from memory when it is still there."""
-        key = (path, width)
+        key = (path, files.mark(path), camera, width, mask_path, "" if mask_path is None else files.mark(mask_path))
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)

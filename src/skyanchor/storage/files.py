@@ -389,7 +389,7 @@ class Found:
 
     def is_still(self, path: Path) -> bool:
         """Whether the file holds the same, by its mark where that tells; InputError where it cannot be read."""
-        return (self.settled and _fingerprint(path) == self.mark) or file_digest(path) == self.digest
+        return (self.settled and mark(path) == self.mark) or file_digest(path) == self.digest
 
 
 @dataclass
@@ -426,17 +426,18 @@ class DigestCache:
 
     def _file(self, path: Path) -> Found:
         key = str(path.resolve())
-        mark = _fingerprint(path)
-        if key in self._known and self._known[key][0] == mark:
-            return Found(self._known[key][1], mark, True)
+        seen = mark(path)
+        if key in self._known and self._known[key][0] == seen:
+            return Found(self._known[key][1], seen, True)
         value = file_digest(path)
-        settled = bool(mark) and abs(time.time() - path.stat().st_mtime) > SETTLED_S
+        settled = bool(seen) and abs(time.time() - path.stat().st_mtime) > SETTLED_S
         if settled:
-            self._known[key] = (mark, value)
-        return Found(value, mark, settled)
+            self._known[key] = (seen, value)
+        return Found(value, seen, settled)
 
 
-def _fingerprint(path: Path) -> str:
+def mark(path: Path) -> str:
+    """A text that is another once the file is replaced or written to, whatever the clock says; empty without a file."""
     try:
         found = path.stat()
     except OSError:
