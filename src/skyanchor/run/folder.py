@@ -51,9 +51,9 @@ from skyanchor.run.layout import (
     refuse_strangers,
 )
 from skyanchor.run.locks import lock_to_write
-from skyanchor.run.memory import MEMORY, MemoryWatch
+from skyanchor.run.memory import MemoryWatch
 from skyanchor.run.recipe import Recipe, all_inputs, differences, in_short, settings_of, versions
-from skyanchor.run.timing import TIMINGS, Stopwatch
+from skyanchor.run.timing import Stopwatch
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 
@@ -248,7 +248,7 @@ class Stage:
         files.sweep(self.folder)
         if self.run.alone:
             files.sweep(self.run.root / STATE)
-            for name in (TIMINGS, MEMORY):
+            for name in self.run.layout.besides:
                 files.sweep_drafts(self.run.root / name)
 
     def save(self, name: str, value: object) -> None:

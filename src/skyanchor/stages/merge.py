@@ -55,6 +55,7 @@ def merge(paths: tuple[Path, ...], out: Path, adjust: NetworkConfig | None = Non
     flight = runs[0].prepared.needed(parts.DEPTH).recipe.inputs
     for run in runs:
         refuse_other_flight(run, flight, runs[0].trajectory_record.georef)
+    files.sweep_dead(out)
     found: list[Merged] = []
     files.write_through(out, lambda draft: found.append(_write(draft, named_runs(runs), adjust)))
     return found[0]

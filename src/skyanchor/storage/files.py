@@ -271,11 +271,36 @@ def remove(path: Path) -> None:
 
 def sweep_drafts(path: Path) -> None:
     """Remove what interrupted writes of one file or folder left beside it."""
+    for leftover, _ in _drafts_of(path):
+        _discard(leftover)
+
+
+def sweep_dead(path: Path) -> None:
+    """The same where no lock says that nobody else is writing: of processes alone that are no more."""
+    for leftover, process in _drafts_of(path):
+        if not _lives(process):
+            _discard(leftover)
+
+
+def _drafts_of(path: Path) -> list[tuple[Path, int]]:
+    """Drafts of one file or folder, or of what was removed of it, and the processes that they are of."""
     names = [temporary(one).name for one in (path, path.with_name(path.name + ".old"))]
     heads = [name.removesuffix(f"{os.getpid()}{TEMPORARY}") for name in names]
+    found = []
     for leftover in _drafts(path.parent.glob(f".*{TEMPORARY}")):
-        if any(re.fullmatch(rf"\d+{re.escape(TEMPORARY)}", leftover.name.removeprefix(head)) for head in heads):
-            _discard(leftover)
+        ends = (leftover.name.removeprefix(head).removesuffix(TEMPORARY) for head in heads)
+        found += [(leftover, int(end)) for end in ends if end.isdecimal()]
+    return found
+
+
+def _lives(process: int) -> bool:
+    """Whether there is a process of that number on this machine."""
+    with suppress(PermissionError, OverflowError):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+    return True
 
 
 def sweep(folder: Path) -> None:
