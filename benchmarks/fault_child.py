@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ from skyanchor.cli.main import main
 from skyanchor.pipeline import CPU, PipelineConfig
 from skyanchor.scaffold import training
 from skyanchor.scene import settings as update_settings
+from skyanchor.stages import changes, mesh
 
 
 def small() -> PipelineConfig:
@@ -31,6 +33,15 @@ def small() -> PipelineConfig:
     return replace(CPU, scene=scene, geometry=geometry, anchors=replace(CPU.anchors, places=places))
 
 
+def make_small() -> None:
+    """Let the commands of this process take small settings for what they are not told."""
+    held = small()
+    pipeline.PRESETS["cpu"] = held
+    street = held.scene.points
+    mesh.StreetMeshConfig = partial(mesh.StreetMeshConfig, points=street)  # type: ignore[misc,assignment]
+    changes.StreetChangesConfig = partial(changes.StreetChangesConfig, points=street)  # type: ignore[misc,assignment]
+
+
 def answer(words: Sequence[str], folder: Path, out: Path, err: Path) -> NoReturn:
     """Be the command, in a process that was copied for it, in a folder, its output in files."""
     os.setsid()
@@ -38,7 +49,7 @@ def answer(words: Sequence[str], folder: Path, out: Path, err: Path) -> NoReturn
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    pipeline.PRESETS["cpu"] = small()
+    make_small()
     code = 1
     try:
         code = main(words)
@@ -53,5 +64,5 @@ def answer(words: Sequence[str], folder: Path, out: Path, err: Path) -> NoReturn
 
 
 if __name__ == "__main__":
-    pipeline.PRESETS["cpu"] = small()
+    make_small()
     sys.exit(main())

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fault_frame import Bench, Case, Ended, NotTriedError, Start, differences, nothing_left, told
+from fault_verbs import OTHERS, UPDATE, Verb
 
 GROWTH = 1.5
 FIRST_BYTES = 200_000
 """Of a disk, or of the largest file, at first."""
 STEPS = 30
+LARGEST_BYTES = 1 << 30
+"""Of a disk while what a command begins with is put there."""
 
 
 @contextmanager
@@ -41,16 +45,16 @@ def _stage_of(out: Path) -> str:
     return next((name for name in reversed(found) if name[:1].isdigit() and "-" in name), "before")
 
 
-def _until_it_fits(bench: Bench, out: Path, attempt: Callable[[int], Ended], needed: str) -> str:
+def _until_it_fits(bench: Bench, verb: Verb, out: Path, attempt: Callable[[int], Ended], needed: str) -> str:
     """Attempts with ever more room: each is told in a line and leaves no half file, the last one is whole."""
     room, where = FIRST_BYTES, []
     for _ in range(STEPS):
         answer = attempt(room)
         if answer.code == 0:
-            problem = differences(out, bench.whole_run())
+            problem = differences(out, verb.whole(bench))
             print(f"         full {len(where)} times, in: {', '.join(dict.fromkeys(where)) or 'nothing'}", flush=True)
             return problem
-        problem = told(answer, needed) or nothing_left(out)
+        problem = told(answer, needed) or nothing_left(out.parent)
         if problem:
             return f"{problem}: {answer.last[-200:]} ({room} bytes)"
         where.append(_stage_of(out))
@@ -58,33 +62,39 @@ def _until_it_fits(bench: Bench, out: Path, attempt: Callable[[int], Ended], nee
     return f"still no room after {STEPS} steps"
 
 
-def full_disk(workers: int) -> Callable[[Bench], str]:
-    """A whole run on a disk that is full again and again, and then is not."""
+def full_disk(workers: int, verb: Verb = UPDATE) -> Callable[[Bench], str]:
+    """A command on a disk that is full again and again, and then is not."""
 
     def work(bench: Bench) -> str:
-        bench.whole_run()
-        with small_disk(bench.folder / "disk", FIRST_BYTES) as disk:
+        verb.whole(bench)
+        with small_disk(bench.folder / "disk", LARGEST_BYTES) as disk:
             out = disk / "run"
-            words = bench.update_words(out, "--workers", str(workers))
+            verb.begin(bench, out)
+            words, held = verb.words(bench, out, workers), shutil.disk_usage(disk).used
 
             def attempt(room: int) -> Ended:
-                _mount(disk, room, "remount,")
+                _mount(disk, held + room, "remount,")
                 return bench.call(*words)
 
-            return _until_it_fits(bench, out, attempt, "no space left")
+            return _until_it_fits(bench, verb, out, attempt, "no space left")
 
     return work
 
 
-def small_files(bench: Bench) -> str:
-    """A whole run where no file may grow beyond a limit, which is raised again and again."""
-    bench.whole_run()
-    out = bench.folder / "run"
+def small_files(verb: Verb) -> Callable[[Bench], str]:
+    """A command where no file may grow beyond a limit, which is raised again and again."""
 
-    def attempt(room: int) -> Ended:
-        return bench.call(*bench.update_words(out), given=Start(file_bytes=room))
+    def work(bench: Bench) -> str:
+        verb.whole(bench)
+        out = bench.folder / "run"
+        verb.begin(bench, out)
 
-    return _until_it_fits(bench, out, attempt, "too large")
+        def attempt(room: int) -> Ended:
+            return bench.call(*verb.words(bench, out, 1), given=Start(file_bytes=room))
+
+        return _until_it_fits(bench, verb, out, attempt, "too large")
+
+    return work
 
 
 def read_only(bench: Bench) -> str:
@@ -150,7 +160,9 @@ def full_video(bench: Bench) -> str:
 CASES = (
     Case("a disk that is full in every stage, one process", full_disk(1)),
     Case("a disk that is full in every stage, two workers", full_disk(2)),
-    Case("files of limited size in every stage", small_files),
+    Case("files of limited size in every stage", small_files(UPDATE)),
+    *(Case(f"{verb.name}: a disk that is full again and again", full_disk(2, verb)) for verb in OTHERS),
+    *(Case(f"{verb.name}: files of limited size", small_files(verb)) for verb in OTHERS),
     Case("a disk that is read-only", read_only),
     Case("no room for a patched .ply", full_patch),
     Case("no room for the frames of a video", full_video),

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from fault_frame import Bench, Case, Ended, Start, contents, differences, ended, nothing_left
+from fault_frame import Bench, Case, Ended, Start, contents, differences, ended
+from fault_verbs import OTHERS, UPDATE, Verb
 
 TIMES = 12
 """Kills before a run is left to itself."""
-LONGEST_S = 60.0
-"""From the start of a process to its kill at most, seconds; the moments are even between nothing and this."""
 LINES = 2
 """Of a run that was stopped: what it may say after the signal."""
 
@@ -46,22 +45,24 @@ def _waited(process: subprocess.Popen[str], seconds: float) -> bool:
     return True
 
 
-def _moments(seed: int) -> Iterator[float]:
+def _moments(seed: int, verb: Verb) -> Iterator[float]:
     chance = random.Random(seed)
     for _ in range(TIMES):
-        yield chance.uniform(0.0, LONGEST_S)
+        yield chance.uniform(0.0, verb.longest_s)
 
 
-def killed(workers: int, one_worker: bool = False) -> Callable[[Bench], str]:
-    """A whole run that is killed again and again ends with the bytes of one that was not, and leaves no process.
+def killed(workers: int, one_worker: bool = False, verb: Verb = UPDATE) -> Callable[[Bench], str]:
+    """A command that is killed again and again leaves the bytes of one that was not, and no process.
 
     With `one_worker` it is one of its workers that is killed, which the run must tell in a line.
     """
 
     def work(bench: Bench) -> str:
-        out, words = bench.folder / "run", bench.update_words(bench.folder / "run", "--workers", str(workers))
-        bench.whole_run()
-        for seconds in _moments(workers + 10 * one_worker):
+        verb.whole(bench)
+        out = bench.folder / "run"
+        verb.begin(bench, out)
+        words = verb.words(bench, out, workers)
+        for seconds in _moments(workers + 10 * one_worker, verb):
             process = bench.start(*words)
             if not _waited(process, seconds):
                 process.communicate()
@@ -73,16 +74,9 @@ def killed(workers: int, one_worker: bool = False) -> Callable[[Bench], str]:
                 return f"exit code {answer.code} after a worker was killed: {answer.last}"
             if not _gone(below):
                 return "a worker outlived its run"
-        return _ends_the_same(bench, out, words)
+        return verb.ends_the_same(bench, out, workers)
 
     return work
-
-
-def _ends_the_same(bench: Bench, out: Path, words: tuple[str, ...]) -> str:
-    answer = bench.call(*words)
-    if answer.code != 0:
-        return f"the last run ended with {answer.code}: {answer.last}"
-    return differences(out, bench.whole_run()) or nothing_left(out)
 
 
 def killed_report(bench: Bench) -> str:
@@ -101,13 +95,14 @@ def killed_report(bench: Bench) -> str:
     return (f"exit code {answer.code}" if answer.code else "") or differences(run, bench.whole_run())
 
 
-def stopped(number: signal.Signals, workers: int) -> Callable[[Bench], str]:
-    """A run that gets the signal, as does every process of its session, says where it stands in a line or two."""
+def stopped(number: signal.Signals, workers: int, verb: Verb = UPDATE) -> Callable[[Bench], str]:
+    """A command that gets the signal, as does every process of its session, says where it stands in a line or two."""
 
     def work(bench: Bench) -> str:
-        out, words = bench.folder / "run", bench.update_words(bench.folder / "run", "--workers", str(workers))
-        slowest = 0.0
-        for seconds in _moments(number):
+        out, slowest = bench.folder / "run", 0.0
+        verb.begin(bench, out)
+        words = verb.words(bench, out, workers)
+        for seconds in _moments(number, verb):
             process = bench.start(*words)
             if not _waited(process, seconds):
                 process.communicate()
@@ -121,31 +116,32 @@ def stopped(number: signal.Signals, workers: int) -> Callable[[Bench], str]:
             problem = _said_badly(answer, number) or ("" if _gone(below) else "a worker outlived its run")
             if problem:
                 return f"{problem} (after {seconds:.1f} s)"
-        return _ends_the_same(bench, out, words)
+        return verb.ends_the_same(bench, out, workers)
 
     return work
 
 
-WORK = ("1-scaffold/depth", "2-anchors", "3-trajectory", "1-scaffold/splats", "4-scene")
-"""Folders of a run whose work is stopped, in the order in which they are begun."""
+def stopped_in_each_stage(verb: Verb) -> Callable[[Bench], str]:
+    """Ctrl-C in every stage names it, and the same command leaves the bytes of one that was left alone."""
 
+    def work(bench: Bench) -> str:
+        out = bench.folder / "run"
+        verb.begin(bench, out)
+        for folder, told in verb.parts:
+            process = bench.start(*verb.words(bench, out, 1))
+            while _waited(process, 0.05) and not any(out.glob(f"{folder}/progress")):
+                pass
+            if not _waited(process, 0.1):
+                process.communicate()
+                return f"{folder} was done before it could be stopped"
+            process.send_signal(signal.SIGINT)
+            answer = ended(process, time.monotonic())
+            said = told in answer.err and "the same command goes on." in answer.err
+            if answer.code != 128 + signal.SIGINT or not said:
+                return f"{folder}: exit code {answer.code}, {answer.last}"
+        return verb.ends_the_same(bench, out, 1)
 
-def stopped_in_each_stage(bench: Bench) -> str:
-    """Ctrl-C in every stage names it, and the same command ends with the bytes of a run that was left alone."""
-    out, words = bench.folder / "run", bench.update_words(bench.folder / "run")
-    for folder in WORK:
-        process = bench.start(*words)
-        while _waited(process, 0.05) and not (out / folder / "progress").is_dir():
-            pass
-        if not _waited(process, 0.1):
-            process.communicate()
-            return f"{folder} was done before it could be stopped"
-        process.send_signal(signal.SIGINT)
-        answer = ended(process, time.monotonic())
-        said = f"Stopped in stage {folder[0]}" in answer.err and "the same command goes on." in answer.err
-        if answer.code != 128 + signal.SIGINT or not said:
-            return f"{folder}: exit code {answer.code}, {answer.last}"
-    return _ends_the_same(bench, out, words)
+    return work
 
 
 def _said_badly(answer: Ended, number: signal.Signals) -> str:
@@ -158,8 +154,7 @@ def _said_badly(answer: Ended, number: signal.Signals) -> str:
 
 def second_signal(bench: Bench) -> str:
     """Two signals in a row end the process in seconds, and the run goes on."""
-    words = bench.update_words(bench.folder / "run", "--workers", "1")
-    process = bench.start(*words)
+    process = bench.start(*bench.update_words(bench.folder / "run", "--workers", "1"))
     _waited(process, 25.0)
     start = time.monotonic()
     for _ in range(2):
@@ -168,7 +163,7 @@ def second_signal(bench: Bench) -> str:
     answer = ended(process, start)
     if "Traceback" in answer.err:
         return "a traceback"
-    return _ends_the_same(bench, bench.folder / "run", words)
+    return UPDATE.ends_the_same(bench, bench.folder / "run", 1)
 
 
 def stopped_elsewhere(bench: Bench) -> str:
@@ -195,11 +190,19 @@ KILLS = (
     Case(f"SIGKILL, {TIMES} random moments, two workers", killed(2)),
     Case(f"SIGKILL of a worker, {TIMES} random moments", killed(2, one_worker=True)),
     Case("SIGKILL while the report is written", killed_report),
+    *(Case(f"{verb.name}: SIGKILL, {TIMES} random moments", killed(2, verb=verb)) for verb in OTHERS),
+    *(
+        Case(f"{verb.name}: SIGKILL of a worker, {TIMES} random moments", killed(2, one_worker=True, verb=verb))
+        for verb in OTHERS
+        if not verb.once
+    ),
 )
 STOPS = (
     Case(f"SIGTERM to all processes, {TIMES} random moments", stopped(signal.SIGTERM, 2)),
     Case(f"Ctrl-C, {TIMES} random moments", stopped(signal.SIGINT, 1)),
-    Case("Ctrl-C in every stage", stopped_in_each_stage),
+    Case("Ctrl-C in every stage", stopped_in_each_stage(UPDATE)),
+    *(Case(f"{verb.name}: Ctrl-C in every stage", stopped_in_each_stage(verb)) for verb in OTHERS if verb.parts),
+    *(Case(f"{verb.name}: Ctrl-C, {TIMES} random moments", stopped(signal.SIGINT, 2, verb)) for verb in OTHERS),
     Case("Ctrl-C twice", second_signal),
     Case("SIGTERM while a town is built", stopped_elsewhere),
 )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from fault_frame import Bench, Case, Ended, Start, differences, ended, told
+from fault_frame import CAMERA, Bench, Case, Ended, Start, differences, ended, told
 
 CLOCK = """
 import random, time
@@ -26,31 +26,49 @@ def _until(process: subprocess.Popen[str], text: str) -> bool:
     return any(text in line for line in process.stderr)
 
 
-def _with(change: Callable[[Path], None], back: Callable[[Path, Path], None], moment: str) -> Callable[[Bench], str]:
-    """A photo of the flight changes at a moment: that is told by its name, and once it is back the run goes on."""
+def _with(change: Callable[[Path], None], moment: str, where: str = "aerial/images") -> Callable[[Bench], str]:
+    """A photo of the scene changes at a moment: that is told by its name, and once it is back the run goes on."""
 
     def work(bench: Bench) -> str:
         bench.whole_run()
         scene, out = bench.own_scene(), bench.folder / "run"
-        photos = sorted((scene / "aerial/images").iterdir())
-        photo, kept = photos[len(photos) // 2], bench.folder / "kept"
-        shutil.copy2(photo, kept)
         words = bench.update_words(out, scene=scene)
-        process = bench.start(*words)
-        if not _until(process, moment):
-            return f"it never said {moment!r}"
-        change(photo)
-        answer: Ended = ended(process, time.monotonic())
-        problem = told(answer, photo.name)
-        if problem:
-            return problem
-        back(photo, kept)
-        answer = bench.call(*words)
-        if answer.code:
-            return f"afterwards it ended with {answer.code}: {answer.last}"
-        return differences(out, bench.whole_run())
+        photos = sorted((scene / where).iterdir())
+        photo = photos[len(photos) // 2]
+        return _spoilt(bench, words, photo, change, moment) or differences(out, bench.whole_run())
 
     return work
+
+
+def of_earlier_walk(bench: Bench) -> str:
+    """A photo of the walk that another stands on is replaced while that one is placed."""
+    scene, first, out = bench.own_scene(), bench.folder / "first", bench.folder / "run"
+    later, alone = shutil.copytree(scene / "ground", bench.folder / "later"), bench.folder / "alone"
+    words = ("trajectory", "--scaffold", str(scene / "aerial"), "--camera", CAMERA, "--preset", "cpu", "--workers", "1")
+    for root, walk, onto in ((first, scene / "ground", ()), (alone, later, ("--onto", str(first)))):
+        answer = bench.call(*words, "--ground", str(walk), "--out", str(root), *onto)
+        if answer.code:
+            return f"{root.name} ended with {answer.code}: {answer.last}"
+    words = (*words, "--ground", str(later), "--out", str(out), "--onto", str(first))
+    photo = sorted((scene / "ground/images").iterdir())[1]  # of a group, so that its walk rests on it
+    return _spoilt(bench, words, photo, _turn, "submaps ") or differences(out, alone)
+
+
+def _spoilt(bench: Bench, words: tuple[str, ...], photo: Path, change: Callable[[Path], None], moment: str) -> str:
+    """A photo changes at a moment of a run, which tells it, and goes on once it is back."""
+    kept = bench.folder / "kept"
+    shutil.copy2(photo, kept)
+    process = bench.start(*words)
+    if not _until(process, moment):
+        return f"it never said {moment!r}"
+    change(photo)
+    answer: Ended = ended(process, time.monotonic())
+    problem = told(answer, photo.name)
+    if problem:
+        return f"{problem}: {answer.last}"
+    shutil.copy2(kept, photo)
+    answer = bench.call(*words)
+    return f"afterwards it ended with {answer.code}: {answer.last}" if answer.code else ""
 
 
 def _remove(photo: Path) -> None:
@@ -64,10 +82,6 @@ def _turn(photo: Path) -> None:
     with Image.open(photo) as image:
         turned = image.rotate(180)
     turned.save(photo)
-
-
-def _put_back(photo: Path, kept: Path) -> None:
-    shutil.copy2(kept, photo)
 
 
 def two_processes(bench: Bench) -> str:
@@ -109,8 +123,18 @@ def workers(count: int) -> Callable[[Bench], str]:
 
 CASES = (
     *(Case(f"{count} workers against one process", workers(count)) for count in (2, 3)),
-    Case("an aerial photo removed while depth is measured", _with(_remove, _put_back, "depth measured 1/")),
-    Case("an aerial photo replaced while depth is measured", _with(_turn, _put_back, "depth measured 1/")),
+    Case("an aerial photo removed while depth is measured", _with(_remove, "depth measured 1/")),
+    Case("an aerial photo replaced while depth is measured", _with(_turn, "depth measured 1/")),
+    Case("an aerial photo replaced while places are described", _with(_turn, "describe places ")),
+    Case("an aerial photo replaced while groups are placed", _with(_turn, "groups ")),
+    Case("an aerial photo replaced while poses are found", _with(_turn, "submaps ")),
+    Case("an aerial photo replaced while the street is measured", _with(_turn, "street depth measured ")),
+    Case("a street photo replaced while groups are placed", _with(_turn, "groups ", "ground/images")),
+    Case("a street photo replaced while poses are found", _with(_turn, "submaps ", "ground/images")),
+    Case(
+        "a street photo replaced while the street is measured", _with(_turn, "street depth measured ", "ground/images")
+    ),
+    Case("a photo of an earlier walk replaced while poses are found", of_earlier_walk),
     Case("two processes on one run", two_processes),
     Case("a clock that jumps", jumping_clock),
 )

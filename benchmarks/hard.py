@@ -6,11 +6,12 @@
 
 Every condition changes one thing about the mini town of a seed (`--preset` for another town): what is in the street,
 in the camera or in the flight. The flight is built and prepared once per seed, by the run of the clear day, and serves
-all conditions that leave it alone. With `--scenes` the conditions that are operations on photos are tried on those
-scenes (a folder with aerial and ground, truth beside the photos). Runs stop at the poses; `--upto update` goes on to
-the splats, which is long, `--upto anchors --frames 12` looks at the first groups of a walk alone, which is short. What
-lies below `--work` is not made again: the same command goes on after an interruption; after `--seconds` nothing is
-begun any more, and the table is of what is there. The truth is read to score.
+all conditions that leave it alone. `hard-1` to `hard-4` are the days of the presets of those names, which combine many
+conditions, flight included: severities do not concern them. With `--scenes` the conditions that are operations on
+photos are tried on those scenes (a folder with aerial and ground, truth beside the photos). Runs stop at the poses;
+`--upto update` goes on to the splats, which is long, `--upto anchors --frames 12` looks at the first groups of a walk
+alone, which is short. What lies below `--work` is not made again: the same command goes on after an interruption; after
+`--seconds` nothing is begun any more, and the table is of what is there. The truth is read to score.
 
 `--upto matches --frames 6` takes seconds: two photos are matched with bridge views rendered at their true poses, and
 the matches are counted that agree with those. It tells whether a condition breaks the matching, not what becomes of a
@@ -27,6 +28,7 @@ import json
 import shutil
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -53,38 +55,67 @@ from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.town import CLEAR, PRESETS, build_town, build_walks
 from skyanchor.town.conditions import HARD, MIDDLE, MILD, photo_under
+from skyanchor.town.presets import HARD as HARD_DAYS
+from skyanchor.town.presets import TownPreset
 from skyanchor.town.routes import carried_plan
 from skyanchor.town.spoiling import OPERATIONS
-from skyanchor.town.weather import Weather, changed
+from skyanchor.town.weather import Weather, changed, names
 
 SEVERITIES = ("mild", "middle", "hard")
+WHOLE_DAY = "whole"
+"""Of a preset, which combines conditions: it has one severity."""
 WRONG_M, WRONG_SIGMAS = 0.5, 5.0
 
 
 @dataclass(frozen=True)
 class Hardship:
-    """One condition at its three severities."""
+    """One condition at its three severities, or a whole day of the town's presets, which has none."""
 
     name: str
-    steps: tuple[str, str, str]
+    steps: tuple[str, ...]
     """Settings of `skyanchor town --weather`, words apart by a space, mild to hard."""
     camera: bool = True
     """Whether the user knows the focal length."""
 
+    @property
+    def severities(self) -> tuple[str, ...]:
+        """Those that it has."""
+        return SEVERITIES if len(self.steps) == len(SEVERITIES) else (WHOLE_DAY,)
+
     def weather(self, severity: str) -> Weather:
         """The day of a severity."""
-        return changed(CLEAR, self.steps[SEVERITIES.index(severity)].split())
+        return changed(CLEAR, self.steps[self.severities.index(severity)].split())
+
+    def settings(self, severity: str) -> str:
+        """What is different, for people."""
+        if WHOLE_DAY in self.severities:
+            return f"`--preset {self.name}`"
+        return self.steps[self.severities.index(severity)].replace(" ", ", ")
+
+    def tried(self, severities: Sequence[str]) -> tuple[str, ...]:
+        """Those of the severities that it has; a whole day is tried whatever they are."""
+        return tuple(one for one in self.severities if one in (*severities, WHOLE_DAY))
 
     @property
     def flown(self) -> bool:
         """Whether the flight is another one."""
-        return self.steps[0].startswith("flight.")
+        return any(word.startswith("flight.") for word in self.steps[0].split())
 
     @property
     def operation(self) -> str | None:
         """The operation on finished photos that it is, if it is one."""
         part, _, name = self.steps[0].partition("=")[0].partition(".")
         return name if part == "photos" else None
+
+
+def _day(preset: TownPreset) -> Hardship:
+    """All that is otherwise on the day of a preset than on a clear one."""
+    words = []
+    for name in names():
+        part, _, setting = name.partition(".")
+        held, usual = (getattr(getattr(weather, part), setting) for weather in (preset.weather, CLEAR))
+        words += [f"{name}={held}"] if held != usual else []
+    return Hardship(preset.name, (" ".join(words),))
 
 
 def _photo(name: str) -> Hardship:
@@ -131,6 +162,7 @@ CONDITIONS: dict[str, Hardship] = {
         _three("flight-resolution", "flight.ground_cm={}", 9, 12, 15),
         _three("flight-nadir", "flight.nadir=true flight.overlap={}", 0.8, 0.7, 0.6),
         _three("flight-overlap", "flight.overlap={}", 0.7, 0.65, 0.6),
+        *(_day(preset) for preset in HARD_DAYS),
     )
 }
 CLEAR_DAY = Hardship("clear", ("", "", ""))
@@ -188,9 +220,8 @@ class Task:
     @property
     def folder(self) -> Path:
         """Of this condition at this severity."""
-        return self.work / (
-            self.hardship.name if self.hardship == CLEAR_DAY else f"{self.hardship.name}-{self.severity}"
-        )
+        alone = self.hardship == CLEAR_DAY or self.severity == WHOLE_DAY
+        return self.work / (self.hardship.name if alone else f"{self.hardship.name}-{self.severity}")
 
     @property
     def where(self) -> str:
@@ -384,7 +415,7 @@ def _row(own: list[Outcome]) -> list[str]:
     return [
         first.condition,
         "" if hardship == CLEAR_DAY else first.severity,
-        hardship.steps[SEVERITIES.index(first.severity)].replace(" ", ", "),
+        hardship.settings(first.severity),
         str(len(own)),
         f"{sum(o.accepted for o in own)}/{sum(o.groups for o in own)}",
         str(sum(o.wrong for o in own)),
@@ -407,7 +438,7 @@ def matches_table(outcomes: list[Outcome]) -> str:
     for key in dict.fromkeys((o.condition, o.severity) for o in outcomes):
         own = [o for o in outcomes if (o.condition, o.severity) == key]
         hardship = CONDITIONS.get(key[0], CLEAR_DAY)
-        settings = hardship.steps[SEVERITIES.index(key[1])].replace(" ", ", ")
+        settings = hardship.settings(key[1])
         kept = np.mean([(o.matches or 0.0) / max(1.0, clear[o.where]) for o in own])
         count, share = (np.mean([getattr(o, name) or 0.0 for o in own]) for name in ("matches", "agreeing"))
         severity = "" if hardship == CLEAR_DAY else key[1]
@@ -415,14 +446,40 @@ def matches_table(outcomes: list[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One of the pictures that `curves` draws."""
+
+    title: str
+    ticks: tuple[str, ...]
+    """Along the axis, mild to hard."""
+    outcomes: tuple[tuple[Outcome, ...], ...]
+    """At every tick."""
+
+
+def panels(outcomes: list[Outcome]) -> list[Panel]:
+    """A panel per condition, over its severities, and one of all whole days, over these."""
+    found, days = [], []
+    for name in dict.fromkeys(o.condition for o in outcomes if o.condition != CLEAR_DAY.name):
+        own = [outcome for outcome in outcomes if outcome.condition == name]
+        if own[0].severity == WHOLE_DAY:
+            days.append((name, tuple(own)))
+            continue
+        steps = tuple(tuple(o for o in own if o.severity == severity) for severity in SEVERITIES)
+        found.append(Panel(name, SEVERITIES, steps))
+    if days:
+        found.append(Panel("whole days", *zip(*sorted(days), strict=True)))
+    return found
+
+
 def curves(outcomes: list[Outcome], path: Path) -> None:
-    """A panel per condition: share of the groups accepted and error against severity."""
+    """Share of the groups accepted, of the frames posed, and error, a panel per condition."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    shown = [name for name in dict.fromkeys(o.condition for o in outcomes) if name != CLEAR_DAY.name]
+    shown = panels(outcomes)
     if not shown:
         return
     columns = min(6, len(shown))
@@ -430,21 +487,33 @@ def curves(outcomes: list[Outcome], path: Path) -> None:
     figure, axes = pyplot.subplots(rows, columns, figsize=(2.6 * columns, 2.2 * rows), squeeze=False, sharey=True)
     for axis in axes.flat[len(shown) :]:
         axis.axis("off")
-    for axis, name in zip(axes.flat, shown, strict=False):
-        own = [outcome for outcome in outcomes if outcome.condition == name]
-        at = [k for k, severity in enumerate(SEVERITIES) if any(o.severity == severity for o in own)]
-        there = [[o for o in own if o.severity == SEVERITIES[k]] for k in at]
-        axis.plot(
-            at, [sum(o.accepted for o in s) / max(1, sum(o.groups for o in s)) for s in there], "o-", label="groups"
-        )
-        axis.plot(at, [sum(o.posed for o in s) / max(1, sum(o.frames for o in s)) for s in there], "s:", label="frames")
-        errors = [[o.ate_m for o in s if o.ate_m is not None] for s in there]
-        axis.plot(at, [10.0 * float(np.median(e)) if e else np.nan for e in errors], "x--", label="ATE, dm")
-        axis.set(title=name, xticks=range(3), xlim=(-0.3, 2.3), ylim=(-0.05, 1.1))
-        axis.set_xticklabels(SEVERITIES, fontsize=7)
+    for axis, panel in zip(axes.flat, shown, strict=False):
+        for marks, label, value in CURVES:
+            at = [k for k, own in enumerate(panel.outcomes) if own]
+            axis.plot(at, [value(panel.outcomes[k]) for k in at], marks, label=label)
+        axis.set(title=panel.title, xticks=range(len(panel.ticks)), xlim=(-0.3, len(panel.ticks) - 0.7))
+        axis.set(ylim=(-0.05, 1.1))
+        axis.set_xticklabels(panel.ticks, fontsize=7)
     axes.flat[0].legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def _accepted(own: Sequence[Outcome]) -> float:
+    return sum(o.accepted for o in own) / max(1, sum(o.groups for o in own))
+
+
+def _posed(own: Sequence[Outcome]) -> float:
+    return sum(o.posed for o in own) / max(1, sum(o.frames for o in own))
+
+
+def _error_dm(own: Sequence[Outcome]) -> float:
+    errors = [o.ate_m for o in own if o.ate_m is not None]
+    return 10.0 * float(np.median(errors)) if errors else float("nan")
+
+
+CURVES = (("o-", "groups", _accepted), ("s:", "frames", _posed), ("x--", "ATE, dm", _error_dm))
 
 
 def main() -> None:
@@ -476,7 +545,12 @@ def main() -> None:
         places = [(folder, folder / "town", seed) for seed, folder in folders.items()]
     shared = (args.preset, args.upto, args.frames, args.workers, time.time() + args.seconds)
     clear = [Task(CLEAR_DAY, SEVERITIES[0], *place, *shared) for place in places]
-    tasks = [Task(hardship, s, *place, *shared) for hardship in chosen for s in args.severities for place in places]
+    tasks = [
+        Task(hardship, severity, *place, *shared)
+        for hardship in chosen
+        for severity in hardship.tried(args.severities)
+        for place in places
+    ]
     tasks.sort(key=lambda task: not task.hardship.flown)  # the long ones first: they prepare a flight of their own
     if args.jobs > 1:
         with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:

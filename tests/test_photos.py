@@ -67,9 +67,12 @@ def test_masks_are_true_where_the_photo_may_be_used(photo: Path) -> None:
     mask[:, 20:] = 255
     path = write(photo.parent.parent / "masks" / "a.png.png", mask)
     assert find_mask(photo.parent, "a.png") == path and find_mask(photo.parent, "b.png") is None
-    assert read_mask(path).sum() == 60 * 60
+    assert read_mask(path, 80, 60).sum() == 60 * 60
     loaded, _ = load_photo("a", photo, CAMERA, 40, path)
     assert loaded.mask is not None and not loaded.mask[:, :9].any() and loaded.mask[:, 11:].all()
+    write(path, mask[:30])
+    with pytest.raises(InputError, match="is 80x30 but its photo is 80x60"):
+        load_photo("a", photo, CAMERA, 40, path)
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")

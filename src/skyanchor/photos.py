@@ -17,7 +17,7 @@ from PIL import Image
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import cameras
-from skyanchor.storage import codec
+from skyanchor.storage import codec, files
 from skyanchor.storage.foreign import memory
 from skyanchor.types import Bools, Bytes, Camera, Photo, Sequence
 
@@ -135,16 +135,21 @@ def find_mask(images: Path, name: str) -> Path | None:
     return None
 
 
-def read_mask(path: Path) -> Bools:
-    """(H, W), True where the mask is not black."""
-    return read_pixels(path).max(axis=2) > 0
+def read_mask(path: Path, width: int, height: int) -> Bools:
+    """(H, W), True where the mask is not black; InputError for one of another size than its photo."""
+    pixels = read_pixels(path)
+    if pixels.shape[:2] != (height, width):
+        problem = f"is {pixels.shape[1]}x{pixels.shape[0]} but its photo is {width}x{height}"
+        raise InputError(path, problem, "Give masks of the photos' size.")
+    return pixels.max(axis=2) > 0
 
 
 def read_frame(sequence: Sequence, frame: int) -> Photo:
     """A frame's photo as it is on disk, with its mask."""
     held = sequence.frames[frame]
-    mask = None if held.mask_path is None else read_mask(held.mask_path)
-    return Photo(held.name, read_pixels(held.path), mask)
+    pixels = read_pixels(held.path)
+    mask = None if held.mask_path is None else read_mask(held.mask_path, pixels.shape[1], pixels.shape[0])
+    return Photo(held.name, pixels, mask)
 
 
 def resized(pixels: Bytes, width: int) -> Bytes:
@@ -172,7 +177,7 @@ def load_photo(
     image = resized(cameras.undistort(pixels, camera), target.width)
     mask = None
     if mask_path is not None:
-        grey = read_mask(mask_path).astype(np.uint8) * 255
+        grey = read_mask(mask_path, camera.width, camera.height).astype(np.uint8) * 255
         flat = np.repeat(grey[..., None], 3, axis=2)
         mask = resized(cameras.undistort(flat, camera), target.width)[..., 0] > 127
     return Photo(name, image, mask), target
@@ -180,10 +185,13 @@ def load_photo(
 
 @dataclass
 class PhotoCache:
-    """Photos by path and width, for any number of threads; forgets the least recently used beyond `limit_bytes`."""
+    """Photos, each read once for a camera, a width and a mask while its file stays the same, for any number of threads.
+
+    It forgets the least recently used beyond `limit_bytes`.
+    """
 
     limit_bytes: int = 1 << 30
-    _held: OrderedDict[tuple[Path, int], tuple[Photo, Camera]] = field(default_factory=OrderedDict)
+    _held: OrderedDict[tuple[object, ...], tuple[Photo, Camera]] = field(default_factory=OrderedDict)
     _bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -191,7 +199,7 @@ class PhotoCache:
         self, name: str, path: Path, camera: Camera, width: int, mask_path: Path | None = None
     ) -> tuple[Photo, Camera]:
         """As `load_photo`, from memory when it is still there."""
-        key = (path, width)
+        key = (path, files.mark(path), camera, width, mask_path, "" if mask_path is None else files.mark(mask_path))
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)

@@ -260,12 +260,12 @@ def read_site(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     prepared = find_prepared(inputs.aerial)
     if prepared is None:
         held = load_scaffold(inputs.aerial, inputs.images, inputs.splats, config.scaffold)
-        return Site(held, Prepared(folder.root / SCAFFOLD), executor, folder.listen, folder.redo)
+        return Site(held, Prepared(folder.root / SCAFFOLD), executor, folder.listen, folder.redo, known=folder.known)
     check_prepared_as_asked(prepared, config.geometry)
     held = prepared.scaffold(inputs.images, inputs.splats, config.scaffold.check_photos)
     scaffold.check_photos_are_those(folder, prepared, held)
     held = replace(held, georef=georeference.named(held.georef, config.scaffold.crs, prepared.root))
-    return Site(held, prepared, executor, folder.listen, given=True)
+    return Site(held, prepared, executor, folder.listen, given=True, known=folder.known)
 
 
 def check_prepared_as_asked(prepared: Prepared, config: GeometryConfig) -> None:

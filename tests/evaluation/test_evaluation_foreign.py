@@ -211,3 +211,22 @@ def test_what_is_missing_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     ):
         assert main(["evaluate", *words]) == 2
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "fps", "problem"),
+    [
+        ("1 0 0 0 0 0 0 0", None, "has a pose that is none"),
+        ("1 nan 0 0 0 0 0 1", None, "has a pose that is none"),
+        ("1 0 0 inf 0 0 0 1", 30.0, "has a pose that is none"),
+        ("1 0 0 0 0 0 0 1e300", None, "has a pose that is none"),
+        ("1e999 0 0 0 0 0 0 1", 30.0, "does not tell which photo 1e999 is"),
+        ("0 0 0 0 0 0 0 1", None, "has more than one pose of"),
+        ("1 0 0 0 0 0 0 \xfc", None, "is no text in UTF-8"),
+    ],
+)
+def test_lines_that_are_no_pose_are_told(line: str, fps: float | None, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "walk.tum"
+    path.write_bytes(f"0 0 0 0 0 0 0 1\n{line}\n".encode("latin-1"))
+    with pytest.raises(InputError, match=rf"walk\.tum: {problem}"):
+        read_tum(path, STREET, fps)

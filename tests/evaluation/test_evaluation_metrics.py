@@ -187,5 +187,5 @@ def test_bad_arguments_are_one_line(tmp_path: Path, truth: Path) -> None:
     with pytest.raises(InputError, match="shares no image name"):
         evaluate_run(run, foreign)
     (foreign / "images.bin").write_bytes(b"short")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is truncated"):
         evaluate_run(run, foreign)

@@ -74,3 +74,24 @@ def test_depth_is_read_in_its_units_by_the_name_of_the_photo(tmp_path: Path) -> 
     assert np.abs(found[0].depth - 5.0).max() < 1e-6
     with pytest.raises(InputError, match="no depth of a camera"):
         read_true_depths(tmp_path, {"b.jpg": (CAMERA, rigid.identity())})
+
+
+@pytest.mark.parametrize(
+    ("pixels", "problem"),
+    [
+        (np.full((30, 40, 3), 9, np.uint8), "is no depth map"),
+        (np.full((30, 40), 9, np.uint8), "has 8 bits a pixel"),
+        (np.full((40, 40), 2500, np.uint16), "is 40x40, its camera"),
+        (None, "cannot be read as an image"),
+    ],
+)
+def test_a_picture_that_is_no_depth_of_its_camera_is_told(
+    pixels: np.ndarray | None, problem: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "frame_1.png"
+    if pixels is None:
+        path.write_text("depth: five metres")
+    else:
+        Image.fromarray(pixels).save(path)
+    with pytest.raises(InputError, match=rf"frame_1\.png: {problem}"):
+        read_true_depths(tmp_path, {"walk/frame_1.jpg": (CAMERA, rigid.identity())})

@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+import trimesh
 from mutations import mutated
 from PIL import Image
 from survey_fixture import make_survey, write_survey
@@ -20,11 +21,13 @@ from survey_fixture import make_survey, write_survey
 from skyanchor.anchors.area_file import read_area
 from skyanchor.backends.checkpoints import read_state
 from skyanchor.errors import SkyAnchorError
+from skyanchor.evaluation import surface, truth, tum
 from skyanchor.feedforward.free_frames import read_tum
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
-from skyanchor.photos import photo_size, read_pixels
+from skyanchor.meshing import mesh
+from skyanchor.photos import photo_size, read_mask, read_pixels
 from skyanchor.pipeline import CPU, PipelineConfig
 from skyanchor.scaffold import colmap_files, georeference
 from skyanchor.scaffold.loading import check_model
@@ -54,16 +57,16 @@ class Reader:
 
 @cache
 def _model_bytes(suffix: str) -> dict[str, bytes]:
-    """The files of a small model, by name."""
+    """The files of a small model with its rigs and frames, by name."""
     import tempfile
+
+    import pycolmap
 
     with tempfile.TemporaryDirectory() as folder:
         root = write_survey(Path(folder), make_survey(stations=1))
         held = colmap_files.find_model(root)
-        if suffix == ".txt":
-            import pycolmap
-
-            pycolmap.Reconstruction(str(held)).write_text(str(held))
+        model = pycolmap.Reconstruction(str(held))
+        (model.write_text if suffix == ".txt" else model.write_binary)(str(held))
         return {path.name: path.read_bytes() for path in held.iterdir() if path.suffix == suffix}
 
 
@@ -139,8 +142,56 @@ def _georef(path: Path) -> None:
     path.write_text(json.dumps({**said, "enu_origin": {"lat": 48.1, "lon": 11.5, "height": 520.0}}))
 
 
+def _mesh(path: Path) -> None:
+    points = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 1]])
+    colors = np.array([[9, 8, 7], [90, 80, 70], [0, 0, 0], [255, 255, 255]], np.uint8)
+    held = mesh.Mesh(points, np.array([[0, 1, 2], [0, 2, 3]]), colors)
+    if path.name.startswith("ascii"):
+        path.write_bytes(
+            trimesh.Trimesh(points, held.faces, vertex_colors=colors).export(file_type="ply", encoding="ascii")
+        )
+    else:
+        mesh.write_ply(path, held, np.zeros(3))
+
+
+def _png(dtype: type[np.generic]) -> Callable[[Path], None]:
+    """Writes a picture of one channel, 32x24."""
+
+    def write(path: Path) -> None:
+        cv2.imwrite(str(path), np.random.default_rng(0).integers(0, 200, (24, 32)).astype(dtype))
+
+    return write
+
+
+def _read_true(path: Path) -> object:
+    return surface.read_true_depths(
+        path.parent, {"frame.jpg": (cameras.pinhole(64, 48, 60.0), Pose(np.eye(3), np.zeros(3)))}
+    )
+
+
+def _read_tracks(path: Path) -> object:
+    names = ["g0001.jpg", "g0002.jpg", "g0003.jpg"]
+    return [tum.read_tum(path, names, fps) for fps in (None, 1.0)]
+
+
+def _truth(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    _model(path)
+
+
+COLMAP = (*colmap_files.FILES, *colmap_files.OPTIONAL_FILES)
 READERS = (
-    *(Reader(f"{name}{end}", _model, _read_model) for end in (".bin", ".txt") for name in colmap_files.FILES),
+    *(Reader(f"{name}{end}", _model, _read_model) for end in (".bin", ".txt") for name in COLMAP),
+    *(
+        Reader(f"truth/{name}{end}", _truth, lambda path: truth.read_cameras(path.parent, np.zeros(3)))
+        for end in (".bin", ".txt")
+        for name in ("cameras", "images")
+    ),
+    Reader("tracks.tum", lambda path: path.write_text("0 1 2 3 0 0 0 1\n1 1 2 4 0 0.1 0 1\n"), _read_tracks),
+    Reader("frame.png", _png(np.uint16), _read_true),
+    Reader("mask.png", _png(np.uint8), lambda path: read_mask(path, 32, 24)),
+    Reader("binary-mesh.ply", _mesh, mesh.read_ply),
+    Reader("ascii-mesh.ply", _mesh, mesh.read_ply),
     Reader("binary.ply", lambda path: ply.write_ply(path, _splats()), ply.read_splats),
     Reader("patched.ply", lambda path: ply.write_ply(path, _splats()), ply.read_bytes),
     Reader("looked-at.ply", lambda path: ply.write_ply(path, _splats()), ply.check_splats),

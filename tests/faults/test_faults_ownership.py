@@ -151,25 +151,3 @@ def test_a_stage_of_another_name_or_another_program_is_not_replaced(tmp_path: Pa
     with pytest.raises(InputError, match="Move its folder away"):
         RunFolder(tmp_path, redo=True).__enter__()
     assert (tmp_path / "3-trajectory/result.json").is_file() and (tmp_path / "4-scene/recipe.json").is_file()
-
-
-# --- inputs that change -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("change", ["replaced", "removed", "touched"])
-def test_a_photo_that_changes_while_a_stage_is_made_is_named(tmp_path: Path, change: str) -> None:
-    photo = tmp_path / "a.jpg"
-    photo.write_bytes(b"before")
-    with RunFolder(tmp_path / "run") as run:
-        stage = run.stage("2-anchors", "", {}, {"photos": run.digest({"a.jpg": photo})})
-        if change == "removed":
-            photo.unlink()
-        else:
-            photo.write_bytes(b"before" if change == "touched" else b"behind")
-        if change == "touched":
-            stage.finish()
-        else:
-            with pytest.raises(InputError, match=r"a\.jpg: (was changed while the run went on|cannot be read)"):
-                stage.finish()
-    assert stage.done is (change == "touched")
-    assert stage.folder.is_dir() is (change != "replaced"), "what was made of two photos is of no use"

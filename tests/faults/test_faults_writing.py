@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,6 +126,21 @@ def test_the_longest_names_can_be_written_and_swept(tmp_path: Path) -> None:
     files.temporary(path).write_text("half")
     files.sweep_drafts(path)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_dead_processes_left_of_an_output_goes_and_what_living_ones_write_stays(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    out = tmp_path / "all"
+    names = {
+        f".{name}.{pid}.skyanchor.tmp" for name in ("all", "all.old", "all-of-it") for pid in (dead.pid, os.getpid())
+    }
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "half.txt").write_text("half")
+    files.sweep_dead(out)
+    gone = {f".all.{dead.pid}.skyanchor.tmp", f".all.old.{dead.pid}.skyanchor.tmp"}
+    assert {path.name for path in tmp_path.iterdir()} == names - gone
 
 
 def test_drafts_of_others_are_not_swept(tmp_path: Path) -> None:

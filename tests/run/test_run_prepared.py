@@ -34,7 +34,7 @@ from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import anchors
 from skyanchor.stages.places import like, place_files, places_part
 from skyanchor.stages.scaffold import GeometryConfig, replace_earlier_layout
-from skyanchor.stages.survey import Site
+from skyanchor.stages.survey import Site, aerial_digests
 from skyanchor.stereo import SourceConfig, StereoConfig
 from skyanchor.storage import codec, files
 from skyanchor.types import Anchors
@@ -229,6 +229,77 @@ def test_other_photos_are_refused(prepared: Prepared, scene: Path, tmp_path: Pat
     inputs = Inputs(prepared.root, scene / "ground", tmp_path / "images")
     with RunFolder(tmp_path / "run") as run, pytest.raises(InputError, match="was prepared from other photos"):
         pipeline.run(run, inputs, small(), InProcess(), ANCHORS)
+
+
+@dataclass
+class Spoiling(Counting):
+    """Replaces a photo by another before the first job whose function has a name."""
+
+    photo: Path = Path()
+    function: str = ""
+
+    def run(self, jobs: Sequence[Job], listen: Listener = silent, done: Done | None = None) -> list[codec.Json]:
+        if any(self.function in job.function for job in jobs):
+            self.spoil()
+        return super().run(jobs, listen, done)
+
+    def spoil(self) -> None:
+        shutil.copyfile(sorted(self.photo.parent.iterdir())[-1], self.photo)
+
+
+@pytest.mark.parametrize("which", ["aerial/images/a003.png", "ground/images/g003.png"])
+def test_a_photo_that_is_replaced_while_groups_are_placed_is_told(
+    prepared: Prepared, scene: Path, tmp_path: Path, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, nobody = shutil.copytree(scene, tmp_path / "scene"), anchors._localised
+    spoiler = Spoiling(photo=copy / which)
+
+    def meanwhile(*given: object) -> Anchors:
+        spoiler.spoil()
+        return nobody(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(anchors, "_localised", meanwhile)
+    inputs = Inputs(prepared.root, copy / "ground", copy / "aerial/images")
+    with (
+        RunFolder(tmp_path / "run") as run,
+        pytest.raises(InputError, match=rf"{Path(which).name}: was changed while the run went on"),
+    ):
+        pipeline.run(run, inputs, small(), InProcess(), ANCHORS)
+    assert not (tmp_path / "run" / ANCHORS).exists()
+
+
+def test_places_that_were_described_with_a_replaced_photo_are_not_kept(
+    prepared: Prepared, scene: Path, tmp_path: Path
+) -> None:
+    mine = Prepared(shutil.copytree(prepared.root, tmp_path / "scaffold"))
+    shutil.rmtree(mine.root / parts.PLACES)
+    copy = shutil.copytree(scene, tmp_path / "scene")
+    spoiler = Spoiling(photo=copy / "aerial/images/a003.png", function="describe_places_job")
+    inputs = Inputs(mine.root, copy / "ground", copy / "aerial/images")
+    with RunFolder(tmp_path / "run") as run, pytest.raises(InputError, match=r"a003\.png: was changed while the run"):
+        pipeline.run(run, inputs, small(), spoiler, ANCHORS)
+    assert not any((mine.root / parts.PLACES).rglob("*.npz"))
+
+
+def test_tiles_of_a_prior_that_were_described_with_a_replaced_photo_are_not_kept(
+    prepared: Prepared, scene: Path, tmp_path: Path
+) -> None:
+    mine = Prepared(shutil.copytree(prepared.root, tmp_path / "scaffold"))
+    shutil.rmtree(mine.root / parts.PLACES)
+    copy, config = shutil.copytree(scene, tmp_path / "scene"), replace(small().anchors.places, tile=14.0)
+    spoiler = Spoiling(photo=copy / "aerial/images/a003.png", function="describe_places_job")
+    surface, held = mine.needed(parts.SURFACE), mine.scaffold(copy / "aerial/images")
+    ground = surface.load(parts.GROUND_FILE, Ground)
+    eyes = [nodes[0].eye for nodes in tiles_of(held, ground, config).values()]
+    kept, lost = ((Near(*(ground.across @ eye), 1.0),) for eye in (eyes[0], eyes[-1]))
+    with RunFolder(tmp_path / "run") as run:
+        aerial_digests(run, held)
+        site = Site(held, mine, InProcess(), given=True, known=run.known)
+        before = place_files(site, surface, paper_street.WALKER, config, kept, silent)
+        with pytest.raises(InputError, match=r"a003\.png: was changed while the run went on"):
+            place_files(replace(site, executor=spoiler), surface, paper_street.WALKER, config, lost, silent)
+    assert set((mine.root / parts.PLACES).rglob("tiles/*.npz")) == set(before.tiles)
+    assert before.vocabulary.is_file()
 
 
 def test_settings_that_it_was_not_made_with_are_told(prepared: Prepared, scene: Path, tmp_path: Path) -> None:

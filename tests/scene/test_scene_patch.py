@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mutations import mutated
 
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
@@ -276,6 +277,74 @@ def test_a_patch_that_claims_more_than_it_holds_takes_no_memory(base: Path, tmp_
             patches.load_patch(tmp_path / name)
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
         tracemalloc.stop()
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    """The files in an archive."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def archived(held: list[tuple[str, bytes]]) -> bytes:
+    """An archive of these files, its checksums as they should be."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in held:
+            archive.writestr(zipfile.ZipInfo(name), data)
+    return buffer.getvalue()
+
+
+def relied(data: bytes, rng: np.random.Generator) -> bytes:
+    """A .npy that says another size, another type, or holds more or less than it says."""
+    end = data.index(b"\n") + 1
+    head, body = data[:end], data[end:]
+    lies = (
+        (b"'shape': (", b"'shape': (-1, "), (b"'shape': (", b"'shape': (1099511627776, "), (b"|u1", b"|O"),
+        (b"|u1", b"<f8"), (b"<i8", b"<u4"), (b"False", b"True"), (b"'shape': (", b"'shape': (0, "),
+    )  # fmt: skip
+    before, after = lies[rng.integers(len(lies))]
+    how = int(rng.integers(4))
+    if how == 0:
+        return head.replace(before, after) + body
+    if how == 1:
+        return head + body[: int(rng.integers(len(body) + 1))]
+    return head + body + body[: int(rng.integers(1, len(body) + 2))] if how == 2 else data[int(rng.integers(1, 20)) :]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_patches_that_are_cut_spliced_or_lie_about_their_sizes(base: Path, tmp_path: Path) -> None:
+    """Refused in a line, or applied to what they say themselves, and then they come off again byte by byte."""
+    held, rng, refused = ply.read_bytes(base), np.random.default_rng(3), 0
+    other = patches.make_patch(held, "friday", some_change(held.splats(), ground_seed=4), "{}")
+    packed = [codec.pack(one) for one in (monday(base), other)]
+    own, foreign = (members(data) for data in packed)
+    bad = list(mutated(packed[0], 150, seed=5))
+    bad += [packed[0][:cut] + packed[1][cut:] for cut in rng.integers(0, len(packed[0]), 40)]
+    for _ in range(250):
+        names = list(own)
+        name = names[rng.integers(len(names))]
+        how = int(rng.integers(4))
+        parts = dict(own)
+        if how == 0:
+            parts[name] = foreign[names[rng.integers(len(names))]]
+        elif how == 1:
+            parts[name] = relied(parts[name], rng)
+        elif how == 2:
+            parts.pop(name)
+        listed = [*parts.items(), *([(name, foreign[name])] if how == 3 else [])]
+        bad.append(archived(listed))
+    for case in bad:
+        (tmp_path / "bad.npz").write_bytes(case)
+        try:
+            patch = patches.load_patch(tmp_path / "bad.npz")
+            result = patches.patched(held, patch)
+        except InputError as error:
+            assert "\n" not in str(error) and len(str(error)) < 1000
+            refused += 1
+        else:
+            (tmp_path / "updated.ply").write_bytes(result)
+            assert patches.before_last(ply.read_bytes(tmp_path / "updated.ply"), patch).data == held.data
+    assert refused > 0.8 * len(bad)
 
 
 def test_rows_that_do_not_fit_each_other_are_refused(base: Path, tmp_path: Path) -> None:

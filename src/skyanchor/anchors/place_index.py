@@ -158,14 +158,9 @@ def _look(view: PlaceView, vocabulary: Vocabulary | None) -> Floats32:
 
 
 @lru_cache(maxsize=OPEN_TILES)
-def _mapped(path: Path, written_ns: int) -> PlaceTile:
-    """The tile in a file as it was written at some time: a file that is replaced is mapped anew."""
+def _mapped(path: Path, seen: str) -> PlaceTile:
+    """The tile in a file as it was at some time: a file that is replaced is mapped anew."""
     return files.load_mapped(path, PlaceTile)
-
-
-def _written(path: Path) -> int:
-    """When a file was last written, nanoseconds; 0 for one that is not there."""
-    return path.stat().st_mtime_ns if path.is_file() else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,4 +211,4 @@ class PlaceIndex:
 
     def _tile(self, number: int) -> PlaceTile:
         tile = self.tiles[number]
-        return _mapped(tile, _written(tile)) if isinstance(tile, Path) else tile
+        return _mapped(tile, files.mark(tile)) if isinstance(tile, Path) else tile

@@ -38,6 +38,7 @@ def apply(base: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
         return
     _refuse_absent(base, patch_file)
     files.refuse_lost(out, patch_file)
+    files.sweep_dead(out)
     apply_patch(read_bytes(base), load_patch(patch_file), out)
     print(f"written to {out}")
 
@@ -61,6 +62,7 @@ def remove(updated: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
         return
     _refuse_absent(updated, patch_file)
     files.refuse_lost(out, patch_file)
+    files.sweep_dead(out)
     remove_patch(read_bytes(updated), load_patch(patch_file), out)
     print(f"written to {out}")
 
@@ -98,6 +100,7 @@ def export(path: Ply, /, out: Annotated[Path, tyro.conf.arg(metavar="FILE")]) ->
         raise InputError(out, f"{out.suffix or 'no ending'} cannot be written", f"End it in {', '.join(writers)}.")
     _refuse_absent(path)
     files.refuse_lost(out, path)
+    files.sweep_dead(out)
     seen = visible(read_splats(path))
     writers[out.suffix.lower()](out, seen)
     print(f"{len(seen)} Gaussians written to {out}")

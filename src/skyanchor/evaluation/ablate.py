@@ -39,7 +39,7 @@ from skyanchor.pipeline import PipelineConfig
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
-from skyanchor.run.layout import SHARED, STATE, claim, is_finished
+from skyanchor.run.layout import DIGESTS, SHARED, STATE, claim, is_finished
 from skyanchor.run.memory import Peak
 from skyanchor.run.metrics import ImageMetrics, Metrics, PoseMetrics
 from skyanchor.run.results import Run
@@ -277,8 +277,8 @@ def _prepare(subject: Subject, root: Path, stage: str) -> None:
     if (base / "frames").is_dir():
         files.link_folder(base / "frames", root / "frames")
     files.save(root / STATE / INPUTS_FILE, _on_the_same_scaffold(subject))
-    if (base / STATE / "digests.json").is_file():
-        files.copy(base / STATE / "digests.json", root / STATE / "digests.json")
+    if (base / STATE / DIGESTS).is_file():
+        files.copy(base / STATE / DIGESTS, root / STATE / DIGESTS)
 
 
 # --- figures ------------------------------------------------------------------------------------------------------

@@ -85,6 +85,7 @@ def write_metrics(run: Run, metrics: Metrics) -> Path:
     assert isinstance(document, dict)
     asked = ("aligned", "surface", "stated")
     shown = {key: value for key, value in document.items() if key not in asked or value is not None}
+    files.sweep_dead(run.root / METRICS_FILE)
     files.write_bytes(run.root / METRICS_FILE, codec.dumps(shown).encode())
     return run.root / METRICS_FILE
 

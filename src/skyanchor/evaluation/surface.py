@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from PIL import Image
 from scipy.spatial import cKDTree
 
 from skyanchor.errors import InputError
@@ -18,8 +17,10 @@ from skyanchor.meshing.mesh import Mesh, area_m2, corners
 from skyanchor.run.metrics import SurfaceMetrics
 from skyanchor.run.results import Run
 from skyanchor.scaffold.georeference import moved_by
+from skyanchor.sequence import depth_files
 from skyanchor.types import Bools, Camera, Floats, Floats32, Ints, Pose
 
+ADVICE = "Give PNGs of one channel and 16 bits, named like the photos."
 UNIT_M = 0.002
 """Of the 16-bit PNG, along the optical axis; 0 says nothing."""
 HIDDEN_M = 0.5
@@ -46,17 +47,27 @@ class TrueDepth:
 
 
 def read_true_depths(folder: Path, seen_by: Mapping[str, tuple[Camera, Pose]]) -> list[TrueDepth]:
-    """The PNGs of a folder, by the file name of the camera that saw them; InputError when none fits."""
+    """The PNGs of a folder, by the file name of the camera that saw them; InputError for one that is none of its."""
     stems = {PurePosixPath(name).stem: value for name, value in seen_by.items()}
     found = []
     for path in sorted(folder.glob("*.png")):
         if path.stem in stems:
-            camera, pose = stems[path.stem]
-            depth = np.asarray(Image.open(path)).astype(np.float32) * np.float32(UNIT_M)
-            found.append(TrueDepth(cameras.undistorted(cameras.scaled(camera, depth.shape[1])), pose, depth))
+            found.append(_true_depth(path, *stems[path.stem]))
     if not found:
-        raise InputError(folder, "holds no depth of a camera of the run", "Give 16-bit PNGs named like the photos.")
+        raise InputError(folder, "holds no depth of a camera of the run", ADVICE)
     return found
+
+
+def _true_depth(path: Path, camera: Camera, pose: Pose) -> TrueDepth:
+    """The depth in a PNG of the picture that a camera took, at any scale."""
+    values = depth_files.png_values(path)
+    seen = cameras.undistorted(cameras.scaled(camera, values.shape[1]))
+    if values.dtype != np.uint16:
+        raise InputError(path, f"has {8 * values.dtype.itemsize} bits a pixel", ADVICE)
+    if abs(values.shape[0] - seen.height) > 1:
+        problem = f"is {values.shape[1]}x{values.shape[0]}, its camera {camera.width}x{camera.height}"
+        raise InputError(path, problem, "Depth of the whole picture is needed, at any scale.")
+    return TrueDepth(seen, pose, values.astype(np.float32) * np.float32(UNIT_M))
 
 
 def run_surface(run: Run, truth: Path, depth: Path) -> SurfaceMetrics:

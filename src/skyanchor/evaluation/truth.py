@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-import pycolmap
 
 from skyanchor.errors import InputError
-from skyanchor.geometry.colmap import from_camera, from_rigid3d
+from skyanchor.scaffold.colmap_files import (
+    COPY_ADVICE,
+    ColmapImage,
+    read_cameras_bin,
+    read_cameras_txt,
+    read_images_bin,
+    read_images_txt,
+)
+from skyanchor.scaffold.georeference import to_local
+from skyanchor.scaffold.loading import pose_of, refuse_no_pose
 from skyanchor.types import Camera, Floats, Pose
 
 PLACES = (".", "sparse", "sparse/0", "0")
@@ -18,10 +27,7 @@ PLACES = (".", "sparse", "sparse/0", "0")
 
 def read_truth(path: Path, offset: Floats) -> dict[str, Pose]:
     """cam_from_world by image name, in the local frame x_local = x_original - offset."""
-    folder = next((path / place for place in PLACES if _holds_model(path / place)), None)
-    if folder is None:
-        raise InputError(path, "holds no COLMAP model", "Give the folder with cameras and images, .bin or .txt.")
-    return _read(folder, offset)
+    return _read(_model_in(path), offset)
 
 
 def read_poses(folder: Path) -> dict[str, Pose] | None:
@@ -29,31 +35,54 @@ def read_poses(folder: Path) -> dict[str, Pose] | None:
     return _read(folder, np.zeros(3)) if _holds_model(folder) else None
 
 
-def _read(folder: Path, offset: Floats) -> dict[str, Pose]:
-    try:
-        model = pycolmap.Reconstruction(str(folder))
-    except Exception as error:  # pycolmap raises whatever its parser met
-        raise InputError(folder, f"cannot be read ({error})", "Export the model again.") from error
-    return {image.name: _local(image.cam_from_world(), offset) for image in model.images.values() if image.has_pose}
-
-
 def read_cameras(path: Path, offset: Floats) -> dict[str, tuple[Camera, Pose]]:
     """Camera and cam_from_world by image name, in the local frame."""
-    poses = read_truth(path, offset)
-    folder = next(path / place for place in PLACES if _holds_model(path / place))
-    model = pycolmap.Reconstruction(str(folder))
-    held = {image.name: from_camera(model.cameras[image.camera_id]) for image in model.images.values()}
-    return {name: (held[name], pose) for name, pose in poses.items()}
+    folder = _model_in(path)
+    cameras, images = _camera_files(folder)
+    known = (read_cameras_bin if cameras.suffix == ".bin" else read_cameras_txt)(cameras)
+    found = _images(folder)
+    lost = next((image for image in found if image.camera_id not in known), None)
+    if lost is not None:
+        raise InputError(images, f"image {lost.name} has camera {lost.camera_id}, which is missing", COPY_ADVICE)
+    return {image.name: (known[image.camera_id], to_local(pose_of(image), offset)) for image in found}
+
+
+def _model_in(path: Path) -> Path:
+    """The folder with the model's files."""
+    folder = next((path / place for place in PLACES if _holds_model(path / place)), None)
+    if folder is None:
+        raise InputError(path, "holds no COLMAP model", "Give the folder with cameras and images, .bin or .txt.")
+    return folder
+
+
+def _read(folder: Path, offset: Floats) -> dict[str, Pose]:
+    return {image.name: to_local(pose_of(image), offset) for image in _images(folder)}
+
+
+def _images(folder: Path) -> tuple[ColmapImage, ...]:
+    """The images of a model, each with a pose and a name of its own; nobody asks for its points."""
+    _, path = _camera_files(folder)
+    found = (read_images_bin if path.suffix == ".bin" else read_images_txt)(path)
+    for image in found:
+        refuse_no_pose(path, image)
+    twice = next((name for name, count in Counter(image.name for image in found).items() if count > 1), None)
+    if twice is not None:
+        raise InputError(path, f"image {twice} is there twice", COPY_ADVICE)
+    return found
+
+
+def _camera_files(folder: Path) -> tuple[Path, Path]:
+    """The files of cameras and images, of one kind."""
+    for suffix in (".bin", ".txt"):
+        cameras, images = folder / f"cameras{suffix}", folder / f"images{suffix}"
+        if cameras.is_file() and images.is_file():
+            return cameras, images
+    advice = "A COLMAP model has cameras and images, both .bin or both .txt."
+    raise InputError(folder, "has images without cameras of the same kind", advice)
 
 
 def _holds_model(folder: Path) -> bool:
     return any((folder / f"images{suffix}").is_file() for suffix in (".bin", ".txt"))
-
-
-def _local(cam_from_original: pycolmap.Rigid3d, offset: Floats) -> Pose:
-    """t_local = t + R offset."""
-    found = from_rigid3d(cam_from_original)
-    return Pose(found.rotation, found.translation + found.rotation @ offset)
 
 
 def matched(true: Mapping[str, Pose], names: Sequence[str]) -> dict[str, Pose]:

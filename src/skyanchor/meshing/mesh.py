@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from skyanchor.errors import InputError
 from skyanchor.storage import files
 from skyanchor.types import Bytes, Floats, Ints
 
+AGAIN = "Copy the file again, or make it anew."
 Y_UP = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
 """glTF has y up: x stays, z becomes y, y becomes -z."""
 
@@ -109,11 +111,19 @@ def write_glb(path: Path, mesh: Mesh) -> None:
 
 
 def read_ply(path: Path) -> Mesh:
-    """A triangle mesh that any program wrote as .ply; grey where it has no colours."""
+    """A triangle mesh that any program wrote as .ply; grey where it has no colours. InputError where it is none."""
     import trimesh
 
-    held = trimesh.load_mesh(path, file_type="ply", process=False)
-    vertices, faces = np.asarray(held.vertices, np.float64), np.asarray(held.faces, np.int64)
-    colored = held.visual.kind == "vertex"
-    colors = np.asarray(held.visual.vertex_colors)[:, :3] if colored else np.full(vertices.shape, 128)
+    try:
+        held = trimesh.load_mesh(path, file_type="ply", process=False)
+        vertices, faces = np.asarray(held.vertices, np.float64), np.asarray(held.faces, np.int64)
+        colored = held.visual.kind == "vertex"
+        colors = np.asarray(held.visual.vertex_colors)[:, :3] if colored else np.full(vertices.shape, 128)
+    except Exception as error:  # trimesh raises whatever its parser met
+        raise InputError(path, f"cannot be read as a mesh ({error})", AGAIN) from error
+    sizes = vertices.shape[1:] == faces.shape[1:] == (3,) and colors.shape == vertices.shape
+    if not sizes or not np.isfinite(vertices).all():
+        raise InputError(path, "has vertices that are no places, or faces that are no triangles", AGAIN)
+    if faces.size and not (faces.min() >= 0 and faces.max() < len(vertices)):
+        raise InputError(path, "has triangles between vertices that are not there", AGAIN)
     return Mesh(vertices, faces, colors.astype(np.uint8))

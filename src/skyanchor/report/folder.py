@@ -42,6 +42,7 @@ def write_report(run: Run, truth: Path | None = None, above: FromAbove | None = 
     if not run.has(ANCHORS):
         raise InputError(run.root, "has no anchors yet", "Run `skyanchor anchors` or `skyanchor trajectory` first.")
     report = build_report(report_inputs(run, truth, above))
+    files.sweep_dead(run.root / PAGE)
     files.write_bytes(run.root / PAGE, render_page(report).encode())
     write_plots(run.root / PLOTS, report)
     files.save(run.root / RUNTIME_FILE, runtime(run))

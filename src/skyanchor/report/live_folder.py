@@ -31,17 +31,10 @@ STREET_TRAINING = tuple(f"{SCENE}/{PROGRESS}/{phase}.npz" for phase in ("joint",
 WATCHED = (f"*/{RECIPE}", GROUPS, SUBMAPS, f"{SCAFFOLD}/{AERIAL_TRAINING}", *STREET_TRAINING)
 
 
-def state_of(run: Path) -> tuple[tuple[str, int], ...]:
+def state_of(run: Path) -> tuple[tuple[str, str], ...]:
     """Finished stages, groups, submaps and checkpoints: what is shown changes when this does."""
     found = [path for pattern in WATCHED for path in run.glob(pattern)]
-    return tuple(sorted((path.relative_to(run).as_posix(), _written(path)) for path in found))
-
-
-def _written(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:  # removed between two looks, when its stage ended
-        return 0
+    return tuple(sorted((path.relative_to(run).as_posix(), files.mark(path)) for path in found))
 
 
 def status_of(run: Path) -> str:

@@ -14,6 +14,7 @@ again. The same recipe skips a stage, another one is an error that names the dif
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
@@ -30,7 +31,9 @@ from skyanchor.events import (
 )
 from skyanchor.run.executor import Executor
 from skyanchor.run.job import Job
+from skyanchor.run.known_files import Digests, KnownFiles
 from skyanchor.run.layout import (
+    DIGESTS,
     LOCK,
     OF_A_RUN,
     PROGRESS,
@@ -48,13 +51,17 @@ from skyanchor.run.layout import (
     refuse_strangers,
 )
 from skyanchor.run.locks import lock_to_write
-from skyanchor.run.memory import MEMORY, MemoryWatch
-from skyanchor.run.recipe import Recipe, differences, in_short, settings_of, versions
-from skyanchor.run.timing import TIMINGS, Stopwatch
+from skyanchor.run.memory import MemoryWatch
+from skyanchor.run.recipe import Recipe, all_inputs, differences, in_short, settings_of, versions
+from skyanchor.run.timing import Stopwatch
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 
 T = TypeVar("T")
+
+AGAIN = "What was made of it meanwhile is gone; the same command makes it again."
+PUT_BACK = "Put it back, and the same command goes on; or keep it, and --redo makes again what stands on it."
+"""What helps when an input of a stage changed, and when one did of what the stage stands on."""
 
 
 class Made(Protocol):
@@ -106,10 +113,12 @@ class RunFolder:
         part_of: str = "",
         lock: str = LOCK,
         layout: Layout = OF_A_RUN,
+        known: KnownFiles | None = None,
     ) -> None:
         """`part_of` is the stage that all stages here belong to, for events and recipes; `lock` names the lock file.
 
         A lock of another name than the usual one is waited for: it is held for one part of a folder that others read.
+        `known` are the files that stages in other folders, which those here stand on, were made of.
         """
         self.root = root
         self.redo = redo
@@ -120,15 +129,16 @@ class RunFolder:
         self._lock: IO[str] | None = None
         self.watches: list[MemoryWatch] = []
         """Of the stages at work."""
-        self._given: dict[str, dict[Path, str]] = {}
-        """Per digest of inputs: their files and the digest of each."""
+        self.known = known if known is not None else KnownFiles()
+        self.begun: list[Stage] = []
+        """That were not done when they were opened."""
 
     def __enter__(self) -> RunFolder:
         """Make the folder where it is not there, and lock it; SkyAnchorError when it is another's or in use."""
         claim(self.root, self.layout)
         state = self.root / STATE
         self._lock = lock_to_write(state / self._lock_name, wait=not self.alone)
-        self._digests = files.DigestCache(state / "digests.json")
+        self._digests = Digests(files.DigestCache(state / DIGESTS), self.known)
         return self
 
     @property
@@ -137,7 +147,10 @@ class RunFolder:
         return self._lock_name == LOCK
 
     def __exit__(self, *_: object) -> None:
-        """Release the lock."""
+        """Remove what stages that were not finished made of inputs that have changed, and release the lock."""
+        for stage in (stage for stage in self.begun if not stage.done):
+            with suppress(SkyAnchorError):
+                stage.refuse_changed()
         for watch in self.watches:
             watch.stop()
         if self._lock is not None:
@@ -145,20 +158,7 @@ class RunFolder:
 
     def digest(self, inputs: Mapping[str, Path]) -> str:
         """One digest of the contents of named files."""
-        each = self._digests.each(inputs)
-        value = files.joint_digest(each)
-        self._given[value] = {inputs[name]: found for name, found in each.items()}
-        return value
-
-    def changed(self, inputs: Mapping[str, str]) -> Path | None:
-        """A file of the inputs, by their digests, that is not what it was when it was read; None when all are."""
-        for value in inputs.values():
-            known = self._given.get(value, {})
-            now = self._digests.each({str(path): path for path in known})
-            found = next((path for path, before in known.items() if now[str(path)] != before), None)
-            if found is not None:
-                return found
-        return None
+        return self._digests.digest(inputs)
 
     def stage(
         self, name: str, what: str, settings: object, inputs: Mapping[str, str], upstream: tuple[Made, ...] = ()
@@ -199,6 +199,10 @@ class Stage:
         self.label = run.part_of or name
         self._clock = Stopwatch(run.root, name)
         self._memory = MemoryWatch(run.root, name)
+        self.grows = False
+        """Whether others use what is finished of it, and add to it, before it is whole."""
+        self._made: set[Path] = set()
+        """Files that jobs were given to make, and folders of what other variants may have had meanwhile."""
 
     @property
     def done(self) -> bool:
@@ -236,6 +240,7 @@ class Stage:
             self.run.listen(StageSkipped(self.label))
         else:
             self._sweep()
+            self.run.begun.append(self)
             self.run.listen(StageStarted(self.label, what))
             self._memory.start()
             self.run.watches.append(self._memory)
@@ -245,7 +250,7 @@ class Stage:
         files.sweep(self.folder)
         if self.run.alone:
             files.sweep(self.run.root / STATE)
-            for name in (TIMINGS, MEMORY):
+            for name in self.run.layout.besides:
                 files.sweep_drafts(self.run.root / name)
 
     def save(self, name: str, value: object) -> None:
@@ -273,6 +278,7 @@ class Stage:
         missing = {name: job for name, job in jobs.items() if not self.path(name).is_file()}
         missing = {name: job for name, job in missing.items() if not self._borrowed(name, basis)}
         names = list(missing)
+        self._made |= {self.path(name) for name in missing}
         ready = _counter(len(jobs) - len(missing))
         self._memory.at(step)
         self.run.listen(Progress(self.label, step, len(jobs) - len(missing), len(jobs)))
@@ -288,11 +294,13 @@ class Stage:
 
     def _shared(self, name: str, basis: object) -> Path | None:
         """Where variants of this run share a file; None where nothing is shared."""
-        folder = self.run.root / STATE / SHARED
-        if basis is None or not folder.is_dir():
-            return None
+        shared = basis is not None and (self.run.root / STATE / SHARED).is_dir()
+        return self._shelf(basis) / name if shared else None
+
+    def _shelf(self, basis: object) -> Path:
+        """Folder of the files that variants share who agree on `basis`."""
         given = (self.recipe.stage, self.recipe.inputs, self.recipe.upstream, self.recipe.versions, basis)
-        return folder / files.digest(codec.dumps(given).encode()) / name
+        return self.run.root / STATE / SHARED / files.digest(codec.dumps(given).encode())
 
     def _borrowed(self, name: str, basis: object) -> bool:
         """Whether another variant had the file; it is here as well then."""
@@ -309,24 +317,34 @@ class Stage:
             self._clock.mark()
             return
         files.link(self.path(name), shared)
+        self._made.add(self._shelf(basis))
         self._clock.skip()
 
     def finish(self, figures: Mapping[str, float] | None = None) -> None:
         """Declare the result complete: everything to the disk, then the recipe, then the progress away.
 
-        InputError when an input is not what it was when the stage began: then nothing that was made of it stays.
+        InputError when an input is not what it was, see `refuse_changed`.
         """
         self._memory.stop()
-        changed = self.run.changed(self.recipe.inputs)
-        if changed is not None:
-            files.remove(self.folder)
-            advice = "What was made of it meanwhile is gone; the same command makes it again."
-            raise InputError(changed, "was changed while the run went on", advice)
+        self.refuse_changed()
         self._sync()
         keep_listing(self.run.root, self.folder)
         files.save(self.folder / RECIPE, self.recipe)
         files.remove(self.folder / PROGRESS)
         self.run.listen(StageFinished(self.label, self._clock.mark(), dict(figures or {})))
+
+    def refuse_changed(self) -> None:
+        """InputError when an input, of this stage or of any that it stands on, holds something else than at first.
+
+        Then nothing that may have been made of it stays.
+        """
+        above = self.run.known.changed(digest for recipe in self.recipe.upstream for digest in all_inputs(recipe))
+        changed = above or self.run.known.changed(self.recipe.inputs.values())
+        if changed is None:
+            return
+        for path in self._made if self.grows else (*self._made, self.folder):
+            files.remove(path)
+        raise InputError(changed, "was changed while the run went on", AGAIN if above is None else PUT_BACK)
 
     def _sync(self) -> None:
         """Everything but the progress, which goes, to the disk."""

@@ -19,6 +19,8 @@ PROGRESS = "progress"
 STATE = ".state"
 SHARED = "shared"
 LOCK = "lock"
+DIGESTS = "digests.json"
+"""In .state/: what is remembered of the contents of files."""
 MARKS = ("lock", "*.lock", "inputs.json")
 """In .state/: any of these says whose folder it is."""
 MADE = "made"

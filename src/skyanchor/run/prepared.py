@@ -24,6 +24,7 @@ from pathlib import Path
 from skyanchor.errors import InputError
 from skyanchor.events import SCAFFOLD, Listener
 from skyanchor.run.folder import Finished, RunFolder, read_finished
+from skyanchor.run.known_files import KnownFiles
 from skyanchor.run.layout import COMMON, LOCK, STATE, Layout
 from skyanchor.run.locks import lock_to_read
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
@@ -111,13 +112,13 @@ class Prepared:
             if handle is not None:
                 handle.close()
 
-    def adding(self, name: str, listen: Listener) -> RunFolder:
+    def adding(self, name: str, listen: Listener, known: KnownFiles | None = None) -> RunFolder:
         """The folder, opened to add a part that is missing while others read the rest."""
-        return RunFolder(self.root, False, listen, SCAFFOLD, f"{name}.lock", OF_A_SCAFFOLD)
+        return RunFolder(self.root, False, listen, SCAFFOLD, f"{name}.lock", OF_A_SCAFFOLD, known)
 
-    def making(self, redo: bool, listen: Listener) -> RunFolder:
+    def making(self, redo: bool, listen: Listener, known: KnownFiles | None = None) -> RunFolder:
         """The folder, opened to make any part of it while nobody reads it."""
-        return RunFolder(self.root, redo, listen, SCAFFOLD, layout=OF_A_SCAFFOLD)
+        return RunFolder(self.root, redo, listen, SCAFFOLD, layout=OF_A_SCAFFOLD, known=known)
 
 
 def find_prepared(path: Path) -> Prepared | None:

@@ -75,6 +75,11 @@ def _leaves(prefix: str, document: Json) -> Iterator[tuple[str, str]]:
         yield prefix, str(document)
 
 
+def all_inputs(recipe: Recipe) -> set[str]:
+    """Digests of whatever was brought to a stage and to all that it stands on."""
+    return set(recipe.inputs.values()).union(*map(all_inputs, recipe.upstream))
+
+
 def stands_on(recipe: Recipe, stage: str) -> bool:
     """Whether the recipe's stage was made from `stage`, over whatever stages between."""
     return any(above.stage == stage or stands_on(above, stage) for above in recipe.upstream)

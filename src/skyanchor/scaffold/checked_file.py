@@ -78,3 +78,11 @@ def numbered_lines(path: Path, keep_empty: bool = False) -> list[tuple[int, str]
 def bad_line(path: Path, number: int, what: str, error: Exception) -> InputError:
     """What to raise for a line that cannot be understood."""
     return InputError(path, f"line {number} is no {what} ({error})", COPY_ADVICE)
+
+
+def id_of(word: str, most: int = 2**32 - 1) -> int:
+    """A number that names something; ValueError for one that no binary model could hold."""
+    number = int(word)
+    if not 0 <= number <= most:
+        raise ValueError(f"{number} is no id")
+    return number

@@ -15,7 +15,15 @@ import pycolmap
 
 from skyanchor.errors import InputError
 from skyanchor.geometry.cameras import plausible_focal, plausible_params
-from skyanchor.scaffold.checked_file import COPY_ADVICE, CheckedBytes, bad_line, contents, numbered_lines, truncated
+from skyanchor.scaffold.checked_file import (
+    COPY_ADVICE,
+    CheckedBytes,
+    bad_line,
+    contents,
+    id_of,
+    numbered_lines,
+    truncated,
+)
 from skyanchor.scaffold.colmap_rigs import Rigs, read_rigs, rig_files
 from skyanchor.storage.files import remove, write_bytes
 from skyanchor.types import Bytes, Camera, Floats, Ints
@@ -297,7 +305,7 @@ def read_cameras_txt(path: Path) -> dict[int, Camera]:
     for number, line in numbered_lines(path):
         words = line.split()
         try:
-            camera_id, width, height = _id(words[0]), int(words[2]), int(words[3])
+            camera_id, width, height = id_of(words[0]), int(words[2]), int(words[3])
             params = np.array(words[4:], dtype=np.float64)
         except (ValueError, IndexError) as error:
             raise bad_line(path, number, "camera", error) from error
@@ -338,15 +346,7 @@ def _image_of_lines(head: str, tail: str) -> ColmapImage:
     y = np.array(values[1::3], dtype=np.float64)
     ids = np.array(values[2::3], dtype=np.int64)
     xy = np.stack([x, y], axis=1).reshape(-1, 2)
-    return ColmapImage(_id(words[0]), _id(words[8]), words[9], pose[:4], pose[4:], xy, ids)
-
-
-def _id(word: str, most: int = 2**32 - 1) -> int:
-    """A number that names something; ValueError for one that no binary model could hold."""
-    number = int(word)
-    if not 0 <= number <= most:
-        raise ValueError(f"{number} is no id")
-    return number
+    return ColmapImage(id_of(words[0]), id_of(words[8]), words[9], pose[:4], pose[4:], xy, ids)
 
 
 def read_points_txt(path: Path) -> ColmapPoints:
@@ -355,7 +355,7 @@ def read_points_txt(path: Path) -> ColmapPoints:
     for number, line in numbered_lines(path):
         words = line.split()
         try:
-            ids.append(_id(words[0], 2**63 - 1))
+            ids.append(id_of(words[0], 2**63 - 1))
             xyz.append([float(words[k]) for k in (1, 2, 3)])
             rgb.append([min(255, max(0, int(words[k]))) for k in (4, 5, 6)])
             error.append(float(words[7]))

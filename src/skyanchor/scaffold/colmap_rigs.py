@@ -14,11 +14,13 @@ import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
-from skyanchor.scaffold.checked_file import COPY_ADVICE, CheckedBytes, bad_line, contents, numbered_lines
+from skyanchor.scaffold.checked_file import COPY_ADVICE, CheckedBytes, bad_line, contents, id_of, numbered_lines
 from skyanchor.types import Floats, Ints
 
 CAMERA = int(pycolmap.SensorType.CAMERA)
 """COLMAP's number of the sensor type."""
+LARGEST_ID = 2**63 - 1
+"""Of what a sensor recorded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +114,18 @@ def _frames_bin(path: Path) -> tuple[RigFrame, ...]:
     for k in range(file.number("<u8")):
         file.what = f"frame {k + 1}"
         frame_id, rig_id, pose = file.number("<u4"), file.number("<u4"), file.take("<f8", 7).copy()
-        data = [(file.number("<i4"), file.number("<u4"), file.number("<u8")) for _ in range(file.number("<u4"))]
+        data = [(file.number("<i4"), file.number("<u4"), _recorded(file)) for _ in range(file.number("<u4"))]
         frames.append(RigFrame(frame_id, rig_id, pose, np.array(data, np.int64).reshape(-1, 3)))
     file.finish()
     return tuple(frames)
+
+
+def _recorded(file: CheckedBytes) -> int:
+    """What a sensor recorded: its id."""
+    number = file.number("<u8")
+    if number > LARGEST_ID:
+        raise InputError(file.path, f"{file.what} has the id {number}, which cannot be", COPY_ADVICE)
+    return number
 
 
 def _rigs_txt(path: Path) -> tuple[Rig, ...]:
@@ -131,15 +141,15 @@ def _rigs_txt(path: Path) -> tuple[Rig, ...]:
 def _rig_of(words: list[str]) -> Rig:
     sensors, at = [], 2
     for k in range(int(words[1])):
-        kind, sensor_id = _kind(words[at]), int(words[at + 1])
+        kind, sensor_id = _kind(words[at]), id_of(words[at + 1])
         at += 2
         posed = k > 0 and int(words[at]) == 1
         at += k > 0
-        sensors.append(Sensor(kind, sensor_id, np.array(words[at : at + 7], np.float64) if posed else None))
+        sensors.append(Sensor(kind, sensor_id, _transform(words[at : at + 7]) if posed else None))
         at += 7 if posed else 0
     if at != len(words):
         raise ValueError(f"{len(words)} values instead of {at}")
-    return Rig(int(words[0]), tuple(sensors))
+    return Rig(id_of(words[0]), tuple(sensors))
 
 
 def _frames_txt(path: Path) -> tuple[RigFrame, ...]:
@@ -147,14 +157,24 @@ def _frames_txt(path: Path) -> tuple[RigFrame, ...]:
     for number, line in numbered_lines(path):
         words = line.split()
         try:
-            pose, count = np.array(words[2:9], np.float64), int(words[9])
+            named, pose, count = (id_of(words[0]), id_of(words[1])), _transform(words[2:9]), int(words[9])
             if len(words) != 10 + 3 * count:
                 raise ValueError(f"{len(words)} values instead of {10 + 3 * count}")
-            triples = [(_kind(words[k]), int(words[k + 1]), int(words[k + 2])) for k in range(10, len(words), 3)]
+            triples = [
+                (_kind(words[k]), id_of(words[k + 1]), id_of(words[k + 2], LARGEST_ID))
+                for k in range(10, len(words), 3)
+            ]
         except (ValueError, IndexError, KeyError) as error:
             raise bad_line(path, number, "frame", error) from error
-        frames.append(RigFrame(int(words[0]), int(words[1]), pose, np.array(triples, np.int64).reshape(-1, 3)))
+        frames.append(RigFrame(*named, pose, np.array(triples, np.int64).reshape(-1, 3)))
     return tuple(frames)
+
+
+def _transform(words: Sequence[str]) -> Floats:
+    """(7,), wxyz and translation; ValueError for fewer."""
+    if len(words) != 7:
+        raise ValueError(f"{len(words)} numbers of a pose instead of 7")
+    return np.array(words, np.float64)
 
 
 def _kind(name: str) -> int:

@@ -112,9 +112,7 @@ def check_model(folder: Path, model: ColmapModel) -> None:
                 "Rename it in the model: names are relative to the image folder and have no '..'.",
             )
         refuse_long_name(path, image.name)
-        pose = np.concatenate([image.quaternion, image.translation])
-        if not np.all(np.abs(pose) <= FARTHEST) or np.linalg.norm(image.quaternion) < 1e-6:
-            raise InputError(path, f"image {image.name} has a pose that is not a number", "Remove or export it anew.")
+        refuse_no_pose(path, image)
         if image.camera_id not in model.cameras:
             raise InputError(
                 path, f"image {image.name} has camera {image.camera_id}, which is missing", colmap_files.COPY_ADVICE
@@ -126,6 +124,13 @@ def check_model(folder: Path, model: ColmapModel) -> None:
         raise InputError(path, "has an image id twice", colmap_files.COPY_ADVICE)
     if len(np.unique(model.points.ids)) < len(model.points.ids):
         raise InputError(folder / f"points3D{suffix}", "has a point id twice", colmap_files.COPY_ADVICE)
+
+
+def refuse_no_pose(path: Path, image: ColmapImage) -> None:
+    """InputError for an image whose pose, in the file `path`, no camera can have."""
+    pose = np.concatenate([image.quaternion, image.translation])
+    if not np.all(np.abs(pose) <= FARTHEST) or np.linalg.norm(image.quaternion) < 1e-6:
+        raise InputError(path, f"image {image.name} has a pose that is not a number", "Remove or export it anew.")
 
 
 def find_splats(path: Path, model: Path, given: Path | None) -> Path | None:

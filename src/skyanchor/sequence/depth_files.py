@@ -34,7 +34,7 @@ def read_depth(path: Path, png_step: float = PNG_STEP) -> tuple[Floats32, Floats
         depth = held.get("depth", next(iter(held.values()), np.empty(0)))
         confidence = plane(path, held["confidence"]) if "confidence" in held else None
     else:
-        depth, confidence = _from_png(path) * np.float32(png_step), None
+        depth, confidence = png_values(path).astype(np.float32) * np.float32(png_step), None
     depth = plane(path, depth)
     return np.where(np.isfinite(depth) & (depth > 0), depth, np.float32(0.0)), confidence
 
@@ -46,9 +46,10 @@ def plane(path: Path, values: npt.NDArray[Any]) -> Floats32:
     return np.asarray(values, np.float32).squeeze()
 
 
-def _from_png(path: Path) -> npt.NDArray[Any]:
+def png_values(path: Path) -> npt.NDArray[Any]:
+    """(h, w), the numbers of a picture with one channel as they are; InputError for any other file."""
     photo_size(path)
     image = decoded(path, np.fromfile(path, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
     if image is None or image.ndim != 2:
         raise InputError(path, "is no depth map", "A .png needs one channel of 16 bits.")
-    return image.astype(np.float32)
+    return np.asarray(image)

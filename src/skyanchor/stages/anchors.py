@@ -154,9 +154,13 @@ class JobRunner:
 # --- jobs ---------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
 def load_sequence_file(path: str) -> Sequence:
     """The street frames that a stage left for its jobs."""
+    return _sequence_file(path, files.mark(Path(path)))
+
+
+@lru_cache(maxsize=1)
+def _sequence_file(path: str, seen: str) -> Sequence:
     return files.load(Path(path), Sequence)
 
 
@@ -166,9 +170,16 @@ def _prepared(context: Context, config: AnchorConfig) -> PreparedScaffold:
     return prepared_for(scaffold, surface, files.load(context.ground, Ground), context.places.index(), config)
 
 
-@lru_cache(maxsize=1)
 def _in_process(folder: str) -> LocalRunner:
-    """What does the work of a job, from the files that the stage left in a folder."""
+    """What does the work of a job, from the files that the stage left in a folder, read once while they stay."""
+    context = files.load(Path(folder) / CONTEXT, Context)
+    read = [Path(folder) / SETTINGS, context.scaffold, context.sequence, context.surface, context.ground]
+    read += [context.places.vocabulary, *([] if context.earlier is None else [context.earlier])]
+    return _runner(folder, (files.mark(Path(folder) / CONTEXT), *map(files.mark, read)))
+
+
+@lru_cache(maxsize=1)
+def _runner(folder: str, seen: tuple[str, ...]) -> LocalRunner:
     context, config = files.load(Path(folder) / CONTEXT, Context), files.load(Path(folder) / SETTINGS, AnchorConfig)
     frames = GroundFrames(load_sequence_file(str(context.sequence)), context.features)
     return LocalRunner(_prepared(context, config), frames, config, earlier=load_earlier(context.earlier))

@@ -202,7 +202,7 @@ def _mask_of(block: Block, margin: float, view: View, path: Path) -> Bools:
     where = shown(block, depth_map, small, margin).astype(np.uint8)
     size = (view.camera.width, view.camera.height)
     mask = cv2.resize(where, size, interpolation=cv2.INTER_NEAREST) > 0
-    return np.asarray(mask if view.mask_path is None else mask & read_mask(view.mask_path))
+    return np.asarray(mask if view.mask_path is None else mask & read_mask(view.mask_path, *size))
 
 
 def _near(splats: Splats, ground: _Ground) -> Splats:

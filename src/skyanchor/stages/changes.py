@@ -33,6 +33,7 @@ from skyanchor.scaffold import georeference
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.scene import StreetPlan, street_depth
+from skyanchor.stages.survey import check_street_photos
 from skyanchor.stereo import load_depth
 from skyanchor.storage import files
 from skyanchor.types import Bytes, DepthMap, Floats, View
@@ -64,6 +65,8 @@ def run(folder: RunFolder, held: Run, earlier: Sequence[Run], config: StreetChan
         walks = [ground_views(one.sequence, one.trajectory) for one in (held, *earlier)]
         if min(len(walk) for walk in walks) < 2:
             raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to compare")
+        for one in (held, *earlier):
+            check_street_photos(folder, one)
         days = [
             _day(stage, one, walk, config, executor, f"{PROGRESS}/{k}")
             for k, (one, walk) in enumerate(zip((held, *earlier), walks, strict=True))

@@ -9,10 +9,14 @@ from skyanchor.errors import InputError
 from skyanchor.events import TRAJECTORY
 from skyanchor.run import prepared as parts
 from skyanchor.run.earlier import EarlierRun, named_runs, refuse_other_flight
+from skyanchor.run.known_files import Digests, KnownFiles
+from skyanchor.run.layout import DIGESTS, STATE
 from skyanchor.run.results import open_run
+from skyanchor.stages.survey import check_street_photos
 from skyanchor.storage import codec, files
+from skyanchor.storage.files import DigestCache
 from skyanchor.trajectory import PhotoFeatures, TrajectoryConfig, export
-from skyanchor.trajectory.network import NetworkConfig, NetworkWalk, WalkFigures, adjust_network
+from skyanchor.trajectory.network import Network, NetworkConfig, NetworkWalk, WalkFigures, adjust_network
 
 MODEL, TRACKS, PHOTOS, NETWORK = "sparse", "trajectories", "photos.txt", "network.json"
 
@@ -51,6 +55,7 @@ def merge(paths: tuple[Path, ...], out: Path, adjust: NetworkConfig | None = Non
     flight = runs[0].prepared.needed(parts.DEPTH).recipe.inputs
     for run in runs:
         refuse_other_flight(run, flight, runs[0].trajectory_record.georef)
+    files.sweep_dead(out)
     found: list[Merged] = []
     files.write_through(out, lambda draft: found.append(_write(draft, named_runs(runs), adjust)))
     return found[0]
@@ -58,7 +63,7 @@ def merge(paths: tuple[Path, ...], out: Path, adjust: NetworkConfig | None = Non
 
 def _write(folder: Path, runs: tuple[EarlierRun, ...], adjust: NetworkConfig | None) -> Merged:
     scaffold = runs[0].run.scaffold
-    network = None if adjust is None else adjust_network([_in_network(one) for one in runs], adjust)
+    network = None if adjust is None else _adjusted(runs, adjust)
     trajectories = [one.run.trajectory for one in runs] if network is None else network.trajectories
     walks = [
         export.Walk(one.name, one.run.sequence, trajectory) for one, trajectory in zip(runs, trajectories, strict=True)
@@ -76,6 +81,18 @@ def _write(folder: Path, runs: tuple[EarlierRun, ...], adjust: NetworkConfig | N
     if network is not None:
         files.save(folder / NETWORK, NetworkRecord(figures))
     return Merged(tuple(walk.name for walk in walks), len(photos), points, figures)
+
+
+def _adjusted(runs: tuple[EarlierRun, ...], adjust: NetworkConfig) -> Network:
+    """The walks adjusted together; InputError where a photo changed since its pose was found, or does meanwhile."""
+    known = KnownFiles()
+    for one in runs:
+        check_street_photos(Digests(DigestCache(one.run.root / STATE / DIGESTS, kept=False), known), one.run)
+    found = adjust_network([_in_network(one) for one in runs], adjust)
+    changed = known.changed()
+    if changed is not None:
+        raise InputError(changed, "was changed while walks were adjusted", "Put it back, then give the command again.")
+    return found
 
 
 def _in_network(one: EarlierRun) -> NetworkWalk:

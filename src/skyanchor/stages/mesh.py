@@ -27,6 +27,7 @@ from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.surfels import StreetSurface, SurfelConfig, surfel_depths, trained_surfels
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.scene import NEIGHBOURS, StreetPlan, confirmed, street_depth, typical_depth
+from skyanchor.stages.survey import check_street_photos
 from skyanchor.stereo import load_depth, save_depth
 from skyanchor.stereo.backends import Photometry, RefineConfig
 from skyanchor.stereo.consistency import ConsistencyConfig
@@ -99,6 +100,7 @@ def run(folder: RunFolder, held: Run, config: StreetMeshConfig, executor: Execut
         views = ground_views(held.sequence, held.trajectory)
         if len(views) < 2:
             raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to mesh")
+        check_street_photos(folder, held)
         plan = StreetPlan(views, held.trajectory.points, held.scaffold.up, config.points)
         maps = street_depth(stage, plan, executor)
         if engine is not None and config.surfels is not None:

@@ -97,7 +97,10 @@ def place_files(
         return _files(site.prepared.root / name, tuple(tiles_of(site.scaffold, ground, config, near, listen)))
     with site.adding(parts.PLACES) as folder:
         stage = folder.stage(name, "places where the walk may have been", settings, {}, (surface,))
-        return _make(stage, site, surface, camera, config, near)
+        stage.grows = True
+        made = _make(stage, site, surface, camera, config, near)
+        stage.refuse_changed()
+        return made
 
 
 def _set_for(camera: Camera, config: PlacesConfig) -> tuple[str, dict[str, object]]:
@@ -188,16 +191,23 @@ def describe_places_job(
     """Write the PlaceTile of some nodes."""
     describer = _describer(scaffold, surface, codec.from_json(Camera, camera), codec.from_json(PlacesConfig, config))
     vocabulary = files.load(Path(words), Words).vocabulary
-    held = _sampled(sampled, Path(sampled).stat().st_mtime_ns) if Path(sampled).is_file() else None
+    held = _sampled(sampled, files.mark(Path(sampled))) if Path(sampled).is_file() else None
     files.save(Path(out), describer.tile(codec.from_json(tuple[Node, ...], nodes), vocabulary, held))
 
 
 @lru_cache(maxsize=1)
-def _sampled(path: str, written_ns: int) -> Sampled:
-    """The views in a file as it was written at some time."""
+def _sampled(path: str, seen: str) -> Sampled:
+    """The views in a file as it was at some time."""
     return files.load(Path(path), Sampled)
 
 
-@lru_cache(maxsize=1)
 def _describer(scaffold: str, surface: str, camera: Camera, config: PlacesConfig) -> Describer:
+    seen = (files.mark(Path(scaffold)), files.mark(Path(surface)))
+    return _held_describer(scaffold, surface, seen, camera, config)
+
+
+@lru_cache(maxsize=1)
+def _held_describer(
+    scaffold: str, surface: str, seen: tuple[str, str], camera: Camera, config: PlacesConfig
+) -> Describer:
     return Describer(load_scaffold_file(scaffold), files.load(Path(surface), Surface), camera, config)

@@ -21,10 +21,10 @@ from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor, alone, in_threads
 from skyanchor.run.folder import Made, RunFolder, Stage, read_finished
 from skyanchor.run.job import Job
-from skyanchor.run.layout import PROGRESS
+from skyanchor.run.layout import PROGRESS, RECIPE
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, georeference
-from skyanchor.stages.survey import Site, aerial_digests, value_digest
+from skyanchor.stages.survey import Site, aerial_digests
 from skyanchor.stereo import (
     CompletionConfig,
     ConsistencyConfig,
@@ -205,7 +205,7 @@ def _agreed_depths(
 ) -> list[Path]:
     scaffold = stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
     shared = {"scaffold": scaffold, "agree": config.consistency, "fill": config.completion}
-    shared |= {"measured": stage.path(MEASURED), "made": value_digest(stage.recipe)}
+    shared |= {"measured": stage.path(MEASURED), "made": files.mark(stage.path(f"{PROGRESS}/{RECIPE}"))}
     work = {
         name: replace(Job.of(agree_depth_job, view=k, neighbours=neighbours[k].tolist(), **shared), gpu=False)
         for k, name in enumerate(depth_files([view.name for view in views]))
@@ -246,9 +246,13 @@ class SurfaceFigures:
 # --- jobs ---------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
 def load_scaffold_file(path: str) -> Scaffold:
     """The aerial model that a stage left for its jobs."""
+    return _scaffold_file(path, files.mark(Path(path)))
+
+
+@lru_cache(maxsize=1)
+def _scaffold_file(path: str, seen: str) -> Scaffold:
     return files.load(Path(path), Scaffold)
 
 
@@ -306,7 +310,7 @@ def fuse_surface_job(
 
 @lru_cache(maxsize=1)
 def _measured_maps(folder: str, names: tuple[str, ...], made: str) -> DepthFolder:
-    """Depth maps that this worker has read; `made` is a digest of how they were."""
+    """Depth maps that this worker has read; `made` is the mark of their stage's beginning."""
     return DepthFolder(Path(folder), names, DEPTH_BYTES)
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from skyanchor.events import Listener, silent
+from skyanchor.errors import InputError
+from skyanchor.events import ANCHORS, TRAJECTORY, Listener, silent
 from skyanchor.feedforward import AnyLocal, FreeFolder
 from skyanchor.run.earlier import EarlierRun
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import Finished, RunFolder
+from skyanchor.run.known_files import KnownFiles
 from skyanchor.run.layout import STATE
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import SEQUENCE_FILE
+from skyanchor.run.results import Run
 from skyanchor.scaffold.colmap_files import model_files
 from skyanchor.storage import codec, files
 from skyanchor.types import Scaffold, Sequence
@@ -33,12 +37,14 @@ class Site:
     """Replace parts that were made with other settings."""
     given: bool = False
     """The folder was prepared before and is shared: finished parts are taken as they are, missing ones are added."""
+    known: KnownFiles = field(default_factory=KnownFiles)
+    """What the scaffold and whatever stands on it are made of."""
 
     @contextmanager
     def adding(self, part: str) -> Iterator[RunFolder]:
         """The scaffold's folder, opened to make a part of it."""
-        held = self.prepared
-        with held.adding(part, self.listen) if self.given else held.making(self.redo, self.listen) as folder:
+        held, shared = self.prepared, (self.listen, self.known)
+        with held.adding(part, *shared) if self.given else held.making(self.redo, *shared) as folder:
             yield folder
 
     def held(self, part: str) -> Finished | None:
@@ -98,12 +104,34 @@ def aerial_digests(run: RunFolder, scaffold: Scaffold) -> dict[str, str]:
     }
 
 
-def ground_digests(run: RunFolder, sequence: Sequence) -> dict[str, str]:
+class Digesting(Protocol):
+    """What takes digests of files and knows them from then on."""
+
+    def digest(self, inputs: Mapping[str, Path]) -> str:
+        """One digest of the contents of named files."""
+        ...
+
+
+def ground_digests(run: Digesting, sequence: Sequence) -> dict[str, str]:
     """Of the frames and their masks."""
     return {
         "frames": run.digest({frame.name: frame.path for frame in sequence.frames}),
         "masks": run.digest({frame.name: frame.mask_path for frame in sequence.frames if frame.mask_path is not None}),
     }
+
+
+def check_street_photos(run: Digesting, held: Run) -> None:
+    """InputError when the street photos of a run are not those that its poses were found with.
+
+    They are known to `run` from then on: what is made of them is not finished where they change meanwhile.
+    """
+    above = held.stage(TRAJECTORY).recipe.upstream
+    made_from = next((recipe.inputs for recipe in above if recipe.stage == ANCHORS), {})
+    found = ground_digests(run, held.sequence)
+    changed = [name for name, digest in found.items() if made_from.get(name, digest) != digest]
+    if changed:
+        advice = "Put them back, or run it again with --redo."
+        raise InputError(held.root, f"found its poses with other {' and '.join(changed)} of the street", advice)
 
 
 def free_digests(run: RunFolder, choice: AnyLocal) -> dict[str, str]:

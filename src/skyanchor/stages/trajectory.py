@@ -173,9 +173,9 @@ def recover_submap_job(out: str, sequence: str, features: str, job: Json, listen
 
 def held_source(sequence: str, features: str, matcher: AnySparse, device: str) -> PhotoFeatures:
     """The frames of a walk with the keypoints that earlier jobs left in this worker or in the folder."""
-    return _source(sequence, Path(sequence).stat().st_mtime_ns, features, matcher, device)
+    return _source(sequence, files.mark(Path(sequence)), features, matcher, device)
 
 
 @lru_cache(maxsize=2)
-def _source(sequence: str, written_ns: int, features: str, matcher: AnySparse, device: str) -> PhotoFeatures:
+def _source(sequence: str, seen: str, features: str, matcher: AnySparse, device: str) -> PhotoFeatures:
     return PhotoFeatures(load_sequence_file(sequence), matcher, Path(features), device, HELD_FRAMES)

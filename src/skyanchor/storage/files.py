@@ -288,11 +288,36 @@ def remove(path: Path) -> None:
 
 def sweep_drafts(path: Path) -> None:
     """Remove what interrupted writes of one file or folder left beside it."""
+    for leftover, _ in _drafts_of(path):
+        _discard(leftover)
+
+
+def sweep_dead(path: Path) -> None:
+    """The same where no lock says that nobody else is writing: of processes alone that are no more."""
+    for leftover, process in _drafts_of(path):
+        if not _lives(process):
+            _discard(leftover)
+
+
+def _drafts_of(path: Path) -> list[tuple[Path, int]]:
+    """Drafts of one file or folder, or of what was removed of it, and the processes that they are of."""
     names = [temporary(one).name for one in (path, path.with_name(path.name + ".old"))]
     heads = [name.removesuffix(f"{os.getpid()}{TEMPORARY}") for name in names]
+    found = []
     for leftover in _drafts(path.parent.glob(f".*{TEMPORARY}")):
-        if any(re.fullmatch(rf"\d+{re.escape(TEMPORARY)}", leftover.name.removeprefix(head)) for head in heads):
-            _discard(leftover)
+        ends = (leftover.name.removeprefix(head).removesuffix(TEMPORARY) for head in heads)
+        found += [(leftover, int(end)) for end in ends if end.isdecimal()]
+    return found
+
+
+def _lives(process: int) -> bool:
+    """Whether there is a process of that number on this machine."""
+    with suppress(PermissionError, OverflowError):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+    return True
 
 
 def sweep(folder: Path) -> None:
@@ -389,7 +414,24 @@ def joint_digest(each: Mapping[str, str]) -> str:
 
 
 SETTLED_S = 2.0
-"""A file younger than this when it was read may still change within one tick of its clock: not remembered, seconds."""
+"""A file written so shortly before it is read may still change within one tick of its clock: not remembered, seconds.
+
+One from the future, after a clock was set back, can: what is written to it next is marked with today's time."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file as it was when its digest was taken."""
+
+    digest: str
+    mark: str
+    """Of its size, inode and both clocks."""
+    settled: bool
+    """Whether it cannot change without the mark."""
+
+    def is_still(self, path: Path) -> bool:
+        """Whether the file holds the same, by its mark where that tells; InputError where it cannot be read."""
+        return (self.settled and mark(path) == self.mark) or file_digest(path) == self.digest
 
 
 @dataclass
@@ -398,6 +440,8 @@ class DigestCache:
 
     path: Path
     """JSON file of the memory; may be deleted at any time."""
+    kept: bool = True
+    """Whether what is found is written there."""
     _known: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Absolute path -> (fingerprint, digest)."""
 
@@ -412,24 +456,30 @@ class DigestCache:
 
     def each(self, files: Mapping[str, Path]) -> dict[str, str]:
         """The digest of every file's contents by its name."""
+        return {name: found.digest for name, found in self.look(files).items()}
+
+    def look(self, files: Mapping[str, Path]) -> dict[str, Found]:
+        """Every file as it is now by its name."""
         before = dict(self._known)
         found = {name: self._file(path) for name, path in files.items()}
-        if self._known != before:
+        if self.kept and self._known != before:
             write_bytes(self.path, json.dumps(self._known, indent=0).encode())
         return found
 
-    def _file(self, path: Path) -> str:
+    def _file(self, path: Path) -> Found:
         key = str(path.resolve())
-        mark = _fingerprint(path)
-        if key in self._known and self._known[key][0] == mark:
-            return self._known[key][1]
+        seen = mark(path)
+        if key in self._known and self._known[key][0] == seen:
+            return Found(self._known[key][1], seen, True)
         value = file_digest(path)
-        if mark and time.time() - path.stat().st_mtime > SETTLED_S:
-            self._known[key] = (mark, value)
-        return value
+        settled = bool(seen) and abs(time.time() - path.stat().st_mtime) > SETTLED_S
+        if settled:
+            self._known[key] = (seen, value)
+        return Found(value, seen, settled)
 
 
-def _fingerprint(path: Path) -> str:
+def mark(path: Path) -> str:
+    """A text that is another once the file is replaced or written to, whatever the clock says; empty without a file."""
     try:
         found = path.stat()
     except OSError:

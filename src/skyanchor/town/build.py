@@ -43,6 +43,7 @@ def build_town(out: Path, preset: TownPreset, seed: int | None = None, listen: L
         raise InputError(out, "is not an empty folder", "Give a new or empty folder for the scene.")
     start = time.monotonic()
     used = preset.seed if seed is None else seed
+    files.sweep_dead(out)
     listen(StageStarted("town", f"building the {preset.name} scene from seed {used}"))
     files.write_through(out, lambda draft: _write_scene(draft, preset, used, listen))
     listen(StageFinished("town", time.monotonic() - start))
@@ -58,6 +59,7 @@ def build_walks(
     used = preset.seed if seed is None else seed
     scene = _plan(preset, used)
     kept = tuple(replace(walk, shots=walk.shots[:first]) for walk in scene.walks)
+    files.sweep_dead(out)
     files.write_through(out, lambda draft: _write_walks(draft, replace(scene, walks=kept), used, listen))
 
 
