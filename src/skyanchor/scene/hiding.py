@@ -13,6 +13,7 @@ from skyanchor.gaussians.views import matrix, targets
 from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.scoring import Judge, losses
+from skyanchor.scene.since import REACH
 from skyanchor.types import Bools, Floats, View
 
 LEAST_SHOWN = 1.0
@@ -24,20 +25,18 @@ def hidden_floaters(
 ) -> Bools:
     """(N,), aerial Gaussians in verified free space, as many as the judge's guarded views can do without.
 
-    Those that aerial views show least go first. Training views may judge too: they are the first to miss what was
-    fitted to them.
+    What vanished goes first, which photos of earlier days are masked for, then those that aerial views show least.
+    Training views may judge too: they are the first to miss what was fitted to them.
     """
     hidden = np.zeros(len(inputs.aerial), np.bool_)
     if config is None or not inputs.depth:
         return hidden
-    gone = np.zeros(len(inputs.aerial), np.bool_)
-    if inputs.vanished is not None:
-        gone = inputs.vanished.holds(inputs.aerial.means, reach=1)
+    gone = vanished_rows(inputs)
     found = np.flatnonzero(gone | floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config))
     if not len(found):
         return hidden
     weight = shown_weights(inputs.aerial, inputs.aerial_views, judge)[found]
-    order = found[np.argsort(weight, kind="stable")]
+    order = found[np.lexsort([weight, ~gone[found]])]
     tensors = to_tensors(inputs.aerial, judge.engine.device)
     whole = judge.guarded(tensors)
 
@@ -50,8 +49,16 @@ def hidden_floaters(
     hidden[order[:count]] = True
     listen(Note(SCENE, f"{count} of {len(order)} aerial Gaussians in verified free space hidden"))
     if gone.any():
-        listen(Note(SCENE, f"of what vanished since the flight {(gone & hidden).sum()} of {gone.sum()} are hidden"))
+        told = f"{(gone & hidden).sum()} of {gone.sum()} Gaussians of what vanished since the flight or an earlier walk"
+        listen(Note(SCENE, f"{told} are hidden"))
     return hidden
+
+
+def vanished_rows(inputs: UpdateInputs) -> Bools:
+    """(N,), Gaussians of the scene that show what is gone."""
+    if inputs.vanished is None:
+        return np.zeros(len(inputs.aerial), np.bool_)
+    return inputs.vanished.holds(inputs.aerial.means, REACH)
 
 
 def most_within(total: int, loss: Callable[[int], float], limit: float, halvings: int = 6) -> int:

@@ -140,7 +140,7 @@ def _insert(
         colour_map = np.eye(3, 4)
         if config.exposures:
             colour_map = shared_exposure(paired_colours(inputs.cloud, above, depth, judge.photos))
-        seeds = ground_seeds(inputs, colour_map, depth, config)
+        seeds = ground_seeds(replace(inputs, aerial=aerial), colour_map, depth, config)  # not held by what is hidden
     exposures = constant_exposures(colour_map, len(inputs.ground_views.training), judge.engine.device)
     exposures = with_earlier(exposures, judge.earlier)
     if not len(seeds):
@@ -208,7 +208,8 @@ def _pools(
     first = len(inputs.ground_views.training)
     photos += guard_pool(inputs.earlier, first, config.earlier_weight, exposures=config.exposures)
     width, weight = config.insertion.width, config.guard_weight
-    return (street, photos + guard_pictures(inputs.aerial, above, pictures, width, judge.engine, weight))
+    between = guard_pictures(inputs.aerial, above, pictures, width, judge.engine, weight, otherwise=inputs.otherwise)
+    return (street, photos + between)
 
 
 def _quality(state: TrainState, judge: Judge, config: UpdateConfig) -> Quality:
