@@ -126,6 +126,10 @@ class SceneRecord:
     added: int
     moved: int
     hidden: int
+    end: Quality | None = None
+    """Of the validation views, after the update; None in files of older versions."""
+    left_out: int = 0
+    """New Gaussians that were left out because guarded views lost too much by them."""
 
 
 def anchor_poses(record: AnchorsRecord) -> dict[str, Pose]:

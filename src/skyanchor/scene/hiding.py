@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def hidden_floaters(
     found = np.flatnonzero(gone | floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config))
     if not len(found):
         return hidden
-    weight = shown_weights(inputs.aerial, inputs.aerial_views, judge)[found]
+    weight = shown_weights(inputs.aerial, inputs.aerial_views.training, judge)[found]
     order = found[np.lexsort([weight, ~gone[found]])]
     tensors = to_tensors(inputs.aerial, judge.engine.device)
     whole = judge.guarded(tensors)
@@ -72,14 +72,14 @@ def most_within(total: int, loss: Callable[[int], float], limit: float, halvings
     return low
 
 
-def shown_weights(splats: Splats, views: Split, judge: Judge) -> Floats:
-    """(N,), how much the training views show of each Gaussian: Σ over pixels of its blending weight.
+def shown_weights(splats: Splats, views: Sequence[View], judge: Judge) -> Floats:
+    """(N,), how much the views show of each Gaussian: Σ over pixels of its blending weight.
 
     A pixel is Σ w c, so its derivative by a Gaussian's colour is that weight. Pictures are half the judge's width.
     """
     tensors = to_tensors(splats, judge.engine.device)
     tensors.sh.requires_grad_(True)
-    for target in targets(judge.photos, views.training, max(64, judge.width // 2)):
+    for target in targets(judge.photos, views, max(64, judge.width // 2)):
         pose = matrix(target.cam_from_world, judge.engine.device)
         judge.engine.rasteriser.render(tensors, target.camera, pose).rgb.sum().backward()
     assert tensors.sh.grad is not None
@@ -92,7 +92,7 @@ def seen_by(splats: Splats, views: Split, judge: Judge) -> Bools:
     What stands behind a house is in the picture, but not seen: its gradients are next to nothing, and Adam would make
     whole steps of them.
     """
-    return shown_weights(splats, views, judge) >= LEAST_SHOWN
+    return shown_weights(splats, views.training, judge) >= LEAST_SHOWN
 
 
 def spread(views: tuple[View, ...], most: int) -> tuple[View, ...]:

@@ -354,7 +354,8 @@ def _write(
         SCENE_FILE,
         SceneRecord(
             file.at(Path(file.path.name)), update.before, update.after, update.start, update.curves,
-            update.rolled_back, len(whole.aerial), facts.added, facts.changed, facts.hidden,
+            update.rolled_back, len(whole.aerial), facts.added, facts.changed, facts.hidden, update.end,
+            update.left_out,
         ),
     )  # fmt: skip
     georeference.write_georef(stage.folder, work.scaffold.georef, work.scaffold.up)
