@@ -17,7 +17,7 @@ from skyanchor.gaussians.splats import Splats, concat, owned
 from skyanchor.gaussians.split import split
 from skyanchor.gaussians.views import TrainingView, load_target
 from skyanchor.geometry import cameras, rigid
-from skyanchor.photos import PhotoCache, read_mask
+from skyanchor.photos import PhotoCache, read_mask, read_pixels
 from skyanchor.run.folder import RunFolder
 from skyanchor.scene import patch as patches
 from skyanchor.scene.earlier import EarlierViews
@@ -29,7 +29,8 @@ from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.since import Since, nowhere, otherwise, showing, since_flight, since_walk
 from skyanchor.scene.update import update_scene
 from skyanchor.stages.masks import masked_inputs
-from skyanchor.types import Camera, Cloud
+from skyanchor.stages.vanished import hidden_places, vanished_rows, write_vanished
+from skyanchor.types import Camera, Cloud, Georeference
 
 CONFIG = ChangeConfig(margin_px=4.0, aerial_margin_px=2.0)
 """Pixels are coarse, and depth is exact."""
@@ -114,6 +115,24 @@ def test_a_box_of_the_earlier_walk_is_hidden_and_the_patch_brings_it_back(
     assert patches.summary(patch).hidden == result.change.hidden.sum()
     patches.remove_patch(read_bytes(tmp_path / "after.ply"), patch, tmp_path / "back.ply")
     assert (tmp_path / "back.ply").read_bytes() == (tmp_path / "before.ply").read_bytes()
+
+
+def test_what_was_hidden_is_told_place_by_place(world: World, days: Days, tmp_path: Path) -> None:
+    inputs = second_walk(world, days.boxed, days.with_box, days.without_box, False)
+    inputs = replace(inputs, vanished=since_june(days.with_box, True, False).gone)
+    hidden = np.arange(len(days.boxed)) >= len(days.bare)
+    assert hidden_places(inputs, ~hidden & (days.boxed.means[:, 1] > 3.5), CONFIG) == ()
+    (place,) = hidden_places(inputs, hidden, CONFIG)
+    (row,) = vanished_rows((place,), Georeference(np.array([100.0, 0.0, 0.0])))
+    middle = (BOX[0] + BOX[1]) / 2.0 + [100.0, 0.0, 0.0]
+    assert np.abs(np.array(row.centre) - middle).max() < 0.2 and np.abs(row.size - (BOX[1] - BOX[0])).max() < 0.3
+    assert row.number == 1 and 1000 < row.hidden <= hidden.sum() and row.place is None
+    with RunFolder(tmp_path) as run:
+        stage = run.stage(SCENE, "pictures", {}, {})
+        write_vanished(stage, (place,), world.ground_views, days.boxed, days.bare, 64, world.engine)
+        before, after = (read_pixels(stage.path(f"vanished/{day}/1.jpg")).astype(int) for day in ("before", "after"))
+    green = [(picture[..., 1] - picture[..., 0] > 60).mean() for picture in (before, after)]
+    assert before.shape == after.shape and green[0] > 0.1 > 0.02 > green[1], "the box alone is green"
 
 
 def cloud_of(splats: Splats) -> Cloud:

@@ -31,7 +31,7 @@ def hidden_floaters(
     hidden = np.zeros(len(inputs.aerial), np.bool_)
     if config is None or not inputs.depth:
         return hidden
-    gone = vanished_rows(inputs)
+    gone = vanished_gaussians(inputs)
     found = np.flatnonzero(gone | floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config))
     if not len(found):
         return hidden
@@ -54,7 +54,7 @@ def hidden_floaters(
     return hidden
 
 
-def vanished_rows(inputs: UpdateInputs) -> Bools:
+def vanished_gaussians(inputs: UpdateInputs) -> Bools:
     """(N,), Gaussians of the scene that show what is gone."""
     if inputs.vanished is None:
         return np.zeros(len(inputs.aerial), np.bool_)

@@ -55,6 +55,7 @@ from skyanchor.scene.ground_points import (
     ground_depth,
     source_views,
 )
+from skyanchor.scene.hiding import vanished_gaussians
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.reach import Reach, change_of_all, reach_of, sees, whole_reach
 from skyanchor.scene.scoring import borrowed_exposure
@@ -66,6 +67,7 @@ from skyanchor.stages.earlier import patch_digests, with_patches
 from skyanchor.stages.masks import masked_inputs
 from skyanchor.stages.splats import splats_part
 from skyanchor.stages.survey import Work
+from skyanchor.stages.vanished import HiddenPlace, hidden_places, vanished_rows, write_vanished
 from skyanchor.step_clock import StepClock
 from skyanchor.stereo import DepthFolder, depth_files, depth_path, load_depth, save_depth
 from skyanchor.storage import codec, files
@@ -345,7 +347,10 @@ def _write(
     with ThreadPoolExecutor(1) as beside:
         writing = beside.submit(_write_patch, stage, base, name, whole)
         with clock.step("pictures"):
-            _write_pictures(stage.path(TEST_FOLDER), inputs, update, _visible(update.change), engine, config)
+            final, places = _visible(update.change), _hidden_places(inputs, update, config)
+            _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
+            street = (*inputs.ground_views.training, *inputs.ground_views.validation)
+            write_vanished(stage, places, street, inputs.aerial, final, config.insertion.width, engine)
             ply.write_splat(stage.path(UPDATED_SPLAT), _visible(whole))
         with clock.step("patch"):
             facts = writing.result()
@@ -355,7 +360,8 @@ def _write(
         SceneRecord(
             file.at(Path(file.path.name)), update.before, update.after, update.start, update.curves,
             update.rolled_back, len(whole.aerial), facts.added, facts.changed, facts.hidden, update.end,
-            update.left_out,
+            update.left_out, int((vanished_gaussians(inputs) & update.change.hidden).sum()),
+            vanished_rows(places, work.scaffold.georef),
         ),
     )  # fmt: skip
     georeference.write_georef(stage.folder, work.scaffold.georef, work.scaffold.up)
@@ -363,6 +369,11 @@ def _write(
     counts = f"{facts.added} Gaussians added, {facts.changed} moved, {facts.hidden} hidden"
     stage.listen(Note(SCENE, counts))
     stage.finish(figures)
+
+
+def _hidden_places(inputs: UpdateInputs, update: SceneUpdate, config: UpdateConfig) -> tuple[HiddenPlace, ...]:
+    """What vanished and was hidden, place by place; none where that is not looked for."""
+    return () if config.vanished is None else hidden_places(inputs, update.change.hidden, config.vanished)
 
 
 def _write_patch(stage: Stage, base: Base, name: str, whole: patches.Change) -> patches.PatchSummary:
