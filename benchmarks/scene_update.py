@@ -38,7 +38,14 @@ from skyanchor.scene.ground_points import (
     source_views,
 )
 from skyanchor.scene.inputs import UpdateInputs
-from skyanchor.scene.settings import UpdateConfig, preset, trained_from_scratch, with_iterations, without_insertion
+from skyanchor.scene.settings import (
+    UpdateConfig,
+    preset,
+    trained_from_scratch,
+    with_iterations,
+    without_insertion,
+    without_refinement,
+)
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.stereo.backends import NumbaStereo, TritonStereo
@@ -185,7 +192,7 @@ def ablations(config: UpdateConfig) -> dict[str, UpdateConfig]:
         "not frozen": replace(config, frozen=False),
         "no dense points": replace(config, seeds="tracks"),
         "no BA initialisation": replace(config, seeds="random"),
-        "no joint refinement": replace(config, joint=None),
+        "no joint refinement": without_refinement(config),
         "no insertion": without_insertion(config),
         "from scratch": trained_from_scratch(config),
     }

@@ -12,6 +12,7 @@ from PIL import Image
 from test_scene_stage import MOVED, measured, posed, scaffold, walk
 from update_world import GAIN, World, inputs_of, quick
 
+from skyanchor.events import Event
 from skyanchor.gaussians.ply import read_bytes
 from skyanchor.gaussians.seeding import splats_from_cloud
 from skyanchor.gaussians.splats import concat, owned, to_tensors, with_sh_degree
@@ -27,9 +28,11 @@ from skyanchor.run.results import Run
 from skyanchor.scene import patch as patches
 from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, guard_pool, held_already
 from skyanchor.scene.ground_points import GroundPointConfig
+from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.schedule import CurvePoint, Phase, _is_good
-from skyanchor.scene.scoring import Judge, Quality, WalkQuality
+from skyanchor.scene.scoring import Judge, Quality, WalkQuality, losses
 from skyanchor.scene.seeds import ground_seeds
+from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.update import _spoilt, update_scene
 from skyanchor.stages import scene
 from skyanchor.stages.scene import SceneConfig
@@ -102,10 +105,9 @@ def test_the_second_update_adds_less_where_the_first_has_been(world: World) -> N
 
 def test_a_refinement_that_spoils_an_earlier_walk_is_rolled_back() -> None:
     start = of(30.0, 28.0, 27.0)
-    assert _spoilt(start, of(30.0, 27.9, 27.0), of(30.0, 27.95, 27.2), 0.1) is None
-    assert _spoilt(start, of(30.0, 28.0, 27.0), of(30.0, 28.0, 26.8), 0.1) == "0.20 dB of the earlier walk w1"
-    assert _spoilt(start, of(29.9, 28.0, 27.0), of(29.7, 28.0, 27.0), 0.1) == "0.30 dB from the air"
-    assert _spoilt(start, of(30.0, 28.0, 26.5), of(30.0, 28.0, 26.8), 0.1) is None, "better than before it"
+    assert _spoilt(start, of(30.0, 27.95, 27.2), 0.1) is None
+    assert _spoilt(start, of(30.0, 28.0, 26.8), 0.1) == "0.20 dB of the earlier walk w1"
+    assert _spoilt(start, of(29.7, 27.85, 27.0), 0.1) == "0.30 dB from the air", "the worst of it"
 
 
 def test_a_checkpoint_is_kept_only_while_every_earlier_walk_is_held() -> None:
@@ -122,12 +124,25 @@ def test_photos_of_an_earlier_walk_guard_the_scene(world: World, tmp_path: Path)
         black.append(replace(view, path=tmp_path / view.name))
     inputs = replace(inputs_of(world), aerial=world.whole, ground_views=split(tuple(black), 4))
     inputs = replace(inputs, earlier=(first_walk(world),))
-    short = quick(joint=None, exposures=False, finer_views=0, guard_pictures=0)
+    short = quick(joint=None, exposures=False, finer_views=0, guard_pictures=0, most_aerial_loss_db=np.inf)
     guarded, loose = (
         update_scene(inputs, replace(short, earlier_weight=weight), world.engine) for weight in (8.0, 0.0)
     )
     lost = [one.before.earlier[0].psnr - one.after.earlier[0].psnr for one in (guarded, loose)]
-    assert lost[0] < lost[1] - 1.0
+    assert lost[0] < lost[1] - 1.0 and guarded.left_out == loose.left_out == 0
+    assert_kept_within_the_limit(inputs, replace(short, earlier_weight=0.0, most_aerial_loss_db=0.1), world)
+
+
+def assert_kept_within_the_limit(inputs: UpdateInputs, config: UpdateConfig, world: World) -> None:
+    """Whatever an insertion does to an earlier walk, the update as a whole costs it no more than the limit."""
+    told: list[Event] = []
+    found = update_scene(inputs, config, world.engine, told.append)
+    assert max(losses(found.start.guarded, found.end.guarded)) <= 0.1
+    assert found.before.earlier[0].psnr - found.after.earlier[0].psnr < 0.3, "test views had no say"
+    assert found.left_out > 0 and not found.change.moved.any()
+    assert any("new Gaussians, those that guarded views show most, are left out" in str(event) for event in told)
+    none = update_scene(inputs, replace(config, most_aerial_loss_db=0.0), world.engine)
+    assert none.end.guarded >= none.start.guarded and none.left_out > found.left_out
 
 
 def updated(
@@ -175,7 +190,8 @@ def test_two_walks_and_the_first_patch_comes_off_again(world: World, scaffold: S
     assert (tmp_path / "june.ply").read_bytes() == (tmp_path / "june/4-scene" / UPDATED_PLY).read_bytes()
     record = files.load(tmp_path / "july/4-scene" / SCENE_FILE, SceneRecord)
     assert [walk.name for walk in record.before.earlier] == ["june"] and record.base.moved.tolist() == MOVED.tolist()
-    assert record.after.earlier[0].psnr > record.before.earlier[0].psnr - 0.5
+    assert record.end is not None and max(losses(record.start.guarded, record.end.guarded)) <= 0.1
+    assert record.after.earlier[0].psnr > record.before.earlier[0].psnr - 0.1
     assert first.run.scene.before.earlier == ()
 
 

@@ -13,12 +13,14 @@ from update_world import CAMERA, GAIN, World, exact_depth, inputs_of, photograph
 from skyanchor.changes import Region
 from skyanchor.events import SCENE, Event, Note, Progress
 from skyanchor.gaussians.parameters import Rates
+from skyanchor.gaussians.ply import read_bytes, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import concat, select, to_tensors
 from skyanchor.gaussians.split import MOST_VALIDATION, split
 from skyanchor.gaussians.training import TrainConfig
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
+from skyanchor.scene import patch as patches
 from skyanchor.scene.colours import Pairs, shared_exposure
 from skyanchor.scene.floaters import FloaterConfig
 from skyanchor.scene.hiding import hidden_floaters, most_within, seen_by, shown_weights, spread
@@ -190,6 +192,23 @@ def test_what_vanished_is_hidden_though_it_lies_close_to_a_surface(world: World)
     assert hidden[-1] and hidden[:-1].mean() < 0.02
 
 
+def test_an_update_that_guarded_views_cannot_bear_is_refused(world: World, tmp_path: Path) -> None:
+    """Half of the floor is taken for vanished though every aerial photo shows it: the scene stays as it was."""
+    inputs = inputs_of(world)
+    maps = tuple(exact_depth(view, world) for view in inputs.ground_views.training)
+    wrong = Region(np.unique(np.floor(inputs.aerial.means[::2] / 0.1).astype(np.int64), axis=0), 0.1)
+    rash = FloaterConfig(most_aerial_loss_db=np.inf)
+    config = quick(joint=None, floaters=rash)
+    config, told = replace(config, insertion=replace(config.insertion, iterations=2)), list[Event]()
+    found = update_scene(replace(inputs, depth=maps, vanished=wrong), config, world.engine, told.append)
+    assert any(isinstance(event, Note) and event.warning and "the scene stays" in event.text for event in told)
+    assert not found.change.hidden.any() and not found.change.moved.any() and not len(found.change.ground)
+    assert found.end == found.start and found.left_out > 100
+    write_ply(tmp_path / "base.ply", inputs.aerial)
+    base = read_bytes(tmp_path / "base.ply")
+    assert patches.summary(patches.make_patch(base, "nothing", found.change, "{}")).added == 0
+
+
 def test_of_the_floaters_those_least_seen_from_above_go(world: World) -> None:
     """A large one that the photos show would cost the aerial view; the small ones beside it still go."""
     inputs = inputs_of(world)
@@ -206,7 +225,7 @@ def test_of_the_floaters_those_least_seen_from_above_go(world: World) -> None:
         ),
     )
     judge = Judge(above.validation, (), (), 64, world.engine, PhotoCache())
-    weights = shown_weights(inputs.aerial, inputs.aerial_views, judge)
+    weights = shown_weights(inputs.aerial, inputs.aerial_views.training, judge)
     assert weights[-1] > 10 * weights[-3:-1].max()
     hidden = hidden_floaters(inputs, FloaterConfig(), judge)
     assert hidden[-3:].tolist() == [True, True, False]

@@ -32,7 +32,7 @@ def view(
     pose = rigid.look_at(eye, eye + np.array([0.05, 5.0, -0.9]), UP)
     rows, columns = (axis.ravel() for axis in np.mgrid[:120, :160])
     rays = cameras.unproject(CAMERA, np.stack([columns + 0.5, rows + 0.5], axis=1).astype(float)) @ pose.rotation
-    hits = [_plane(eye, rays, 1, WALL), _plane(eye, rays, 2, 0.0), *(_box(eye, rays, *box) for box in boxes)]
+    hits = [plane_hit(eye, rays, 1, WALL), plane_hit(eye, rays, 2, 0.0), *(box_hit(eye, rays, *box) for box in boxes)]
     first = np.argmin([depth for depth, _ in hits], axis=0)
     depth, normal = (np.stack([hit[k] for hit in hits])[first, np.arange(len(rays))] for k in (0, 1))
     points = eye + depth[:, None] * rays
@@ -42,7 +42,7 @@ def view(
     return DepthMap("view", CAMERA, pose, *parts, normal.reshape(*shape, 3).astype(np.float32)), photo
 
 
-def _plane(eye: Floats, rays: Floats, axis: int, at: float) -> tuple[Floats, Floats]:
+def plane_hit(eye: Floats, rays: Floats, axis: int, at: float) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore"):
         depth = (at - eye[axis]) / rays[:, axis]
     normal = np.zeros(rays.shape)
@@ -50,7 +50,7 @@ def _plane(eye: Floats, rays: Floats, axis: int, at: float) -> tuple[Floats, Flo
     return np.where(depth > 0, depth, np.inf), normal
 
 
-def _box(eye: Floats, rays: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def box_hit(eye: Floats, rays: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     with np.errstate(divide="ignore"):
         ends = np.sort(np.stack([(low - eye) / rays, (high - eye) / rays]), axis=0)
     enter, leave = ends[0].max(axis=1), ends[1].min(axis=1)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from street_days import box_hit, plane_hit
 
 from skyanchor.gaussians.devices import Engine, load_engine
 from skyanchor.gaussians.parameters import Rates
@@ -16,6 +17,7 @@ from skyanchor.gaussians.split import split
 from skyanchor.gaussians.training import TrainConfig
 from skyanchor.gaussians.views import matrix
 from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry.depth import pixel_centres
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.settings import UpdateConfig
 from skyanchor.types import Cloud, DepthMap, Pose, View
@@ -101,3 +103,40 @@ def exact_depth(view: View, world: World) -> DepthMap:
     depth = world.engine.rasteriser.render(to_tensors(world.whole), CAMERA, pose).depth.numpy()
     ones = np.ones_like(depth)
     return DepthMap(view.name, CAMERA, view.cam_from_world, depth, ones, ones < 0, np.zeros((48, 64, 3), np.float32))
+
+
+BOX = (np.array([-0.6, 1.0, 0.0]), np.array([0.6, 2.0, 1.3]))
+"""Low and high corner of a thing that stands in the street on some days."""
+
+
+def box_splats(count: int = 2000) -> Splats:
+    """Its front, sides and top, what a walk sees of it, in red and green."""
+    low, high = BOX
+    rng = np.random.default_rng(7)
+    points = rng.uniform(low, high, (count, 3))
+    face = np.arange(count) % 4
+    points[face == 0, 1], points[face == 1, 2] = low[1], high[2]
+    points[face == 2, 0], points[face == 3, 0] = low[0], high[0]
+    stripes = (np.floor(points * 3.0).sum(axis=1) % 2)[:, None]
+    colors = np.where(stripes > 0, [[220, 40, 40]], [[40, 200, 60]]).astype(np.uint8)
+    return splats_from_points(points, colors, sh_degree=0, opacity=0.95)
+
+
+def photographed(folder: Path, views: tuple[View, ...], splats: Splats, world: World) -> tuple[View, ...]:
+    """The street photos from the same places on a day when the scene was like this."""
+    return tuple(
+        photograph(folder / view.name, splats, view.cam_from_world, world.engine, GAIN, view.image_id) for view in views
+    )
+
+
+def traced_depth(view: View, boxed: bool) -> DepthMap:
+    """Exact depth and normals of floor, wall and, on some days, the box."""
+    eye, shape = rigid.centre_in_world(view.cam_from_world), (CAMERA.height, CAMERA.width)
+    rows, columns = (axis.ravel() for axis in np.mgrid[: shape[0], : shape[1]])
+    rays = cameras.unproject(CAMERA, pixel_centres(rows, columns)) @ view.cam_from_world.rotation
+    hits = [plane_hit(eye, rays, 1, 4.0), plane_hit(eye, rays, 2, 0.0)] + boxed * [box_hit(eye, rays, *BOX)]
+    first = np.argmin([depth for depth, _ in hits], axis=0)
+    depth, normal = (np.stack([hit[k] for hit in hits])[first, np.arange(len(rays))] for k in (0, 1))
+    sure, none = np.full(shape, 0.9, np.float32), np.zeros(shape, np.bool_)
+    parts = depth.reshape(shape).astype(np.float32), sure, none, normal.reshape(*shape, 3).astype(np.float32)
+    return DepthMap(view.name, CAMERA, view.cam_from_world, *parts)

@@ -7,7 +7,7 @@ other must look through it, several each, so that light, viewpoint and whatever 
 from skyanchor.changes.config import ChangeConfig
 from skyanchor.changes.evidence import Day, flight_as_day, walk_as_day
 from skyanchor.changes.find import find_changes, vanished_region
-from skyanchor.changes.found import Change, ChangeKind, Region, inside_cells
+from skyanchor.changes.found import Change, ChangeKind, Region, inside_cells, united
 
 __all__ = [
     "Change",
@@ -18,6 +18,7 @@ __all__ = [
     "find_changes",
     "flight_as_day",
     "inside_cells",
+    "united",
     "vanished_region",
     "walk_as_day",
 ]

@@ -36,7 +36,7 @@ class Day:
     reach_m: float = 0.0
 
 
-def walk_as_day(maps: Sequence[DepthMap], config: ChangeConfig, photos: Sequence[Bytes] = ()) -> Day:
+def walk_as_day(maps: Iterable[DepthMap], config: ChangeConfig, photos: Sequence[Bytes] = ()) -> Day:
     """The depth maps of a walk as a day, with the photos at their sizes where looks are compared."""
     return Day(maps, config.farthest_m, config.margin_px, photos)
 

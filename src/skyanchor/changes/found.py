@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -62,6 +63,15 @@ class Region:
     def holds(self, points: Floats | Floats32, reach: int = 0) -> Bools:
         """(N,), which of the points (N, 3) lie in it, or at most `reach` cells beside it."""
         return inside_cells(points, self.cells, self.voxel_m, reach)
+
+    def __len__(self) -> int:
+        """How many cells."""
+        return len(self.cells)
+
+
+def united(regions: Sequence[Region]) -> Region:
+    """The cells of all of them, each once; they have cells of one size."""
+    return Region(np.unique(np.concatenate([one.cells for one in regions]), axis=0), regions[0].voxel_m)
 
 
 def inside_cells(points: Floats | Floats32, cells: Ints, voxel_m: float, reach: int = 0) -> Bools:

@@ -15,7 +15,7 @@ from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene import settings as update_settings
-from skyanchor.scene.settings import UpdateConfig, trained_from_scratch, without_insertion
+from skyanchor.scene.settings import UpdateConfig, trained_from_scratch, without_insertion, without_refinement
 from skyanchor.stages.scene import resolved_update
 
 Table: TypeAlias = Literal["anchors", "trajectory", "update", "matchers", "descriptors"]
@@ -165,7 +165,7 @@ def update_variants() -> tuple[Variant, ...]:
         ("no-insertion", "w/o insertion before the refinement", without_insertion),
         ("not-frozen", "w/o frozen aerial model", lambda config: replace(config, frozen=False)),
         ("no-adjustment-init", "w/o points of the anchored adjustment", lambda config: replace(config, seeds="random")),
-        ("no-joint-refinement", "w/o joint refinement", lambda config: replace(config, joint=None)),
+        ("no-joint-refinement", "w/o joint refinement", without_refinement),
         ("no-guard", "w/o aerial views in the insertion (the paper's)", lambda config: replace(config, guard=False)),
     )
     return (

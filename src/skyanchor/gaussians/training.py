@@ -362,5 +362,6 @@ def training_fingerprint(sets: Sequence[Splats], scene: TrainingScene, config: T
             view = item.view
             digest.update(f"{view.path} {view.mask_path} {item.exposure} {view.camera!r}".encode())
             digest.update(f"{item.weight}".encode() + (b"" if item.pixels is None else item.pixels.tobytes()))
+            digest.update(b"" if item.use is None else item.use.tobytes())
             digest.update(view.cam_from_world.rotation.tobytes() + view.cam_from_world.translation.tobytes())
     return digest.hexdigest()

@@ -31,6 +31,8 @@ class TrainingView:
     """Of its loss."""
     pixels: Bytes | None = None
     """(H, W, 3) of a picture that is not a file; the camera is then PINHOLE and of this size."""
+    use: Bools | None = None
+    """(H, W) of such a picture, where it counts; None = everywhere."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +130,8 @@ def _target_of_pixels(one: TrainingView, pixels: Bytes, width: int) -> Target:
     """A picture that is held in memory, at most `width` pixels wide."""
     camera = cameras.scaled(one.view.camera, min(width, one.view.camera.width))
     shown = resized(pixels, camera.width)
-    return Target(camera, one.view.cam_from_world, shown, None, one.exposure, one.weight)
+    use = None if one.use is None else resized(np.uint8(255) * one.use, camera.width) > 127
+    return Target(camera, one.view.cam_from_world, shown, use, one.exposure, one.weight)
 
 
 @lru_cache(maxsize=8)

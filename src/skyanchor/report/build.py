@@ -21,6 +21,7 @@ from skyanchor.report.content import (
     Comparison,
     Curve,
     GroupRow,
+    HiddenMark,
     MapCamera,
     MapContent,
     MapFrame,
@@ -98,6 +99,7 @@ class ReportInputs:
     """What the user said, which is not advised again."""
     changes: tuple[ChangeMark, ...] = ()
     changed_since: str | None = None
+    hidden: tuple[HiddenMark, ...] = ()
     mesh: MeshPictures | None = None
 
 
@@ -126,6 +128,7 @@ def build_report(inputs: ReportInputs) -> Report:
         scene=scene_content(inputs),
         changes=inputs.changes,
         changed_since=inputs.changed_since,
+        hidden=inputs.hidden,
         mesh=inputs.mesh,
     )
 

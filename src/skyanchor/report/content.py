@@ -209,6 +209,21 @@ class ChangeMark:
 
 
 @dataclass(frozen=True)
+class HiddenMark:
+    """Something that vanished and is hidden in the splats."""
+
+    number: int
+    x: float
+    y: float
+    size: str
+    """Sides of the box around it, for people."""
+    gaussians: int
+    before: str
+    """Data URI of the splats there; may be empty."""
+    after: str
+
+
+@dataclass(frozen=True)
 class MeshPictures:
     """The street's mesh, and the splats from the same places; data URIs, those of the splats may be empty."""
 
@@ -290,6 +305,8 @@ class Report:
     changes: tuple[ChangeMark, ...] = ()
     changed_since: str | None = None
     """What the changes are since, for people; None where nobody looked for any."""
+    hidden: tuple[HiddenMark, ...] = ()
+    """What the update hid because it vanished."""
     mesh: MeshPictures | None = None
 
 

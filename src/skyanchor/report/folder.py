@@ -14,13 +14,14 @@ from skyanchor.pipeline import read_settings
 from skyanchor.report.build import ReportInputs, build_report
 from skyanchor.report.change_part import change_marks, changed_since
 from skyanchor.report.content import MatchPicture, Report, SubmapRow
+from skyanchor.report.hidden_part import hidden_marks
 from skyanchor.report.match_pictures import StreetPhotos, match_pictures
 from skyanchor.report.mesh_part import mesh_pictures
 from skyanchor.report.outcome import known
 from skyanchor.report.page import render_page
 from skyanchor.report.plots import plot_curves, plot_map
 from skyanchor.report.provenance import provenance
-from skyanchor.report.scene_folder import rolled_back, scene_figures, scene_part
+from skyanchor.report.scene_folder import held_back, scene_figures, scene_part
 from skyanchor.report.top_points import FromAbove, from_above
 from skyanchor.run import records
 from skyanchor.run.records import AnchorsRecord
@@ -69,6 +70,7 @@ def report_inputs(run: Run, truth: Path | None, above: FromAbove | None = None) 
         street=scene.street,
         changes=change_marks(run),
         changed_since=changed_since(run),
+        hidden=hidden_marks(run),
         mesh=mesh_pictures(run),
     )
 
@@ -93,7 +95,7 @@ def outline(run: Run, truth: Path | None = None, above: FromAbove | None = None)
             *_cut_before(anchors),
             *what_it_means(anchors.anchors.lens, guessed=not known(run).camera),
             *walk.warnings,
-            *(rolled_back(scene) if scene is not None else ()),
+            *(held_back(scene) if scene is not None else ()),
         ),
         figures={**_figures(run), **walk.figures, **(scene_figures(scene) if scene is not None else {})},
         truth=_truth(anchors, truth),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from skyanchor.report.content import ChangeMark, GroupRow, MapContent, MapFrame, Report
+from skyanchor.report.content import ChangeMark, GroupRow, HiddenMark, MapContent, MapFrame, Report
 from skyanchor.report.markup import Markup, element, joined
 from skyanchor.report.words import SUPPORT, label, length, number, plain, span
 from skyanchor.sfm.uncertainty import RADIUS_95
@@ -27,6 +27,7 @@ FLATTEST = 0.7
 STOPS = ((0.15, "#1e8e3e"), (0.4, "#7cb342"), (0.8, "#f9a825"), (math.inf, "#d93025"))
 """Radius that holds for 95 %, at most, metres, and the colour of the walk."""
 CHANGE_COLOURS = {"appeared": "#00838f", "vanished": "#6a1b9a", "altered": "#ef6c00"}
+HIDDEN = "#455a64"
 ACCEPTED, LEFT_OUT, REFUSED, AERIAL, TRUTH, PRIOR = "#1e8e3e", "#b35c00", "#d93025", "#1565c0", "#8e24aa", "#00696d"
 
 
@@ -132,6 +133,9 @@ def _layers(report: Report, frame: Frame) -> list[Layer]:
     for how, colour in CHANGE_COLOURS.items():
         marks = [_change(frame, one, colour) for one in report.changes if one.how == how]
         found += [_layer(f"changes, {how}", _square(colour, "1"), *marks)] if marks else []
+    if report.hidden:
+        gone = [_hidden(frame, one) for one in report.hidden]
+        found.append(_layer("vanished and hidden in the splats", _square(HIDDEN, "1"), *gone))
     return found
 
 
@@ -233,6 +237,15 @@ def _square(colour: str, text: str) -> Markup:
 def _change(frame: Frame, mark: ChangeMark, colour: str) -> Markup:
     shapes = _square(colour, str(mark.number))
     return _mark(frame, mark.x, mark.y, change_text(mark), shapes, tabindex=0, role="img")
+
+
+def _hidden(frame: Frame, mark: HiddenMark) -> Markup:
+    return _mark(frame, mark.x, mark.y, hidden_text(mark), _square(HIDDEN, str(mark.number)), tabindex=0, role="img")
+
+
+def hidden_text(mark: HiddenMark) -> str:
+    """What the update hid in a place, in words."""
+    return f"hidden {mark.number}: {mark.gaussians} Gaussians of what vanished, {mark.size}"
 
 
 def change_text(mark: ChangeMark) -> str:

@@ -11,6 +11,7 @@ from importlib.resources import files
 from skyanchor.report import sections
 from skyanchor.report.change_part import changes_section
 from skyanchor.report.content import Report
+from skyanchor.report.hidden_part import hidden_section
 from skyanchor.report.map_drawing import first_frame
 from skyanchor.report.markup import Markup, element, joined
 from skyanchor.report.mesh_part import mesh_section
@@ -43,6 +44,7 @@ def body(report: Report) -> Markup:
         sections.map_section(report),
         changes_section(report),
         sections.scene_section(report),
+        hidden_section(report),
         mesh_section(report),
         sections.comparison_sections(report),
         sections.groups_section(report),

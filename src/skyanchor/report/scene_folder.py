@@ -55,11 +55,13 @@ def scene_part(run: Run) -> ScenePart:
     return ScenePart(views, scores, _curves(record), _splats(run), _street(run))
 
 
-def rolled_back(record: SceneRecord) -> tuple[str, ...]:
-    """A warning where the joint refinement was undone."""
+def held_back(record: SceneRecord) -> tuple[str, ...]:
+    """Warnings where the joint refinement was undone, or new Gaussians were left out."""
     whom = " or of an earlier walk" if record.start.earlier else ""
-    told = f"The joint refinement cost too much from the air{whom} and was undone."
-    return (told,) if record.rolled_back else ()
+    undone = f"The joint refinement cost too much from the air{whom} and was undone."
+    most = "All" if record.added == 0 else f"{record.left_out} of {record.left_out + record.added}"
+    fewer = f"{most} new Gaussians were left out: with them the update cost too much from the air{whom}."
+    return ((undone,) if record.rolled_back else ()) + ((fewer,) if record.left_out else ())
 
 
 def _views(folder: Path, kind: str) -> list[RenderedView]:
@@ -107,6 +109,8 @@ def scene_figures(record: SceneRecord) -> dict[str, dict[str, float]]:
         "added": record.added,
         "moved": record.moved,
         "hidden": record.hidden,
+        "hidden, of what vanished": record.hidden_vanished,
+        "left out": record.left_out,
     }
     walks = {f"render of the earlier walk {before.name}": _of_walk(before, after) for before, after in _walks(record)}
     return {STREET_TABLE: table("ground"), AIR_TABLE: table("aerial"), **walks, "splats": counts}

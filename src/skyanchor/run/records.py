@@ -24,6 +24,8 @@ MERGED_FOLDER = "merged"
 UPDATED_PLY, UPDATED_SPLAT = "updated.ply", "updated.splat"
 PATCH_FILE, SCENE_FILE, TEST_FOLDER = "patch.npz", "scene.json", "test"
 """TEST_FOLDER/{aerial,ground}/{photo,before,render}/*.png: the test views, real and drawn."""
+VANISHED_FOLDER = "vanished"
+"""VANISHED_FOLDER/{BEFORE_FOLDER,AFTER_FOLDER}/NUMBER.jpg: what the update hid there, drawn before and after it."""
 MESH_FILE, MESH_GLB, MESH_RECORD = "mesh.ply", "mesh.glb", "mesh.json"
 CHANGES_FILE, CHANGED_CELLS, CHANGES_GEOJSON = "changes.json", "cells.npz", "changes.geojson"
 BEFORE_FOLDER, AFTER_FOLDER = "before", "after"
@@ -126,6 +128,30 @@ class SceneRecord:
     added: int
     moved: int
     hidden: int
+    end: Quality | None = None
+    """Of the validation views, after the update; None in files of older versions."""
+    left_out: int = 0
+    """New Gaussians that were left out because guarded views lost too much by them."""
+    hidden_vanished: int = 0
+    """Of `hidden`, those in places where what the flight or an earlier walk measured is gone."""
+    vanished: tuple[VanishedRow, ...] = ()
+    """Those places, the ones with most hidden Gaussians first."""
+
+
+@dataclass(frozen=True)
+class VanishedRow:
+    """A thing that is gone, and hidden in the splats."""
+
+    number: int
+    """From 1: vanished/{before,after}/NUMBER.jpg are the splats there."""
+    centre: tuple[float, float, float]
+    """Middle of the box around it, metres, in the user's coordinates."""
+    size: tuple[float, float, float]
+    """Sides of that box along the axes, metres."""
+    place: tuple[float, float, float] | None
+    """Latitude, longitude (deg) and height (m) of the middle; None when nothing says where the model lies."""
+    hidden: int
+    """Gaussians."""
 
 
 def anchor_poses(record: AnchorsRecord) -> dict[str, Pose]:

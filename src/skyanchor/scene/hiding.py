@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from skyanchor.gaussians.views import matrix, targets
 from skyanchor.scene.floaters import FloaterConfig, floaters, free_space_opinions
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.scoring import Judge, losses
+from skyanchor.scene.since import REACH
 from skyanchor.types import Bools, Floats, View
 
 LEAST_SHOWN = 1.0
@@ -24,20 +25,18 @@ def hidden_floaters(
 ) -> Bools:
     """(N,), aerial Gaussians in verified free space, as many as the judge's guarded views can do without.
 
-    Those that aerial views show least go first. Training views may judge too: they are the first to miss what was
-    fitted to them.
+    What vanished goes first, which photos of earlier days are masked for, then those that aerial views show least.
+    Training views may judge too: they are the first to miss what was fitted to them.
     """
     hidden = np.zeros(len(inputs.aerial), np.bool_)
     if config is None or not inputs.depth:
         return hidden
-    gone = np.zeros(len(inputs.aerial), np.bool_)
-    if inputs.vanished is not None:
-        gone = inputs.vanished.holds(inputs.aerial.means, reach=1)
+    gone = vanished_gaussians(inputs)
     found = np.flatnonzero(gone | floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config))
     if not len(found):
         return hidden
-    weight = shown_weights(inputs.aerial, inputs.aerial_views, judge)[found]
-    order = found[np.argsort(weight, kind="stable")]
+    weight = shown_weights(inputs.aerial, inputs.aerial_views.training, judge)[found]
+    order = found[np.lexsort([weight, ~gone[found]])]
     tensors = to_tensors(inputs.aerial, judge.engine.device)
     whole = judge.guarded(tensors)
 
@@ -50,8 +49,16 @@ def hidden_floaters(
     hidden[order[:count]] = True
     listen(Note(SCENE, f"{count} of {len(order)} aerial Gaussians in verified free space hidden"))
     if gone.any():
-        listen(Note(SCENE, f"of what vanished since the flight {(gone & hidden).sum()} of {gone.sum()} are hidden"))
+        told = f"{(gone & hidden).sum()} of {gone.sum()} Gaussians of what vanished since the flight or an earlier walk"
+        listen(Note(SCENE, f"{told} are hidden"))
     return hidden
+
+
+def vanished_gaussians(inputs: UpdateInputs) -> Bools:
+    """(N,), Gaussians of the scene that show what is gone."""
+    if inputs.vanished is None:
+        return np.zeros(len(inputs.aerial), np.bool_)
+    return inputs.vanished.holds(inputs.aerial.means, REACH)
 
 
 def most_within(total: int, loss: Callable[[int], float], limit: float, halvings: int = 6) -> int:
@@ -65,14 +72,14 @@ def most_within(total: int, loss: Callable[[int], float], limit: float, halvings
     return low
 
 
-def shown_weights(splats: Splats, views: Split, judge: Judge) -> Floats:
-    """(N,), how much the training views show of each Gaussian: Σ over pixels of its blending weight.
+def shown_weights(splats: Splats, views: Sequence[View], judge: Judge) -> Floats:
+    """(N,), how much the views show of each Gaussian: Σ over pixels of its blending weight.
 
     A pixel is Σ w c, so its derivative by a Gaussian's colour is that weight. Pictures are half the judge's width.
     """
     tensors = to_tensors(splats, judge.engine.device)
     tensors.sh.requires_grad_(True)
-    for target in targets(judge.photos, views.training, max(64, judge.width // 2)):
+    for target in targets(judge.photos, views, max(64, judge.width // 2)):
         pose = matrix(target.cam_from_world, judge.engine.device)
         judge.engine.rasteriser.render(tensors, target.camera, pose).rgb.sum().backward()
     assert tensors.sh.grad is not None
@@ -85,7 +92,7 @@ def seen_by(splats: Splats, views: Split, judge: Judge) -> Bools:
     What stands behind a house is in the picture, but not seen: its gradients are next to nothing, and Adam would make
     whole steps of them.
     """
-    return shown_weights(splats, views, judge) >= LEAST_SHOWN
+    return shown_weights(splats, views.training, judge) >= LEAST_SHOWN
 
 
 def spread(views: tuple[View, ...], most: int) -> tuple[View, ...]:

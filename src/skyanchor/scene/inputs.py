@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.changes import Region
+from skyanchor.changes import Region, united
 from skyanchor.gaussians.splats import Splats
 from skyanchor.gaussians.split import Split
 from skyanchor.scene.earlier import EarlierViews
@@ -45,6 +45,14 @@ class UpdateInputs:
     earlier: tuple[EarlierViews, ...] = ()
     """Photos of walks that the set holds already, in order: they guard it as the aerial ones do."""
     vanished: Region | None = None
-    """Where surfaces of the flight are free on the day of the walk."""
+    """Where surfaces of the flight or of an earlier walk are free on the day of the walk; None = not looked for."""
+    appeared: Region | None = None
+    """Where surfaces of the walk were free on the day of an earlier one."""
     flight: Floats = field(default_factory=lambda: np.zeros((0, 3)))
     """(F, 3), where the aerial photos were taken, those that do not see the walk included, metres; none when all do."""
+
+    @property
+    def otherwise(self) -> Region | None:
+        """Where the scene is another way today; None where it is not, as far as is known."""
+        found = [region for region in (self.vanished, self.appeared) if region is not None and len(region)]
+        return united(found) if found else None

@@ -1,4 +1,4 @@
-"""Numba kernel that asks a depth map where points meet its surface."""
+"""Numba kernels: where points meet the surface of a depth map, and which pixels cubes take."""
 
 from __future__ import annotations
 
@@ -35,3 +35,24 @@ def met(points: Floats32, pose: Floats, pinhole: Floats, depth: Floats32, known:
             own[n] = w
             surface[n] = depth[row, column]
     return own, surface
+
+
+@njit(cache=True, nogil=True)
+def nearest(centres: Floats, pose: Floats, pinhole: Floats, half: float, height: int, width: int) -> Floats32:
+    """(height, width), depth of the front of the nearest of cubes in every pixel, inf where there is none.
+
+    The cubes have their centres (N, 3) and half their side, metres, and count as squares that face the camera.
+    """
+    found = np.full((height, width), np.inf, np.float32)
+    for n in range(len(centres)):
+        x, y, z = centres[n, 0], centres[n, 1], centres[n, 2]
+        w = pose[6] * x + pose[7] * y + pose[8] * z + pose[11]
+        if not w > half:
+            continue
+        across = (pose[0] * x + pose[1] * y + pose[2] * z + pose[9]) / w * pinhole[0] + pinhole[2]
+        down = (pose[3] * x + pose[4] * y + pose[5] * z + pose[10]) / w * pinhole[1] + pinhole[3]
+        beside, above = half / w * pinhole[0], half / w * pinhole[1]
+        for row in range(max(0, math.floor(down - above)), min(height, math.floor(down + above) + 1)):
+            for column in range(max(0, math.floor(across - beside)), min(width, math.floor(across + beside) + 1)):
+                found[row, column] = min(found[row, column], w - half)
+    return found

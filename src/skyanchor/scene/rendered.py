@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skyanchor.changes import Region
 from skyanchor.gaussians.splats import Splats, to_tensors
 from skyanchor.gaussians.views import TrainingView, matrix
 from skyanchor.geometry import cameras, rigid
+from skyanchor.scene.since import nearest_cell
 from skyanchor.types import Camera, DepthMap, Floats, Pose, View
 
 if TYPE_CHECKING:
@@ -41,9 +43,13 @@ def rendered_depth(splats: Splats, views: Sequence[View], width: int, engine: En
 
 
 def guard_pictures(
-    splats: Splats, views: Sequence[View], count: int, width: int, engine: Engine, weight: float = 1.0, seed: int = 0
-) -> tuple[TrainingView, ...]:
-    """`count` pictures of the splats from poses between those of the views, at most `width` pixels wide."""
+    splats: Splats, views: Sequence[View], count: int, width: int, engine: Engine, weight: float = 1.0, seed: int = 0,
+    otherwise: Region | None = None,
+) -> tuple[TrainingView, ...]:  # fmt: skip
+    """`count` pictures of the splats from poses between those of the views, at most `width` pixels wide.
+
+    Pixels in which the scene is `otherwise` today do not count.
+    """
     if not count:
         return ()
     pictures, tensors = [], to_tensors(splats, engine.device)
@@ -51,8 +57,9 @@ def guard_pictures(
         camera = _camera(view, width)
         rgb = _drawn(tensors, camera, pose, engine).rgb.clamp(0.0, 1.0)
         pixels = (255.0 * rgb).round().byte().cpu().numpy()
+        use = None if otherwise is None else ~np.isfinite(nearest_cell(otherwise, camera, pose))
         between = View(f"guard {k}", Path(f"guard {k}"), camera, pose)
-        pictures.append(TrainingView(between, weight=weight, pixels=pixels))
+        pictures.append(TrainingView(between, weight=weight, pixels=pixels, use=use))
     return tuple(pictures)
 
 

@@ -13,8 +13,9 @@ from skyanchor.scene.earlier import held_already
 from skyanchor.scene.floaters import floaters, free_space_opinions
 from skyanchor.scene.inputs import AerialDepth, UpdateInputs
 from skyanchor.scene.settings import UpdateConfig, learnt_degree
+from skyanchor.scene.since import REACH
 from skyanchor.scene.sky import sky_shell
-from skyanchor.types import Cloud, Floats
+from skyanchor.types import Bools, Cloud, Floats
 
 BEYOND_FLIGHT = 4.0
 """The sky is at least this many times as far from the walk as the farthest aerial camera."""
@@ -53,13 +54,15 @@ def sky_radius(inputs: UpdateInputs, config: UpdateConfig) -> float:
 def _new_points(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, config: UpdateConfig) -> Cloud:
     """The dense ground cloud in the model's colours, without what aerial views look through or show better.
 
+    What appeared since an earlier walk stays though aerial views look through it: they are older still.
+
     Nor does it hold what Gaussians of earlier walks show already: the refinement gives them today's look.
     """
     cloud = inputs.cloud
     kept = np.ones(len(cloud.points), np.bool_)
     if config.in_the_air is not None and inputs.aerial_depth:
         seen_through = free_space_opinions(cloud.points, inputs.aerial_depth, config.in_the_air)
-        kept &= ~floaters(seen_through, config.in_the_air)
+        kept &= ~floaters(seen_through, config.in_the_air) | _appeared(inputs)
     if config.finer_views and not config.from_scratch:
         width = config.insertion.width
         kept &= ~finer_from_above(cloud, inputs.aerial_views.training, depth, width, config.finer_views)
@@ -69,6 +72,13 @@ def _new_points(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, co
         return fewer
     new = ~held_already(fewer, inputs.aerial)
     return Cloud(fewer.points[new], fewer.normals[new], fewer.colors[new], fewer.spacing[new])
+
+
+def _appeared(inputs: UpdateInputs) -> Bools:
+    """(N,), points of the cloud that belong to what an earlier walk did not find there: the flight cannot know it."""
+    if inputs.appeared is None:
+        return np.zeros(len(inputs.cloud.points), np.bool_)
+    return inputs.appeared.holds(inputs.cloud.points, REACH)
 
 
 def _random_points(inputs: UpdateInputs, seed: int) -> tuple[Floats, np.ndarray]:

@@ -48,7 +48,8 @@ class UpdateConfig:
     floaters: FloaterConfig | None = field(default_factory=FloaterConfig)
     """Aerial Gaussians that ground views look through are hidden; None = hide nothing."""
     vanished: ChangeConfig | None = field(default_factory=ChangeConfig, metadata=QUIET)
-    """What counts as vanished since the flight: its Gaussians are hidden with the floaters; None = not looked for."""
+    """What counts as vanished since the flight and earlier walks: its Gaussians are hidden with the floaters, and
+    photos of those days are masked where they show it; None = not looked for."""
     in_the_air: FloaterConfig | None = field(default_factory=lambda: FloaterConfig(margin=0.4, relative_margin=0.01))
     """Ground points that aerial views look through are left out; None = keep all."""
     seeds: Literal["dense", "tracks", "random"] = "dense"
@@ -77,8 +78,8 @@ class UpdateConfig:
     sky_radius: NotNegative = 8.0
     """Radius of the sky shell, multiples of the scene extent, but beyond all that aerial views see; 0 = none."""
     most_aerial_loss_db: NotNegativeOrAny = 0.1
-    """PSNR of the aerial validation views, and of those of each earlier walk, that the joint refinement may cost before
-    it is rolled back, dB."""
+    """PSNR of the aerial validation views, and of those of each earlier walk, that the update may cost, dB: beyond it
+    the joint refinement is rolled back, then new Gaussians are left out, in the last resort all of them."""
     score_every: Count = 1_000
     """Iterations between two scores of the validation views."""
     patience: CountOrNone = 4
@@ -161,6 +162,11 @@ def without_insertion(config: UpdateConfig) -> UpdateConfig:
     longer = with_iterations(config, config.insertion.iterations, whole)
     untrained = replace(config.insertion, iterations=0)
     return replace(longer, insertion=untrained, most_aerial_loss_db=math.inf)  # nothing to roll back to
+
+
+def without_refinement(config: UpdateConfig) -> UpdateConfig:
+    """The ablation without the second phase, whatever the first one costs from the air."""
+    return replace(config, joint=None, most_aerial_loss_db=math.inf)
 
 
 def learnt_degree(config: UpdateConfig) -> int:

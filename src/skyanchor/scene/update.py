@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from skyanchor.events import SCENE, Listener, Note, silent
-from skyanchor.gaussians.parameters import Rates, drawn, splats_of
+from skyanchor.gaussians.parameters import Rates, drawn, parameter_set, splats_of
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.training import TrainConfig, finished, give_back
 from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.colours import paired_colours, shared_exposure
 from skyanchor.scene.earlier import found_exposures, galleries, guard_pool, with_earlier
-from skyanchor.scene.hiding import hidden_floaters, seen_by, spread
+from skyanchor.scene.hiding import hidden_floaters, most_within, seen_by, shown_weights, spread
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.patch import Change
 from skyanchor.scene.rendered import guard_pictures, rendered_depth
@@ -26,7 +26,7 @@ from skyanchor.scene.seeds import ground_seeds
 from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.views import street_pool
 from skyanchor.step_clock import StepClock
-from skyanchor.types import Bools, Floats, Ints
+from skyanchor.types import Bools, Floats
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
@@ -50,10 +50,14 @@ class SceneUpdate:
     """Of the test views."""
     start: Quality
     """Of the validation views, before the update."""
+    end: Quality
+    """Of the validation views, after it."""
     curves: tuple[CurvePoint, ...]
     """Of the validation views, during it."""
     rolled_back: bool
-    """Whether the joint refinement was undone for the sake of the aerial view."""
+    """Whether the joint refinement was undone for the sake of the guarded views."""
+    left_out: int
+    """New Gaussians that were left out for their sake."""
     exposures: Floats
     """(V, 3, 4), of the ground training views; identity where exposures are off."""
 
@@ -85,8 +89,7 @@ def update_scene(
     with clock.step("free space"):
         jury = Judge(spread(above.training + above.validation, JURY), (), *scale, {}, deciding, clock)
         hidden = hidden_floaters(inputs, config.floaters, jury, listen)
-    visible = np.flatnonzero(~hidden)
-    aerial = select(inputs.aerial, np.empty(0, np.int64) if config.from_scratch else visible)
+    aerial = select(inputs.aerial, np.empty(0, np.int64) if config.from_scratch else np.flatnonzero(~hidden))
     with Behind() as behind:
         kept_in = None if checkpoints is None else KeptIn(checkpoints, behind)
         inserted = _insert(inputs, aerial, config, judge, listen, kept_in)
@@ -94,12 +97,15 @@ def update_scene(
         if config.joint is not None and not config.from_scratch:
             refined = _refine(inputs, inserted, config, judge, start, listen, kept_in)
         final = inserted if refined is None else refined
+        if not config.from_scratch:
+            final, hidden = _within_limit(inputs, final, hidden, config, judge, start, listen)
         before = examiner.quality(to_tensors(inputs.aerial, engine.device), None)
         after = _quality(final.state, examiner, config)
     return SceneUpdate(
-        _change(inputs, final, visible, hidden, config), before, after,
-        start, inserted.curve + (refined.curve if refined else ()),
+        _change(inputs, final, hidden, config), before, after,
+        start, final.quality, inserted.curve + (refined.curve if refined else ()),
         config.joint is not None and refined is None and not config.from_scratch,
+        len((refined or inserted).ground) - len(final.ground),
         final.state.exposures.maps[: len(street.training)].detach().cpu().numpy().astype(np.float64),
     )  # fmt: skip
 
@@ -140,7 +146,7 @@ def _insert(
         colour_map = np.eye(3, 4)
         if config.exposures:
             colour_map = shared_exposure(paired_colours(inputs.cloud, above, depth, judge.photos))
-        seeds = ground_seeds(inputs, colour_map, depth, config)
+        seeds = ground_seeds(replace(inputs, aerial=aerial), colour_map, depth, config)  # not held by what is hidden
     exposures = constant_exposures(colour_map, len(inputs.ground_views.training), judge.engine.device)
     exposures = with_earlier(exposures, judge.earlier)
     if not len(seeds):
@@ -160,7 +166,7 @@ def _refine(
     inputs: UpdateInputs, inserted: Fitted, config: UpdateConfig, judge: Judge, start: Quality, listen: Listener,
     kept_in: KeptIn | None,
 ) -> Fitted | None:  # fmt: skip
-    """Both sets after the joint refinement; None when it costs the aerial view too much."""
+    """Both sets after the joint refinement; None when the update would cost guarded views too much with it."""
     assert config.joint is not None
     everything = np.ones(len(inserted.aerial), np.bool_)
     with judge.clock.step("seen from the street"):
@@ -175,22 +181,62 @@ def _refine(
     sets = (inserted.ground, near, far)
     state, curve = run_phase(sets, inserted.state.exposures, scene, phase, judge, listen, kept_in)
     quality = _quality(state, judge, config)
-    spoilt = _spoilt(start, inserted.quality, quality, config.most_aerial_loss_db)
+    spoilt = _spoilt(start, quality, config.most_aerial_loss_db)
     if spoilt is not None:
-        listen(Note(SCENE, f"joint refinement rolled back: it cost {spoilt}", warning=True))
+        listen(Note(SCENE, f"joint refinement rolled back: with it the update cost {spoilt}", warning=True))
         return None
     aerial = select(concat([splats_of(state.sets[1]), far]), np.argsort(order, kind="stable"))
     return Fitted(state, splats_of(state.sets[0]), aerial, inserted.moved | seen, quality, curve)
 
 
-def _spoilt(start: Quality, inserted: Quality, refined: Quality, most_db: float) -> str | None:
-    """What the refinement cost beyond the limit, where it was better before it; None where nothing is."""
+def _spoilt(start: Quality, now: Quality, most_db: float) -> str | None:
+    """What was lost beyond the limit since before the update, the worst of it, for people; None where nothing is."""
     names = ("dB from the air", *(f"dB of the earlier walk {walk.name}" for walk in start.earlier))
-    lost, since = losses(start.guarded, refined.guarded), losses(inserted.guarded, refined.guarded)
-    for name, whole, of_refinement in zip(names, lost, since, strict=True):
-        if whole > most_db and of_refinement > 0.0:
-            return f"{whole:.2f} {name}"
-    return None
+    worst, name = max(zip(losses(start.guarded, now.guarded), names, strict=True), key=lambda one: one[0])
+    return f"{worst:.2f} {name}" if worst > most_db else None
+
+
+def _within_limit(
+    inputs: UpdateInputs, found: Fitted, hidden: Bools, config: UpdateConfig, judge: Judge, start: Quality,
+    listen: Listener,
+) -> tuple[Fitted, Bools]:  # fmt: skip
+    """The update as far as guarded views can bear it, and what it hides.
+
+    Only an insertion can be beyond the limit here: the refinement was rolled back then. Of its Gaussians those that
+    guarded views show most are left out, as few as will do. If what is hidden alone costs too much, nothing is done.
+    """
+    spoilt = _spoilt(start, found.quality, config.most_aerial_loss_db)
+    if spoilt is None:
+        return found, hidden
+    old, new = select(inputs.aerial, ~hidden), found.ground
+    order = np.argsort(_shown_to_guards(inputs, concat([old, new]), judge)[len(old) :], kind="stable")
+
+    def loss(count: int) -> float:
+        fewer = _put_back(found, old, select(new, order[:count]), config, judge)
+        return max(losses(start.guarded, fewer.quality.guarded))
+
+    count = most_within(len(new), loss, config.most_aerial_loss_db)
+    if count or loss(0) <= config.most_aerial_loss_db:
+        told = f"{len(new) - count} of {len(new)} new Gaussians, those that guarded views show most, are left out"
+        listen(Note(SCENE, f"the insertion cost {spoilt}: {told}", warning=True))
+        return _put_back(found, old, select(new, np.sort(order[:count])), config, judge), hidden
+    listen(Note(SCENE, f"the update cost {spoilt}, and too much without new Gaussians: the scene stays", warning=True))
+    nothing = _put_back(found, inputs.aerial, select(new, order[:0]), config, judge)
+    return replace(nothing, quality=start), np.zeros_like(hidden)
+
+
+def _shown_to_guards(inputs: UpdateInputs, splats: Splats, judge: Judge) -> Floats:
+    """(N,), how much some photos of every day before the walk show of each Gaussian."""
+    days = [inputs.aerial_views, *(walk.views for walk in inputs.earlier)]
+    some = tuple(view for day in days for view in spread(day.training + day.validation, JURY))
+    return shown_weights(splats, some, judge)
+
+
+def _put_back(found: Fitted, aerial: Splats, ground: Splats, config: UpdateConfig, judge: Judge) -> Fitted:
+    """The same exposures with the aerial set as it was and these new Gaussians."""
+    sets = tuple(parameter_set(one, judge.engine.device, frozen=True) for one in (ground, aerial))
+    state = replace(found.state, sets=sets)
+    return Fitted(state, ground, aerial, np.zeros(len(aerial), np.bool_), _quality(state, judge, config), found.curve)
 
 
 def _pools(
@@ -208,7 +254,8 @@ def _pools(
     first = len(inputs.ground_views.training)
     photos += guard_pool(inputs.earlier, first, config.earlier_weight, exposures=config.exposures)
     width, weight = config.insertion.width, config.guard_weight
-    return (street, photos + guard_pictures(inputs.aerial, above, pictures, width, judge.engine, weight))
+    between = guard_pictures(inputs.aerial, above, pictures, width, judge.engine, weight, otherwise=inputs.otherwise)
+    return (street, photos + between)
 
 
 def _quality(state: TrainState, judge: Judge, config: UpdateConfig) -> Quality:
@@ -224,8 +271,9 @@ def _assert_same_bits(after: Splats, before: Splats) -> None:
         assert getattr(after, name).tobytes() == getattr(before, name).tobytes(), f"frozen {name} changed"
 
 
-def _change(inputs: UpdateInputs, final: Fitted, visible: Ints, hidden: Bools, config: UpdateConfig) -> Change:
+def _change(inputs: UpdateInputs, final: Fitted, hidden: Bools, config: UpdateConfig) -> Change:
     """The result as a change of the whole aerial set."""
+    visible = np.flatnonzero(~hidden)
     if config.from_scratch:
         nothing = np.zeros(len(inputs.aerial), np.bool_)
         return Change(inputs.aerial, nothing, ~nothing, final.ground)

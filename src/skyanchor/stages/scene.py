@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from scipy.spatial import cKDTree
 
 from skyanchor.ahead import made_ahead
-from skyanchor.changes import Region, flight_as_day, vanished_region, walk_as_day
+from skyanchor.changes import ChangeConfig
 from skyanchor.errors import NothingPlacedError, SkyAnchorError
 from skyanchor.events import SCENE, Listener, Note
 from skyanchor.gaussians import exposure, ply
@@ -27,6 +28,7 @@ from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
+from skyanchor.run.earlier import EarlierRun
 from skyanchor.run.executor import Executor, in_threads
 from skyanchor.run.folder import Made, Stage
 from skyanchor.run.job import Job
@@ -53,15 +55,19 @@ from skyanchor.scene.ground_points import (
     ground_depth,
     source_views,
 )
+from skyanchor.scene.hiding import vanished_gaussians
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.reach import Reach, change_of_all, reach_of, sees, whole_reach
 from skyanchor.scene.scoring import borrowed_exposure
 from skyanchor.scene.settings import UpdateConfig, preset
+from skyanchor.scene.since import DayDepth, Since, since_flight, since_walk
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.earlier import patch_digests, with_patches
+from skyanchor.stages.masks import masked_inputs
 from skyanchor.stages.splats import splats_part
 from skyanchor.stages.survey import Work
+from skyanchor.stages.vanished import HiddenPlace, hidden_places, vanished_rows, write_vanished
 from skyanchor.step_clock import StepClock
 from skyanchor.stereo import DepthFolder, depth_files, depth_path, load_depth, save_depth
 from skyanchor.storage import codec, files
@@ -174,7 +180,7 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
         cloud = ground_cloud(maps, views.training, config.points)
     with clock.step("what vanished"):
         aerial = _aerial_depth(work.site.prepared, work.scaffold, cloud)
-        vanished = _vanished(maps, aerial, settings)
+        since = _since(stage, work, maps, aerial, config.points, settings)
     splats, flight, earlier = base.splats, work.scaffold.views, tuple(one.views for one in work.earlier)
     walks = (views, *(one.views for one in earlier))
     reach = _reach(stage.listen, splats, flight, walks, cloud) if settings.in_reach else whole_reach(splats, flight)
@@ -182,8 +188,11 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
         select(splats, reach.rows), reach.views, views, cloud,
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
         aerial, int(patches.owners(base.held).max()) + 1,
-        earlier, vanished, rigid.centres_in_world([view.cam_from_world for view in flight]),
+        earlier, None, None, rigid.centres_in_world([view.cam_from_world for view in flight]),
     )  # fmt: skip
+    if since:
+        with clock.step("what vanished"):
+            inputs = masked_inputs(stage, inputs, since)
     update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS), clock)
     whole = change_of_all(update.change, splats, reach)
     _write(stage, work, base, inputs, update, whole, engine, settings, clock)
@@ -202,13 +211,36 @@ def _reach(
     return reach
 
 
-def _vanished(maps: list[DepthMap], aerial: DepthFolder, config: UpdateConfig) -> Region | None:
-    """Where the walk looks through what the flight shows; None where that is not looked for."""
+def _since(
+    stage: Stage, work: Work, maps: list[DepthMap], aerial: DepthFolder, points: GroundPointConfig, config: UpdateConfig
+) -> tuple[Since, ...]:
+    """What is another way since the flight, then since each earlier walk; nothing where that is not looked for."""
     held = config.vanished
-    if held is None or config.floaters is None or not maps or not len(aerial):
-        return None
-    walked = rigid.centres_in_world([one.cam_from_world for one in maps])
-    return vanished_region([flight_as_day(aerial, walked, held)], walk_as_day(maps, held), held)
+    if held is None or config.floaters is None or not maps:
+        return ()
+    found = [since_flight(aerial, maps, held)]
+    for number, one in enumerate(work.earlier, 1):
+        plan = StreetPlan(_beside(one, maps, held), one.run.trajectory.points, work.scaffold.up, points)
+        found.append(since_walk(_depth_of_walk(stage, plan, work.executor, f"{PROGRESS}/onto-{number}"), maps, held))
+    return tuple(found)
+
+
+def _depth_of_walk(stage: Stage, plan: StreetPlan, executor: Executor, place: str) -> DayDepth:
+    """The confirmed depth of an earlier walk's views, read when asked for; none of a single view."""
+    if len(plan.views) < 2:
+        return ()
+    street_depth(stage, plan, executor, place)
+    names = tuple(plan.views[k].name for k in depth_views(plan.views, plan.config))
+    return DepthFolder(stage.path(f"{place}/street"), names, DEPTH_BYTES)
+
+
+def _beside(one: EarlierRun, maps: list[DepthMap], config: ChangeConfig) -> tuple[View, ...]:
+    """The training views of an earlier walk that may see what the walk sees; its test views decide nothing."""
+    walked = rigid.centres_in_world([found.cam_from_world for found in maps])
+    views = one.views.views.training
+    centres = rigid.centres_in_world([view.cam_from_world for view in views])
+    away, _ = cKDTree(walked).query(centres)
+    return tuple(view for view, metres in zip(views, away, strict=True) if metres <= 2.0 * config.farthest_m)
 
 
 def _aerial_depth(prepared: Prepared, scaffold: Scaffold, cloud: Cloud) -> DepthFolder:
@@ -315,7 +347,10 @@ def _write(
     with ThreadPoolExecutor(1) as beside:
         writing = beside.submit(_write_patch, stage, base, name, whole)
         with clock.step("pictures"):
-            _write_pictures(stage.path(TEST_FOLDER), inputs, update, _visible(update.change), engine, config)
+            final, places = _visible(update.change), _hidden_places(inputs, update, config)
+            _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
+            street = (*inputs.ground_views.training, *inputs.ground_views.validation)
+            write_vanished(stage, places, street, inputs.aerial, final, config.insertion.width, engine)
             ply.write_splat(stage.path(UPDATED_SPLAT), _visible(whole))
         with clock.step("patch"):
             facts = writing.result()
@@ -324,7 +359,9 @@ def _write(
         SCENE_FILE,
         SceneRecord(
             file.at(Path(file.path.name)), update.before, update.after, update.start, update.curves,
-            update.rolled_back, len(whole.aerial), facts.added, facts.changed, facts.hidden,
+            update.rolled_back, len(whole.aerial), facts.added, facts.changed, facts.hidden, update.end,
+            update.left_out, int((vanished_gaussians(inputs) & update.change.hidden).sum()),
+            vanished_rows(places, work.scaffold.georef),
         ),
     )  # fmt: skip
     georeference.write_georef(stage.folder, work.scaffold.georef, work.scaffold.up)
@@ -332,6 +369,11 @@ def _write(
     counts = f"{facts.added} Gaussians added, {facts.changed} moved, {facts.hidden} hidden"
     stage.listen(Note(SCENE, counts))
     stage.finish(figures)
+
+
+def _hidden_places(inputs: UpdateInputs, update: SceneUpdate, config: UpdateConfig) -> tuple[HiddenPlace, ...]:
+    """What vanished and was hidden, place by place; none where that is not looked for."""
+    return () if config.vanished is None else hidden_places(inputs, update.change.hidden, config.vanished)
 
 
 def _write_patch(stage: Stage, base: Base, name: str, whole: patches.Change) -> patches.PatchSummary:
