@@ -14,12 +14,13 @@ from street_bundle import LENS, scene
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, Lens, camera_of
-from skyanchor.anchors.self_lens import bends, distortion, heard, motions, rolls, what_it_means, word_of
+from skyanchor.anchors.self_lens import bends, distortion, heard, motions, rolls, what_it_means, with_k2, word_of
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, _unbent
 from skyanchor.geometry import cameras, rigid
 from skyanchor.sfm.adjustment import adjust
 from skyanchor.sfm.bundle import Bundle
 from skyanchor.sfm.dense import Dense
+from skyanchor.storage import codec
 from skyanchor.types import (
     AnchorGroup,
     AnchorPose,
@@ -29,12 +30,14 @@ from skyanchor.types import (
     LensWord,
     LocalisedGroup,
     Pose,
+    RadialWord,
     Reason,
     Refusal,
     Sequence,
 )
 
 FRAMES = (4, 5, 6, 7)
+WIDE = cameras.pinhole(640, 360, 400.0)
 
 
 def seen_by(seed: int, k1: float = 0.0, readout: float = 0.0) -> Bundle:
@@ -50,6 +53,9 @@ def seen_by(seed: int, k1: float = 0.0, readout: float = 0.0) -> Bundle:
             lens = cameras.with_bend(LENS, 1.0, k1)
             xy[k] = cameras.project(lens, pose(truth.points[truth.point[k]][None]))[0]
     return adjust(replace(observed, xy=xy + (observed.xy - truth.xy)), Dense()).bundle
+
+
+NOTHING = LensWord(0.0, 0.005, 0.0, 1.0)
 
 
 def word(bundle: Bundle) -> LensWord:
@@ -78,6 +84,60 @@ def test_what_is_not_there_is_not_told_and_the_sigmas_say_how_sure() -> None:
         assert 0.3 < np.sqrt(np.mean(np.square(off))) < 1.6
 
 
+def seen_wide(seed: int, k1: float, k2: float) -> Bundle:
+    """Many points in photos of a wider lens as it bends them, adjusted as if it did not."""
+    truth, observed = scene(seed, 400, lens=WIDE)
+    bent, xy = cameras.with_bend(WIDE, 1.0, k1, k2), observed.xy.copy()
+    for k in range(len(FRAMES)):
+        rows = truth.camera == k
+        there = truth.cams_from_world[k](truth.points[truth.point[rows]])
+        xy[rows] += cameras.project(bent, there) - truth.xy[rows]
+    return adjust(replace(observed, xy=xy), Dense()).bundle
+
+
+def test_k1_and_k2_are_told_within_what_they_are_said_to_be_off() -> None:
+    true = np.array([0.01, -0.035])
+    said = [both for seed in range(6) if (both := word(seen_wide(seed, *true)).both) is not None]
+    assert len(said) >= 5  # by three standard deviations or more
+    off = np.array([(one.k1, one.k2) for one in said]) - true
+    sigmas = np.array([(one.k1_sigma, one.k2_sigma) for one in said])
+    spread = np.sqrt(np.mean((off / sigmas) ** 2, axis=0))
+    assert (spread > 0.3).all() and (spread < 1.6).all()
+    both = with_k2([replace(NOTHING, both=one) for one in said])
+    assert both is not None and abs(both.k2 - true[1]) < 3.0 * both.k2_sigma < 0.4 * abs(true[1])
+
+
+@pytest.mark.parametrize("k1", [0.0, -0.01, 0.02])
+def test_k2_is_not_told_where_there_is_none(k1: float) -> None:
+    said = [word(seen_wide(seed, k1, 0.0)) for seed in range(4)]
+    assert [one.both for one in said] == [None] * 4
+    assert "both" not in str(codec.to_json(said[0])) and "k2" not in str(codec.to_json(Lens(k1=k1)))  # no byte of it
+
+
+def test_k2_that_moves_no_pixel_is_not_told() -> None:
+    """Sure by many standard deviations, since nothing is noisy: a tenth of a pixel beyond k1."""
+    truth, _ = scene(1, 400, 0.02, lens=WIDE)
+    bundle = replace(seen_wide(1, 0.0, 0.0), xy=truth.xy, sigma=truth.sigma)
+    radius = np.linalg.norm((bundle.xy - [320.0, 180.0]) / 400.0, axis=1)[:, None]
+    ground = (bundle.camera < len(FRAMES))[:, None]
+    for k2, told in ((0.001, False), (0.03, True)):
+        bent = bundle.xy + np.where(ground, k2 * radius**4 * (bundle.xy - [320.0, 180.0]), 0.0)
+        assert (word(adjust(replace(bundle, xy=bent), Dense()).bundle).both is not None) is told
+
+
+def test_k2_is_what_most_groups_need() -> None:
+    need = replace(NOTHING, both=RadialWord(-0.03, 0.02, 0.05, 0.01, 0.004))
+    more = replace(NOTHING, both=RadialWord(-0.06, 0.02, 0.09, 0.01, 0.006))
+    both = with_k2([need, more, NOTHING])
+    assert both is not None and (both.k1, both.k2, both.moved) == pytest.approx((-0.045, 0.07, 0.005))
+    assert both.k2_sigma > 0.01  # they differ by more than they say
+    assert with_k2([need, NOTHING]) is with_k2([NOTHING]) is with_k2([]) is None
+    assert need.both is not None
+    assert with_k2([need, replace(need, both=replace(need.both, k2=-0.05))]) is None
+    together = heard([need, more, None])
+    assert together is not None and together.both == with_k2([need, more])
+
+
 def test_groups_that_contradict_each_other_are_less_sure_than_either() -> None:
     a, b = LensWord(-0.10, 0.01, 0.0, 0.02), LensWord(-0.02, 0.01, 0.0, 0.02)
     both = heard([a, None, b])
@@ -101,6 +161,9 @@ def test_the_user_is_told_what_was_measured_and_nothing_else() -> None:
     given, rolled = what_it_means(LensWord(-0.08, 0.004, 0.3, 0.02), False)
     assert "k1 = -0.080 ± 0.004" in given and "given camera" in given
     assert "30% ± 2%" in rolled and "rolling shutter" in rolled
+    (both,) = what_it_means(replace(NOTHING, both=RadialWord(-0.03, 0.01, 0.05, 0.012, 0.004)), True)
+    assert "k1 = -0.030 ± 0.010 and k2 = 0.050 ± 0.012 are left" in both and "OPENCV" in both
+    assert what_it_means(replace(NOTHING, both=RadialWord(-0.03, 0.01, 0.05, 0.014, 0.004)), True) == ()
 
 
 def bent_photo(folder: Path, lens: Lens) -> tuple[Sequence, Bytes]:
@@ -116,13 +179,16 @@ def bent_photo(folder: Path, lens: Lens) -> tuple[Sequence, Bytes]:
     return walk, straight
 
 
-def test_frames_seen_through_a_bent_lens_are_straight(tmp_path: Path) -> None:
-    lens = Lens(0.9, known=False, k1=-0.15)
+@pytest.mark.parametrize("k2", [0.0, 0.1])
+def test_frames_seen_through_a_bent_lens_are_straight(tmp_path: Path, k2: float) -> None:
+    lens = Lens(0.9, known=False, k1=-0.15, k2=k2)
     walk, straight = bent_photo(tmp_path, lens)
     frames = GroundFrames(walk)
     freed, left = frames.through(lens)
     assert left == Lens(1.0, known=False)
-    assert freed.sequence.camera.params == pytest.approx((234.0, 160.0, 90.0, -0.15))
+    bend = (-0.15,) if k2 == 0.0 else (-0.15, 0.1)
+    assert freed.sequence.camera.model == ("SIMPLE_RADIAL" if k2 == 0.0 else "RADIAL")
+    assert freed.sequence.camera.params == pytest.approx((234.0, 160.0, 90.0, *bend))
     inner = (slice(30, -30), slice(40, -40))
 
     def off(photo: Bytes) -> float:
@@ -134,17 +200,20 @@ def test_frames_seen_through_a_bent_lens_are_straight(tmp_path: Path) -> None:
 
 
 class Told:
-    """Groups that tell seven tenths of the distortion that is left."""
+    """Groups that tell seven tenths of the distortion that is left, and of k2 what is not there while k1 is."""
 
-    def __init__(self, true: float, lost: bool = False) -> None:
-        self.true, self.lost, self.asked = true, lost, list[Lens]()
+    def __init__(self, true: float, k2: float = 0.0, lost: bool = False) -> None:
+        self.true, self.k2, self.lost, self.asked = true, k2, lost, list[Lens]()
 
     def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
         self.asked.append(tasks[0].lens)
-        return self.verdicts(tasks[0].lens.k1)
+        return self.verdicts(tasks[0].lens.k1, k2=tasks[0].lens.k2)
 
-    def verdicts(self, k1: float, sigma: float = 0.005) -> tuple[GroupVerdict, ...]:
-        word = LensWord(0.7 * (self.true - k1), sigma, 0.0, 1.0)
+    def verdicts(self, k1: float, sigma: float = 0.005, k2: float = 0.0) -> tuple[GroupVerdict, ...]:
+        k1, k2 = self.true - k1, self.k2 - k2  # what is left
+        alone, apart = 0.7 * (k1 + 0.7 * k2), 0.9 * k2 + 0.3 * k1
+        both = RadialWord(0.9 * k1, 0.01, apart, 0.005, 0.1 * abs(apart)) if abs(apart) > 0.015 else None
+        word = LensWord(alone, sigma, 0.0, 1.0, both)
         pose = AnchorPose(0, rigid.identity(), np.eye(6))
         group = LocalisedGroup(AnchorGroup(0, (0,), ()), (pose,), None, GroupFigures(ratio=0.8), lens=word)
         refused = replace(group, refusal=Refusal(Reason.NO_PLACE, "by design"))
@@ -159,12 +228,39 @@ def outing(told: Told) -> Any:
     )
 
 
+def walk_of_nothing() -> Sequence:
+    return Sequence(Path(), (), LENS, True, (), ())
+
+
 def test_distortion_is_taken_out_turn_by_turn_until_none_is_left() -> None:
     told = Told(-0.1)
     verdicts, lens = _unbent(outing(told), told.verdicts(0.0), Lens(0.9, known=False))
     assert lens.k1 == pytest.approx(-0.091) and lens.factor == 0.9 and not lens.known  # the rest is below the least
     assert [one.k1 for one in told.asked] == pytest.approx([-0.07, -0.091])
     assert verdicts[0].localised.lens == LensWord(pytest.approx(-0.0063), 0.005, 0.0, 1.0)
+    assert camera_of(walk_of_nothing(), lens).model == "SIMPLE_RADIAL"
+
+
+def test_k2_is_taken_out_once_k1_alone_leaves_nothing() -> None:
+    told = Told(-0.1, k2=0.06)
+    verdicts, lens = _unbent(outing(told), told.verdicts(0.0), Lens())
+    assert [one.k2 != 0.0 for one in told.asked] == [False, True, True]
+    assert lens.k1 == pytest.approx(-0.1, abs=0.01) and lens.k2 == pytest.approx(0.06, abs=0.015)
+    assert verdicts[0].localised.lens is not None and verdicts[0].localised.lens.both is None
+    assert camera_of(walk_of_nothing(), lens).model == "RADIAL"
+
+
+def test_k2_is_left_alone_where_k1_could_not_be_taken_out() -> None:
+    said, wrong = Told(-0.1, k2=0.06).verdicts(0.0), Told(0.2, k2=0.06)
+    assert _unbent(outing(wrong), said, Lens()) == (said, Lens())
+    assert [one.k2 for one in wrong.asked] == [0.0]
+
+
+def test_k2_without_which_fewer_groups_stand_is_left_in() -> None:
+    said, told = Told(0.0, k2=0.06), Told(0.0, k2=0.06, lost=True)
+    before = said.verdicts(0.042)  # k1 alone is at its best
+    assert _unbent(outing(told), before, Lens(k1=0.042)) == (before, Lens(k1=0.042))
+    assert [one.k2 != 0.0 for one in told.asked] == [True]
 
 
 def test_a_lens_without_distortion_costs_nothing() -> None:

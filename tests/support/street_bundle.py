@@ -8,13 +8,13 @@ import numpy as np
 
 from skyanchor.geometry import cameras, rigid
 from skyanchor.sfm.bundle import Bundle
-from skyanchor.types import Pose
+from skyanchor.types import Camera, Pose
 
 UP = np.array([0.0, 0.0, 1.0])
 LENS = cameras.pinhole(640, 360, 600.0)
 
 
-def scene(seed: int, points: int = 120, noise_px: float = 0.5) -> tuple[Bundle, Bundle]:
+def scene(seed: int, points: int = 120, noise_px: float = 0.5, lens: Camera = LENS) -> tuple[Bundle, Bundle]:
     """(truth, observed): three fixed aerial cameras, four street cameras, one wall in front of them."""
     rng = np.random.default_rng(seed)
     wall = np.stack([rng.uniform(-8, 8, points), rng.uniform(11, 14, points), rng.uniform(0, 6, points)], axis=1)
@@ -23,9 +23,9 @@ def scene(seed: int, points: int = 120, noise_px: float = 0.5) -> tuple[Bundle, 
     poses = (*street, *aerial)
     camera = np.repeat(np.arange(7), points)
     point = np.tile(np.arange(points), 7)
-    xy = np.concatenate([cameras.project(LENS, pose(wall)) for pose in poses])
+    xy = np.concatenate([cameras.project(lens, pose(wall)) for pose in poses])
     constant = np.arange(7) >= 4
-    truth = Bundle(poses, (LENS,) * 7, constant, wall, camera, point, xy, np.full(len(xy), noise_px))
+    truth = Bundle(poses, (lens,) * 7, constant, wall, camera, point, xy, np.full(len(xy), noise_px))
     return truth, replace(truth, xy=xy + rng.normal(0, noise_px, xy.shape))
 
 

@@ -35,6 +35,7 @@ from skyanchor.town.routes import (
     flight_shots,
     flown,
     surveyed,
+    walk_camera,
     walk_line,
     walk_shots,
 )
@@ -239,11 +240,12 @@ def test_rows_are_read_while_the_camera_goes_on(tiny_town: Town, tiny: TownPrese
         assert np.array_equal(after.cam_from_world.rotation, before.cam_from_world.rotation)
 
 
-def test_distortion_is_the_models(tiny_town: Town) -> None:
+@pytest.mark.parametrize(("model", "bend"), [("SIMPLE_RADIAL", (-0.12,)), ("RADIAL", (-0.08, -0.12))])
+def test_distortion_is_the_models(tiny_town: Town, model: str, bend: tuple[float, ...]) -> None:
     """A pixel shows what the pinhole shows where COLMAP's model says the pixel looks."""
     plain, pose = street(tiny_town)
     focal = plain.params[0]
-    bent = Camera("SIMPLE_RADIAL", 120, 68, (focal, 60.0, 34.0, -0.12))
+    bent = Camera(model, 120, 68, (focal, 60.0, 34.0, *bend))
     wide = cameras.pinhole(200, 120, focal)
     shown = render_shot(tiny_town, bent, Shot("", pose), Epoch.GROUND)
     straight = render_colour(tiny_town, wide, pose, Epoch.GROUND)
@@ -255,6 +257,12 @@ def test_distortion_is_the_models(tiny_town: Town) -> None:
     assert far.sum() > 20
     right, wrong = (_likeness(shown, pixels[far], straight, there[far]) for there in (at, same))
     assert right > 0.97 and 1.0 - wrong > 2.0 * (1.0 - right)
+
+
+def test_the_walks_lens_is_as_the_day_says(tiny: TownPreset) -> None:
+    assert walk_camera(tiny.walk) == cameras.pinhole(96, 54, 68.0)
+    assert walk_camera(tiny.walk, Carried(k1=-0.1)) == Camera("SIMPLE_RADIAL", 96, 54, (68.0, 48.0, 27.0, -0.1))
+    assert walk_camera(tiny.walk, Carried(k2=0.03)) == Camera("RADIAL", 96, 54, (68.0, 48.0, 27.0, 0.0, 0.03))
 
 
 def _likeness(a: Floats32, at_a: Floats, b: Floats32, at_b: Floats) -> float:

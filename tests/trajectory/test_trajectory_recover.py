@@ -192,6 +192,7 @@ def test_a_stray_anchor_is_named_and_its_frame_posed_without_it():
 
 def test_distortion_is_a_figure_of_a_lens_that_is_described_by_it_alone():
     bent = Camera("SIMPLE_RADIAL", 640, 360, (450.0, 320.0, 180.0, -0.05))
+    more = Camera("RADIAL", 640, 360, (450.0, 320.0, 180.0, -0.05, 0.02))
     sequence = sequence_of(street(8))
-    walks = [nothing_posed(sequence, camera, ()) for camera in (bent, CAMERA)]
-    assert [trajectory_figures(walk, scaffold()).get("k1") for walk in walks] == [-0.05, None]
+    told = [trajectory_figures(nothing_posed(sequence, lens, ()), scaffold()) for lens in (bent, more, CAMERA)]
+    assert [(one.get("k1"), one.get("k2")) for one in told] == [(-0.05, None), (-0.05, 0.02), (None, None)]

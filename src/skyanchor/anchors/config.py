@@ -164,7 +164,8 @@ class FocalConfig:
     alike: NotNegative = 0.01
     """A group whose own focal length is within this fraction of that one keeps its odds: the last look is enough."""
     unbend: FewOrNone = 3
-    """Turns in which distortion that the groups agree on is taken out of the photos, at most; 0 leaves it in."""
+    """Turns in which distortion that the groups agree on is taken out of the photos, at most, k1 alone and then as
+    often with k2; 0 leaves it in."""
 
 
 @dataclass(frozen=True)

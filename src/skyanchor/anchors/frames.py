@@ -12,7 +12,7 @@ from skyanchor.geometry import cameras
 from skyanchor.matching import AnyMatcher, AnySparse, FeatureCache, Features, Matcher, SparseMatcher, XFeatStar
 from skyanchor.photos import PhotoCache, read_frame
 from skyanchor.step_clock import StepClock
-from skyanchor.types import Camera, Ints, Photo, Sequence
+from skyanchor.types import QUIET, Camera, Ints, Photo, Sequence
 
 FREE_KEPT = 4
 """Groups whose feed-forward poses and depth are kept: all rungs and focal lengths of one group share them."""
@@ -24,14 +24,21 @@ PAIRS_KEPT = 64
 
 @dataclass(frozen=True)
 class Lens:
-    """What is assumed of the focal length of a sequence's camera."""
+    """What is assumed of the focal length and the distortion of a sequence's camera."""
 
     factor: float = 1.0
     """On the focal length that the sequence came with."""
     known: bool = True
     """Whether that is the camera's focal length, or one to be refined."""
     k1: float = 0.0
-    """Radial distortion of the photos, x' = x (1 + k1 r²)."""
+    """Radial distortion of the photos, x' = x (1 + k1 r² + k2 r⁴)."""
+    k2: float = field(default=0.0, metadata=QUIET)
+    """Its second term."""
+
+    @property
+    def bends(self) -> bool:
+        """Whether the photos are distorted."""
+        return self.k1 != 0.0 or self.k2 != 0.0
 
 
 def seen_through(sequence: Sequence, lens: Lens) -> Camera:
@@ -41,8 +48,8 @@ def seen_through(sequence: Sequence, lens: Lens) -> Camera:
 
 def camera_of(sequence: Sequence, lens: Lens) -> Camera:
     """Camera of the photos as they are."""
-    if lens.k1 != 0.0:
-        return cameras.with_bend(sequence.camera, lens.factor, lens.k1)
+    if lens.bends:
+        return cameras.with_bend(sequence.camera, lens.factor, lens.k1, lens.k2)
     return sequence.camera if lens.factor == 1.0 else seen_through(sequence, lens)
 
 
@@ -88,7 +95,7 @@ class GroundFrames:
 
     def through(self, lens: Lens) -> tuple[GroundFrames, Lens]:
         """(the frames with the lens's distortion taken out of their photos, what is left of the lens then)."""
-        if lens.k1 == 0.0:
+        if not lens.bends:
             return self, lens
         if lens not in self._unbent:
             self._unbent.clear()

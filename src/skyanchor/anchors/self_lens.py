@@ -8,8 +8,8 @@ import numpy as np
 
 from skyanchor.geometry import rigid
 from skyanchor.sfm.bundle import Bundle, in_cameras
-from skyanchor.sfm.self_calibration import estimated, pixels_by_pose
-from skyanchor.types import Floats, LensWord
+from skyanchor.sfm.self_calibration import Extra, estimated, pixels_by_pose
+from skyanchor.types import Camera, Floats, LensWord, RadialWord
 
 SURE_SIGMAS = 4.0
 """Standard deviations from which something that was measured is there."""
@@ -17,6 +17,10 @@ LIKELY_SIGMAS = 3.0
 """Standard deviations from which it is worth a trial, which then decides."""
 LEAST_K1 = 0.01
 """Distortion that is worth a turn: about a pixel at the edge of a photo 500 pixels wide."""
+LEAST_MOVED = 0.001
+"""What k1 alone must leave of the distortion to be too little, widths: half a pixel of a photo 500 pixels wide."""
+RADII = 65
+"""Distances from the centre at which that is looked at."""
 LEAST_READOUT = 0.03
 """Of the time between frames."""
 
@@ -24,13 +28,33 @@ LEAST_READOUT = 0.03
 def word_of(bundle: Bundle, frames: tuple[int, ...]) -> LensWord | None:
     """What the adjusted group says, its `frames` first in the bundle; None where it cannot."""
     ground = bundle.camera < len(frames)
-    columns = np.zeros((len(bundle.camera), 2, 3))
-    columns[ground] = np.concatenate([_by_lens(bundle), _by_readout(bundle, frames)], axis=2)[ground]
-    extra = estimated(bundle, columns)
+    columns = np.zeros((len(bundle.camera), 2, 4))
+    by_lens, by_readout = _by_lens(bundle), _by_readout(bundle, frames)
+    columns[ground] = np.concatenate([by_lens[:, :, :2], by_readout, by_lens[:, :, 2:]], axis=2)[ground]
+    extra, more = estimated(bundle, columns[:, :, :3]), estimated(bundle, columns)
     if extra is None:
         return None
     (_, k1, readout), (_, k1_sigma, readout_sigma) = extra.values.tolist(), extra.sigmas.tolist()
-    return LensWord(k1, k1_sigma, readout, readout_sigma)
+    both = None if more is None else both_of(extra, more, bundle.lenses[0])
+    return LensWord(k1, k1_sigma, readout, readout_sigma, both if both is not None and is_needed(both) else None)
+
+
+def both_of(alone: Extra, more: Extra, lens: Camera) -> RadialWord:
+    """k1 and k2, of extras (logarithm of the focal length, k1, readout) and the same with k2 behind them.
+
+    Much of k2 is another k1 and another focal length. What counts is the difference of the two at their best,
+    f r (Δlog f + Δk1 r² + k2 r⁴), where it is largest between the centre and the corner.
+    """
+    (focal, k1, _, k2), (_, k1_sigma, _, k2_sigma) = more.values.tolist(), more.sigmas.tolist()
+    focal_px, half_px = lens.params[0], float(np.hypot(lens.width, lens.height)) / 2.0
+    r = np.linspace(0.0, half_px / focal_px, RADII)
+    off_px = focal_px * r * (focal - alone.values[0] + (k1 - alone.values[1]) * r**2 + k2 * r**4)
+    return RadialWord(k1, k1_sigma, k2, k2_sigma, float(np.abs(off_px).max()) / lens.width)
+
+
+def is_needed(both: RadialWord, sigmas: float = LIKELY_SIGMAS) -> bool:
+    """Whether k1 alone is too little: k2 is so many standard deviations, with all else free, and moves a pixel."""
+    return abs(both.k2) > sigmas * both.k2_sigma and both.moved > LEAST_MOVED
 
 
 def heard(words: Sequence[LensWord | None]) -> LensWord | None:
@@ -39,7 +63,7 @@ def heard(words: Sequence[LensWord | None]) -> LensWord | None:
     if not said:
         return None
     k1 = _mean([(word.k1, word.k1_sigma) for word in said])
-    return LensWord(*k1, *_mean([(word.readout, word.readout_sigma) for word in said]))
+    return LensWord(*k1, *_mean([(word.readout, word.readout_sigma) for word in said]), with_k2(said))
 
 
 def distortion(words: Sequence[LensWord | None]) -> float:
@@ -51,6 +75,22 @@ def distortion(words: Sequence[LensWord | None]) -> float:
     if 2 * len(sure) <= len(words) or len({word.k1 > 0.0 for word in sure}) > 1:
         return 0.0
     return _mean([(word.k1, word.k1_sigma) for word in sure])[0]
+
+
+def with_k2(words: Sequence[LensWord | None]) -> RadialWord | None:
+    """k1 and k2 that most of the groups need, by their mean; None where they do not.
+
+    A group knows k1 + c k2 far better than either, so all its numbers have one weight and stay together.
+    """
+    need = [word.both for word in words if word is not None and word.both is not None]
+    if 2 * len(need) <= len(words) or len({both.k2 > 0.0 for both in need}) > 1:
+        return None
+    weights = np.array([both.k2_sigma for both in need]) ** -2.0
+    told = np.array([(both.k1, both.k2, both.moved) for both in need])
+    k1, k2, moved = (weights @ told / weights.sum()).tolist()
+    k1_sigma = _mean([(both.k1, both.k1_sigma) for both in need])[1]
+    k2_sigma = _mean([(both.k2, both.k2_sigma) for both in need])[1]
+    return RadialWord(k1, k1_sigma, k2, k2_sigma, moved)
 
 
 def _mean(said: list[tuple[float, float]]) -> tuple[float, float]:
@@ -75,12 +115,10 @@ def rolls(word: LensWord) -> bool:
 def what_it_means(word: LensWord | None, guessed: bool) -> tuple[str, ...]:
     """What to tell the user about the camera; nothing where it is as it was taken to be."""
     told: list[str] = []
-    if word is not None and bends(word):
+    left = "" if word is None else _what_is_left(word)
+    if left:
         help = "Calibrate the lens" if guessed else "The given camera is not that of the photos: calibrate the lens"
-        told.append(
-            f"The photos are distorted, k1 = {word.k1:.3f} ± {word.k1_sigma:.3f} is left. {help} and give"
-            " --camera OPENCV,fx,fy,cx,cy,k1,k2,p1,p2."
-        )
+        told.append(f"The photos are distorted, {left} left. {help} and give --camera OPENCV,fx,fy,cx,cy,k1,k2,p1,p2.")
     if word is not None and rolls(word):
         told.append(
             f"Rows of a photo are read one after the other, over {abs(word.readout):.0%} ± {word.readout_sigma:.0%}"
@@ -90,12 +128,20 @@ def what_it_means(word: LensWord | None, guessed: bool) -> tuple[str, ...]:
     return tuple(told)
 
 
+def _what_is_left(word: LensWord) -> str:
+    """The distortion that is surely there, in words; empty where none is."""
+    both = word.both
+    if both is not None and is_needed(both, SURE_SIGMAS):
+        return f"k1 = {both.k1:.3f} ± {both.k1_sigma:.3f} and k2 = {both.k2:.3f} ± {both.k2_sigma:.3f} are"
+    return f"k1 = {word.k1:.3f} ± {word.k1_sigma:.3f} is" if bends(word) else ""
+
+
 def _by_lens(bundle: Bundle) -> Floats:
-    """(K, 2, 2), pixels by the logarithm of the focal length and by k1: f x and f x r²."""
+    """(K, 2, 3), pixels by the logarithm of the focal length, by k1 and by k2: f x, f x r² and f x r⁴."""
     seen = in_cameras(bundle)
     flat = seen[:, :2] / seen[:, 2:]
-    pixels = flat * bundle.calibrations[bundle.camera, :2]
-    return np.stack([pixels, pixels * (flat**2).sum(axis=1)[:, None]], axis=2)
+    pixels, squares = flat * bundle.calibrations[bundle.camera, :2], (flat**2).sum(axis=1)[:, None]
+    return np.stack([pixels, pixels * squares, pixels * squares**2], axis=2)
 
 
 def _by_readout(bundle: Bundle, frames: tuple[int, ...]) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from math import isnan
@@ -21,7 +22,7 @@ from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.self_lens import distortion, heard, what_it_means
+from skyanchor.anchors.self_lens import distortion, heard, what_it_means, with_k2
 from skyanchor.anchors.verdict import is_sure, strength
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
@@ -33,6 +34,7 @@ from skyanchor.types import (
     Anchors,
     Floats,
     GroupFigures,
+    LensWord,
     LocalisedGroup,
     Reason,
     Refusal,
@@ -286,28 +288,66 @@ def _elected(outing: _Outing, tasks: tuple[GroupTask, ...]) -> float:
     return best(between(config.factors, coarse))
 
 
+@dataclass(frozen=True)
+class _Bend:
+    """Distortion to be taken out of the photos."""
+
+    k1: float
+    k2: float
+    size: float
+    """What is to be less of it afterwards."""
+
+
 def _unbent(outing: _Outing, verdicts: tuple[GroupVerdict, ...], lens: Lens) -> tuple[tuple[GroupVerdict, ...], Lens]:
     """(the verdicts, the lens) with distortion that the groups agree on taken out of the photos, until none is left.
 
-    As many groups must then stand as before, and tell of less distortion that is left.
+    k1 alone goes first: what it leaves is small, and says whether k2 is needed. As many groups must then stand as
+    before, and tell of less distortion that is left.
     """
+    verdicts, lens = _unbent_by(outing, verdicts, lens, _k1_alone)
+    if _k1_alone(verdicts) is not None:
+        return verdicts, lens
+    return _unbent_by(outing, verdicts, lens, _k1_and_k2)
+
+
+def _unbent_by(
+    outing: _Outing,
+    verdicts: tuple[GroupVerdict, ...],
+    lens: Lens,
+    told: Callable[[tuple[GroupVerdict, ...]], _Bend | None],
+) -> tuple[tuple[GroupVerdict, ...], Lens]:
     for _ in range(outing.config.focal.unbend):
         groups = tuple(verdict.localised for verdict in verdicts)
-        k1 = _distortion(verdicts)
-        if k1 == 0.0:
+        bend = told(verdicts)
+        if bend is None:
             break
         shared = agreed(groups, tuple(verdict.focal_scale for verdict in verdicts))
-        trial = Lens(lens.factor * shared, known=False, k1=lens.k1 + k1)
+        trial = Lens(lens.factor * shared, known=False, k1=lens.k1 + bend.k1, k2=lens.k2 + bend.k2)
         again = outing.runner.groups(tuple(_task_again(outing, i, group, trial) for i, group in enumerate(groups)))
-        if abs(_distortion(again)) >= abs(k1) or _standing(again) < _standing(verdicts):
+        left = told(again)
+        if (left is not None and left.size >= bend.size) or _standing(again) < _standing(verdicts):
             break
-        outing.tell(f"the lens bends the picture: k1 = {trial.k1:.3f}, found by the groups")
+        outing.tell(f"the lens bends the picture: {_in_words(trial)}, found by the groups")
         verdicts, lens = again, trial
     return verdicts, lens
 
 
-def _distortion(verdicts: tuple[GroupVerdict, ...]) -> float:
-    return distortion([verdict.localised.lens for verdict in verdicts if verdict.localised.accepted])
+def _in_words(lens: Lens) -> str:
+    return f"k1 = {lens.k1:.3f}" if lens.k2 == 0.0 else f"k1 = {lens.k1:.3f}, k2 = {lens.k2:.3f}"
+
+
+def _k1_alone(verdicts: tuple[GroupVerdict, ...]) -> _Bend | None:
+    k1 = distortion(_words(verdicts))
+    return None if k1 == 0.0 else _Bend(k1, 0.0, abs(k1))
+
+
+def _k1_and_k2(verdicts: tuple[GroupVerdict, ...]) -> _Bend | None:
+    both = with_k2(_words(verdicts))
+    return None if both is None else _Bend(both.k1, both.k2, both.moved)
+
+
+def _words(verdicts: tuple[GroupVerdict, ...]) -> list[LensWord | None]:
+    return [verdict.localised.lens for verdict in verdicts if verdict.localised.accepted]
 
 
 def _standing(verdicts: tuple[GroupVerdict, ...]) -> int:

@@ -81,10 +81,14 @@ def undistorted(camera: Camera) -> Camera:
     return Camera("PINHOLE", camera.width, camera.height, (k[0, 0], k[1, 1], k[0, 2], k[1, 2]))
 
 
-def with_bend(camera: Camera, factor: float, k1: float) -> Camera:
-    """A PINHOLE camera of square pixels with its focal length multiplied and radial distortion, x' = x (1 + k1 r²)."""
+def with_bend(camera: Camera, factor: float, k1: float, k2: float = 0.0) -> Camera:
+    """A PINHOLE camera of square pixels with its focal length multiplied and radial distortion.
+
+    x' = x (1 + k1 r² + k2 r⁴): RADIAL, or SIMPLE_RADIAL without k2.
+    """
     focal, _, cx, cy = camera.params
-    return Camera("SIMPLE_RADIAL", camera.width, camera.height, (focal * factor, cx, cy, k1))
+    model, bend = ("SIMPLE_RADIAL", (k1,)) if k2 == 0.0 else ("RADIAL", (k1, k2))
+    return Camera(model, camera.width, camera.height, (focal * factor, cx, cy, *bend))
 
 
 FOCAL_RANGE = (0.1, 100.0)

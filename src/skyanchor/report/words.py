@@ -134,6 +134,7 @@ FIGURES = MappingProxyType(
         "points": "3D points",
         "focal_px": "focal length [px]",
         "k1": "radial distortion k1",
+        "k2": "radial distortion k2",
         "psnr before": "PSNR before [dB]",
         "psnr after": "PSNR after [dB]",
         "ssim before": "SSIM before",

@@ -93,8 +93,8 @@ def _plan(preset: TownPreset, seed: int) -> _Scene:
     from skyanchor.town.town import make_town
 
     weather = preset.weather
-    if weather.carried.k1 != 0.0 and weather.carried.readout_ms > 0.0:
-        raise InputError("carried.readout_ms", "and carried.k1 are not rendered together", "Choose one of them.")
+    if routes.bent(weather.carried) and weather.carried.readout_ms > 0.0:
+        raise InputError("carried.readout_ms", "and distortion are not rendered together", "Choose one of them.")
     town = make_town(preset.streets, seed, weather)
     plans = _plans(preset)
     area = routes.covered_area([plan for plan, _ in plans], town.layout)
@@ -158,7 +158,7 @@ def _write_walk(root: Path, town: Town, walk: _Walk, seed: int, listen: Listener
     from skyanchor.town.tracks import empty_model, write_model
     from skyanchor.town.turnover import TrueChanges, turnovers
 
-    camera = routes.walk_camera(walk.plan, town.weather.carried.k1)
+    camera = routes.walk_camera(walk.plan, town.weather.carried)
     phone = sensor.handheld_sensor(walk.plan.gain, walk.plan.noise, 0.1 if walk.epoch == Epoch.GROUND else -0.08)
     roll = Roll(camera, walk.shots, walk.epoch, phone, walk.plan)
     photographing.photograph(town, roll, root / "images", seed, listen)
@@ -214,7 +214,7 @@ def _record(preset: TownPreset, seed: int, scene: _Scene, figures: dict[str, flo
     eye = routes.flight_camera(preset.flight)
     sequences: dict[str, object] = {}
     for walk in scene.walks:
-        camera = _camera_record(routes.walk_camera(walk.plan, preset.weather.carried.k1))
+        camera = _camera_record(routes.walk_camera(walk.plan, preset.weather.carried))
         length = _way(walk.plan, scene)
         sequences[walk.name] = {
             "images": len(walk.shots), "camera": camera, "length": length, "eye_height": walk.plan.eye_height

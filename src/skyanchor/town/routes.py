@@ -9,7 +9,7 @@ import numpy as np
 from skyanchor.geometry import cameras, rigid
 from skyanchor.town.layout import Layout, way_point
 from skyanchor.town.presets import FlightPlan, WalkPlan
-from skyanchor.town.weather import Carried, Survey
+from skyanchor.town.weather import CLEAR, Carried, Survey
 from skyanchor.types import Camera, Floats, Pose
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -39,12 +39,15 @@ def flight_camera(plan: FlightPlan) -> Camera:
     return cameras.pinhole(plan.width, plan.height, plan.focal)
 
 
-def walk_camera(plan: WalkPlan, k1: float = 0.0) -> Camera:
-    """The hand-held camera, PINHOLE, or SIMPLE_RADIAL with distortion."""
+def walk_camera(plan: WalkPlan, carried: Carried = CLEAR.carried) -> Camera:
+    """The hand-held camera, PINHOLE, or SIMPLE_RADIAL or RADIAL with distortion."""
     plain = cameras.pinhole(plan.width, plan.height, plan.focal)
-    if k1 == 0.0:
-        return plain
-    return Camera("SIMPLE_RADIAL", plan.width, plan.height, (plan.focal, plan.width / 2.0, plan.height / 2.0, k1))
+    return cameras.with_bend(plain, 1.0, carried.k1, carried.k2) if bent(carried) else plain
+
+
+def bent(carried: Carried) -> bool:
+    """Whether the lens distorts the picture."""
+    return carried.k1 != 0.0 or carried.k2 != 0.0
 
 
 def zoomed(camera: Camera, zoom: float) -> Camera:

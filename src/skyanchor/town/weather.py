@@ -58,6 +58,8 @@ class Carried:
     """Focal length over that of the walk's plan: 0.5 for a phone's wide lens."""
     k1: Annotated[float, Range(-1.0, 1.0)] = 0.0
     """Radial distortion, x' = x (1 + k1 r²) of COLMAP's SIMPLE_RADIAL; below 0 for a barrel."""
+    k2: Annotated[float, Range(-1.0, 1.0)] = 0.0
+    """Its next term, x' = x (1 + k1 r² + k2 r⁴) of COLMAP's RADIAL."""
     readout_ms: NotNegative = 0.0
     """Time from the first to the last row of a rolling shutter; the true pose is that of the middle row."""
     speed_m_s: NotNegative = 1.4

@@ -242,14 +242,14 @@ def _report(
 def trajectory_figures(trajectory: Trajectory, scaffold: Scaffold) -> dict[str, float]:
     """Frames by support, points, focal length in pixels, height of the cameras, and how sure their positions are.
 
-    The height is the median above the ground plane; sigma and radius are those of the whole walk. k1 is told of a lens
-    that is described by it alone.
+    The height is the median above the ground plane; sigma and radius are those of the whole walk. k1, and k2, are told
+    of a lens that is described by them alone.
     """
     counts = {s.value: float(sum(f.support is s for f in trajectory.frames)) for s in Support}
     figures = {**counts, "frames": float(len(trajectory.frames)), "points": float(len(trajectory.points))}
     figures |= {"focal_px": cameras.focal_px(trajectory.camera), "height_m": _height_m(trajectory, scaffold)}
-    if trajectory.camera.model == "SIMPLE_RADIAL":
-        figures["k1"] = trajectory.camera.params[3]
+    if trajectory.camera.model in ("SIMPLE_RADIAL", "RADIAL"):
+        figures |= dict(zip(("k1", "k2"), trajectory.camera.params[3:], strict=False))
     sigmas = [frame.sigma_m for frame in trajectory.frames if frame.cam_from_world is not None]
     sure = {"position_sigma_m": position_sigma_m(sigmas), "radius_95_m": radius_95_m(sigmas)} if sigmas else {}
     return figures | sure

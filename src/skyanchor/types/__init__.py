@@ -8,7 +8,16 @@ flight), sequence (the walk) -> refusals (why something got no pose), anchors (w
 stage 2 finds). Each may name what stands before it; everybody else takes the names from here.
 """
 
-from skyanchor.types.anchors import AnchorPose, Anchors, CrossView, GroupFigures, LensWord, LocalisedGroup, Overlap
+from skyanchor.types.anchors import (
+    AnchorPose,
+    Anchors,
+    CrossView,
+    GroupFigures,
+    LensWord,
+    LocalisedGroup,
+    Overlap,
+    RadialWord,
+)
 from skyanchor.types.basics import QUIET, Bools, Bytes, Floats, Floats32, Ints
 from skyanchor.types.geometry import Camera, Plane, Pose, Similarity
 from skyanchor.types.images import Cloud, DepthMap, Matches, Photo, View
@@ -42,6 +51,7 @@ __all__ = [
     "Plane",
     "Pose",
     "PosedFrame",
+    "RadialWord",
     "Reason",
     "Refusal",
     "Scaffold",

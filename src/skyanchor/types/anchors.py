@@ -134,6 +134,18 @@ class Overlap:
 
 
 @dataclass(frozen=True)
+class RadialWord:
+    """What a group says of k1 and k2 together, x' = x (1 + k1 r² + k2 r⁴), with standard deviations."""
+
+    k1: float
+    k1_sigma: float
+    k2: float
+    k2_sigma: float
+    moved: float
+    """The most that it moves a pixel beyond what k1 alone does, both at their best; widths of a photo."""
+
+
+@dataclass(frozen=True)
 class LensWord:
     """What a group that stands says of its camera beyond the focal length, with standard deviations."""
 
@@ -143,6 +155,8 @@ class LensWord:
     readout: float
     """Time from the first row of a photo to its last, over that to the next frame."""
     readout_sigma: float
+    both: RadialWord | None = field(default=None, metadata=QUIET)
+    """k1 with k2 besides; None where the group is not sure that k1 alone is too little."""
 
 
 @dataclass(frozen=True, eq=False)
