@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from skyanchor.anchors.shape.loops import Pairs, agreeing
 from skyanchor.bounds import CountOrNone, Degrees, Few, Positive
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, VerifyConfig, verify
@@ -32,6 +33,9 @@ class LocalConfig:
     """Frames are matched with those at most this far away in the group."""
     verify: VerifyConfig = field(default_factory=lambda: VerifyConfig(threshold=1.5, trials=(50, 20_000)))
     """Two-view verification of ground pairs."""
+    most_open_deg: Degrees = 1.0
+    """What the turns of three pairs around three frames may leave over, degrees. A pair that most such loops contradict
+    follows what moves and is left out; 180 leaves none out."""
     least_angle_deg: Degrees = 0.7
     """Triangulation angle of a point that counts, degrees."""
     least_points: CountOrNone = 40
@@ -72,11 +76,8 @@ class PairMatcher(Protocol):
         ...
 
 
-Pairs = dict[tuple[int, int], tuple[Ints, TwoView]]
-
-
 def match_group(features: tuple[Features, ...], camera: Camera, matcher: PairMatcher, config: LocalConfig) -> Pairs:
-    """Verified keypoint pairs of every frame pair within reach that has any."""
+    """Verified keypoint pairs of every frame pair within reach that has any and does not contradict the others."""
     verified: Pairs = {}
     for i, j in combinations(range(len(features)), 2):
         if j - i > config.reach:
@@ -86,7 +87,7 @@ def match_group(features: tuple[Features, ...], camera: Camera, matcher: PairMat
         result = verify(a, b, camera, camera, features[i].sigma_px, config.verify)
         if isinstance(result, TwoView):
             verified[i, j] = (pairs[result.inliers], result)
-    return verified
+    return agreeing(verified, config.most_open_deg)
 
 
 def tracked(features: tuple[Features, ...], camera: Camera, pairs: Pairs, poses: tuple[Pose, ...]) -> ba.Bundle:
