@@ -148,10 +148,10 @@ def write_scene(root: Path, frames: int, flown_with: tuple[Camera, ...] = (AERIA
     """
     held = Path(_WRITTEN.name) / str(frames)
     if flown_with != (AERIAL,):
-        _write(root, frames, flown_with)
+        write_walk(root, walk(frames), flown_with)
         return
     if not held.is_dir():
-        _write(held, frames, flown_with)
+        write_walk(held, walk(frames), flown_with)
     shutil.copytree(held, root, dirs_exist_ok=True)
 
 
@@ -159,10 +159,11 @@ _WRITTEN = tempfile.TemporaryDirectory(prefix="paper-street-")
 """Scenes by their number of frames; gone with the process."""
 
 
-def _write(root: Path, frames: int, flown_with: tuple[Camera, ...]) -> None:
+def write_walk(root: Path, poses: list[Pose], flown_with: tuple[Camera, ...] = (AERIAL,)) -> None:
+    """The same scene with a walk of one's own."""
     faces, points = street(), _surface_points(np.random.default_rng(0))
-    above, below = [flown_with[k % len(flown_with)] for k in range(len(flight()))], [WALKER] * frames
+    above, below = [flown_with[k % len(flown_with)] for k in range(len(flight()))], [WALKER] * len(poses)
     aerial = _write_photos(root / "aerial/images", faces, above, flight(), "a")
     colmap_files.write_model(root / "aerial/sparse", _model(above, flight(), aerial, points))
-    ground = _write_photos(root / "ground/images", faces, below, walk(frames), "g")
-    colmap_files.write_model(root / "ground/truth", _model(below, walk(frames), ground, points[:0]))
+    ground = _write_photos(root / "ground/images", faces, below, poses, "g")
+    colmap_files.write_model(root / "ground/truth", _model(below, poses, ground, points[:0]))
