@@ -191,8 +191,9 @@ def _papers_schedule(config: PipelineConfig) -> PipelineConfig:
     width = resolved_update(config.scene).insertion.width
     insertion, joint = update_settings.PAPER.insertion, update_settings.PAPER.joint
     assert joint is not None
-    phases = {"insertion": replace(insertion, width=width), "joint": replace(joint, width=width)}
-    return replace(config, scene=replace(config.scene, update=replace(update_settings.PAPER, **phases)))
+    insertion, joint = replace(insertion, width=width), replace(joint, width=width)
+    update = replace(update_settings.PAPER, insertion=insertion, joint=joint)
+    return replace(config, scene=replace(config.scene, update=update))
 
 
 def _update_changed(changed: Callable[[UpdateConfig], UpdateConfig]) -> Change:

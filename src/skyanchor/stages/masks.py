@@ -68,5 +68,5 @@ def _write_mask(path: Path, view: View, use: Bools) -> None:
     size = (view.camera.width, view.camera.height)
     mask = cv2.resize(use.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
     if view.mask_path is not None:
-        mask &= read_mask(view.mask_path)
+        mask &= read_mask(view.mask_path, *size)
     files.write_bytes(path, bytes(cv2.imencode(".png", mask.astype(np.uint8) * 255)[1]))
