@@ -112,6 +112,17 @@ def test_a_refinement_that_spoils_the_air_is_rolled_back(world: World) -> None:
     assert any(isinstance(event, Note) and event.warning and "rolled back" in event.text for event in notes)
 
 
+def test_a_refinement_beyond_the_limit_gives_up_gaussians_before_it_is_undone(world: World) -> None:
+    """With hardly a guard it costs 0.3 dB from the air; what can be borne of it shows the street better than before."""
+    inputs, few = inputs_of(world), quick(guard_weight=0.1, most_aerial_loss_db=0.2)
+    whole = update_scene(inputs, replace(few, most_aerial_loss_db=np.inf), world.engine)
+    found, alone = (update_scene(inputs, config, world.engine) for config in (few, replace(few, joint=None)))
+    assert whole.start.aerial_psnr - whole.end.aerial_psnr > 0.25
+    assert found.start.aerial_psnr - found.end.aerial_psnr <= 0.2
+    assert not found.rolled_back and 0 < found.left_out < 0.1 * len(found.change.ground)
+    assert found.end.ground_psnr > alone.end.ground_psnr
+
+
 @pytest.mark.parametrize("on_disk", [False, True])
 def test_a_refinement_goes_back_to_where_the_air_was_still_good(world: World, tmp_path: Path, on_disk: bool) -> None:
     """Colour rates that rise until they spoil the aerial view: what was good before is kept."""

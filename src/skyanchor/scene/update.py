@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -93,19 +94,19 @@ def update_scene(
     with Behind() as behind:
         kept_in = None if checkpoints is None else KeptIn(checkpoints, behind)
         inserted = _insert(inputs, aerial, config, judge, listen, kept_in)
-        refined = None
+        ways = [inserted]
         if config.joint is not None and not config.from_scratch:
-            refined = _refine(inputs, inserted, config, judge, start, listen, kept_in)
-        final = inserted if refined is None else refined
+            ways = [_refine(inputs, inserted, config, judge, start, listen, kept_in), inserted]
+        final = ways[0]
         if not config.from_scratch:
-            final, hidden = _within_limit(inputs, final, hidden, config, judge, start, listen)
+            final, hidden = _within_limit(inputs, ways, hidden, config, judge, start, listen)
         before = examiner.quality(to_tensors(inputs.aerial, engine.device), None)
         after = _quality(final.state, examiner, config)
     return SceneUpdate(
         _change(inputs, final, hidden, config), before, after,
-        start, final.quality, inserted.curve + (refined.curve if refined else ()),
-        config.joint is not None and refined is None and not config.from_scratch,
-        len((refined or inserted).ground) - len(final.ground),
+        start, final.quality, inserted.curve + (final.curve if final.refined else ()),
+        len(ways) > 1 and not final.refined,
+        len(ways[0 if final.refined else -1].ground) - len(final.ground),
         final.state.exposures.maps[: len(street.training)].detach().cpu().numpy().astype(np.float64),
     )  # fmt: skip
 
@@ -126,6 +127,8 @@ class Fitted:
     quality: Quality
     """Of the validation views."""
     curve: tuple[CurvePoint, ...]
+    refined: bool = False
+    """Whether it is that of the joint refinement."""
 
 
 def _insert(
@@ -165,8 +168,8 @@ def _insert(
 def _refine(
     inputs: UpdateInputs, inserted: Fitted, config: UpdateConfig, judge: Judge, start: Quality, listen: Listener,
     kept_in: KeptIn | None,
-) -> Fitted | None:  # fmt: skip
-    """Both sets after the joint refinement; None when the update would cost guarded views too much with it."""
+) -> Fitted:  # fmt: skip
+    """Both sets after the joint refinement."""
     assert config.joint is not None
     everything = np.ones(len(inserted.aerial), np.bool_)
     with judge.clock.step("seen from the street"):
@@ -180,13 +183,9 @@ def _refine(
     scene = TrainingScene(pools, inputs.extent)
     sets = (inserted.ground, near, far)
     state, curve = run_phase(sets, inserted.state.exposures, scene, phase, judge, listen, kept_in)
-    quality = _quality(state, judge, config)
-    spoilt = _spoilt(start, quality, config.most_aerial_loss_db)
-    if spoilt is not None:
-        listen(Note(SCENE, f"joint refinement rolled back: with it the update cost {spoilt}", warning=True))
-        return None
     aerial = select(concat([splats_of(state.sets[1]), far]), np.argsort(order, kind="stable"))
-    return Fitted(state, splats_of(state.sets[0]), aerial, inserted.moved | seen, quality, curve)
+    quality = _quality(state, judge, config)
+    return Fitted(state, splats_of(state.sets[0]), aerial, inserted.moved | seen, quality, curve, refined=True)
 
 
 def _spoilt(start: Quality, now: Quality, most_db: float) -> str | None:
@@ -197,32 +196,46 @@ def _spoilt(start: Quality, now: Quality, most_db: float) -> str | None:
 
 
 def _within_limit(
-    inputs: UpdateInputs, found: Fitted, hidden: Bools, config: UpdateConfig, judge: Judge, start: Quality,
+    inputs: UpdateInputs, ways: Sequence[Fitted], hidden: Bools, config: UpdateConfig, judge: Judge, start: Quality,
     listen: Listener,
 ) -> tuple[Fitted, Bools]:  # fmt: skip
     """The update as far as guarded views can bear it, and what it hides.
 
-    Only an insertion can be beyond the limit here: the refinement was rolled back then. Of its Gaussians those that
-    guarded views show most are left out, as few as will do. If what is hidden alone costs too much, nothing is done.
+    `ways` are the refinement, where there is one, and the insertion that it began with. If the first costs too much,
+    each is tried with fewer new Gaussians, and what shows the street best stays. If none can be borne, nothing is done.
     """
-    spoilt = _spoilt(start, found.quality, config.most_aerial_loss_db)
+    spoilt = _spoilt(start, ways[0].quality, config.most_aerial_loss_db)
     if spoilt is None:
-        return found, hidden
-    old, new = select(inputs.aerial, ~hidden), found.ground
-    order = np.argsort(_shown_to_guards(inputs, concat([old, new]), judge)[len(old) :], kind="stable")
+        return ways[0], hidden
+    borne = [one for way in ways if (one := _lightened(inputs, way, start, config, judge)) is not None]
+    if not borne:
+        listen(Note(SCENE, f"the update cost {spoilt}, also without new Gaussians: the scene stays", warning=True))
+        none, nowhere = select(ways[-1].ground, np.empty(0, np.int64)), np.zeros_like(hidden)
+        return replace(_with_sets(ways[-1], inputs.aerial, nowhere, none, config, judge), quality=start), nowhere
+    best = max(borne, key=lambda one: one.quality.ground_psnr)
+    whole = len(ways[0 if best.refined else -1].ground)
+    back = "" if best.refined or len(ways) == 1 else "the joint refinement is rolled back, and "
+    told = f"{whole - len(best.ground)} of {whole} new Gaussians, those that guarded views show most, are left out"
+    listen(Note(SCENE, f"the update cost {spoilt}: {back}{told}", warning=True))
+    return best, hidden
+
+
+def _lightened(inputs: UpdateInputs, way: Fitted, start: Quality, config: UpdateConfig, judge: Judge) -> Fitted | None:
+    """The same with as few new Gaussians left out as guarded views ask for, those that they show most.
+
+    None where the rest costs them too much without any.
+    """
+    shown = _shown_to_guards(inputs, concat([way.aerial, way.ground]), judge)[len(way.aerial) :]
+    order = np.argsort(shown, kind="stable")
+
+    def fewer(count: int) -> Fitted:
+        return _with_sets(way, way.aerial, way.moved, select(way.ground, np.sort(order[:count])), config, judge)
 
     def loss(count: int) -> float:
-        fewer = _put_back(found, old, select(new, order[:count]), config, judge)
-        return max(losses(start.guarded, fewer.quality.guarded))
+        return max(losses(start.guarded, fewer(count).quality.guarded))
 
-    count = most_within(len(new), loss, config.most_aerial_loss_db)
-    if count or loss(0) <= config.most_aerial_loss_db:
-        told = f"{len(new) - count} of {len(new)} new Gaussians, those that guarded views show most, are left out"
-        listen(Note(SCENE, f"the insertion cost {spoilt}: {told}", warning=True))
-        return _put_back(found, old, select(new, np.sort(order[:count])), config, judge), hidden
-    listen(Note(SCENE, f"the update cost {spoilt}, and too much without new Gaussians: the scene stays", warning=True))
-    nothing = _put_back(found, inputs.aerial, select(new, order[:0]), config, judge)
-    return replace(nothing, quality=start), np.zeros_like(hidden)
+    count = most_within(len(order), loss, config.most_aerial_loss_db)
+    return fewer(count) if count or loss(0) <= config.most_aerial_loss_db else None
 
 
 def _shown_to_guards(inputs: UpdateInputs, splats: Splats, judge: Judge) -> Floats:
@@ -232,11 +245,11 @@ def _shown_to_guards(inputs: UpdateInputs, splats: Splats, judge: Judge) -> Floa
     return shown_weights(splats, some, judge)
 
 
-def _put_back(found: Fitted, aerial: Splats, ground: Splats, config: UpdateConfig, judge: Judge) -> Fitted:
-    """The same exposures with the aerial set as it was and these new Gaussians."""
+def _with_sets(way: Fitted, aerial: Splats, moved: Bools, ground: Splats, config: UpdateConfig, judge: Judge) -> Fitted:
+    """The same exposures with other sets."""
     sets = tuple(parameter_set(one, judge.engine.device, frozen=True) for one in (ground, aerial))
-    state = replace(found.state, sets=sets)
-    return Fitted(state, ground, aerial, np.zeros(len(aerial), np.bool_), _quality(state, judge, config), found.curve)
+    state = replace(way.state, sets=sets)
+    return Fitted(state, ground, aerial, moved, _quality(state, judge, config), way.curve, way.refined)
 
 
 def _pools(
