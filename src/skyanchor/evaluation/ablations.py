@@ -189,10 +189,10 @@ def _joint_training(config: PipelineConfig) -> PipelineConfig:
 def _papers_schedule(config: PipelineConfig) -> PipelineConfig:
     """The paper's update of the run's own aerial Gaussians, on pictures as wide as the run's."""
     width = resolved_update(config.scene).insertion.width
-    insertion, joint = update_settings.PAPER.insertion, update_settings.PAPER.joint
-    assert joint is not None
-    phases = {"insertion": replace(insertion, width=width), "joint": replace(joint, width=width)}
-    return replace(config, scene=replace(config.scene, update=replace(update_settings.PAPER, **phases)))
+    paper = update_settings.PAPER
+    assert paper.joint is not None
+    wide = replace(paper, insertion=replace(paper.insertion, width=width), joint=replace(paper.joint, width=width))
+    return replace(config, scene=replace(config.scene, update=wide))
 
 
 def _update_changed(changed: Callable[[UpdateConfig], UpdateConfig]) -> Change:
