@@ -314,8 +314,8 @@ def ablated(
     """
     from skyanchor.evaluation import ablate, ablation_tables, perceptual
 
-    stages, matchers, descriptors, names = map(_words, chosen)
-    variants = ablate.chosen_variants(root, stages, matchers, descriptors, names, route)
+    stages, matchers, descriptors, only = map(_words, chosen)
+    variants = ablate.chosen_variants(root, stages, matchers, descriptors, only, route)
     config, lpips_weights = remembered_settings(root), perceptual.find_weights()
     engine = executor_of(workers)
     with opened(root, False) as run:

@@ -15,7 +15,7 @@ from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene import settings as update_settings
-from skyanchor.scene.settings import UpdateConfig, trained_from_scratch, without_insertion, without_refinement
+from skyanchor.scene.settings import UpdateConfig, trained_from_scratch, without_insertion
 from skyanchor.stages.scene import resolved_update
 
 Table: TypeAlias = Literal["anchors", "trajectory", "update", "matchers", "descriptors"]
@@ -165,7 +165,7 @@ def update_variants() -> tuple[Variant, ...]:
         ("no-insertion", "w/o insertion before the refinement", without_insertion),
         ("not-frozen", "w/o frozen aerial model", lambda config: replace(config, frozen=False)),
         ("no-adjustment-init", "w/o points of the anchored adjustment", lambda config: replace(config, seeds="random")),
-        ("no-joint-refinement", "w/o joint refinement", without_refinement),
+        ("no-joint-refinement", "w/o joint refinement", lambda config: replace(config, joint=None)),
         ("no-guard", "w/o aerial views in the insertion (the paper's)", lambda config: replace(config, guard=False)),
     )
     return (
@@ -189,11 +189,10 @@ def _joint_training(config: PipelineConfig) -> PipelineConfig:
 def _papers_schedule(config: PipelineConfig) -> PipelineConfig:
     """The paper's update of the run's own aerial Gaussians, on pictures as wide as the run's."""
     width = resolved_update(config.scene).insertion.width
-    insertion, joint = update_settings.PAPER.insertion, update_settings.PAPER.joint
-    assert joint is not None
-    insertion, joint = replace(insertion, width=width), replace(joint, width=width)
-    update = replace(update_settings.PAPER, insertion=insertion, joint=joint)
-    return replace(config, scene=replace(config.scene, update=update))
+    paper = update_settings.PAPER
+    assert paper.joint is not None
+    wide = replace(paper, insertion=replace(paper.insertion, width=width), joint=replace(paper.joint, width=width))
+    return replace(config, scene=replace(config.scene, update=wide))
 
 
 def _update_changed(changed: Callable[[UpdateConfig], UpdateConfig]) -> Change:
