@@ -540,6 +540,35 @@ def listening(bench: Bench) -> str:
         process.communicate()
 
 
+def compared(name: str, data: bytes | str, *more: str) -> Callable[[Bench], str]:
+    """A file that `evaluate` compares with is spoiled: one line names it."""
+
+    def work(bench: Bench) -> str:
+        scene = bench.own_scene()
+        path = bench.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        filled = tuple(word.replace("FOLDER", str(bench.folder)) for word in more)
+        given = () if "--model" in more else (str(bench.whole_run()),)
+        return told(bench.ask("evaluate", *given, "--truth", str(scene / "ground/truth"), *filled), path.name)
+
+    return work
+
+
+def truths() -> Iterator[Case]:
+    """What runs are compared with."""
+    for data, what in ((b"", "empty"), (b"\xff" * 80, "of other bytes")):
+        yield Case(f"evaluate, images.bin {what}", compared("scene/ground/truth/images.bin", data))
+    words = ("--model", "FOLDER/walk.tum", "--scaffold", "FOLDER/scene/aerial")
+    for line, what in (
+        (b"0 0 0 0 0 0 0 0", "of zeros"), (b"0 nan 0 0 0 0 0 1", "at nan"), (b"0 0 0 0 0 0 0 1e999", "without end"),
+        (b"\xff\xfe", "that is no text"), (b"0 1 2", "that is too short"), (b"", "that is empty"),
+        (b"0 0 0 0 0 0 0 1\n0 0 0 0 0 0 0 1", "twice"),
+    ):  # fmt: skip
+        yield Case(f"evaluate, a pose {what}", compared("walk.tum", line, *words))
+    yield Case("evaluate, a second without end", compared("walk.tum", "1e999 0 0 0 0 0 0 1", *words, "--fps", "30"))
+
+
 def runs() -> Iterator[Case]:
     """Run folders that others wrote to, and verbs that are given something else."""
     yield Case("a recipe that names a folder beside the run", victim)
@@ -572,4 +601,4 @@ def runs() -> Iterator[Case]:
     yield Case("scaffold check of nothing", called_with("scaffold", "check", "FOLDER/nothing"))
 
 
-CASES = (*models(), *photos(), *options(), *splats(), *runs())
+CASES = (*models(), *photos(), *options(), *splats(), *truths(), *runs())

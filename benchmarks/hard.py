@@ -30,6 +30,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from multiprocessing import get_context
@@ -44,6 +45,7 @@ from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.search import Search
 from skyanchor.bridges.views import render_bridge
+from skyanchor.errors import NothingPlacedError
 from skyanchor.evaluation.metrics import evaluate_run, true_poses
 from skyanchor.evaluation.poses import pose_errors
 from skyanchor.evaluation.truth import read_truth
@@ -331,9 +333,10 @@ def _made(task: Task) -> Outcome:
     if task.upto == "matches":
         found = matched(task, ground)
         return replace(found, seconds=time.monotonic() - start)
-    run = verbs[task.upto](scaffold, ground / "images", task.folder / "run", config, workers=task.workers)
+    with suppress(NothingPlacedError):  # no street can be added where nothing was placed: that is an outcome
+        verbs[task.upto](scaffold, ground / "images", task.folder / "run", config, workers=task.workers)
     seconds = time.monotonic() - start
-    found = scored(run, ground / "truth")
+    found = scored(skyanchor.open_run(task.folder / "run"), ground / "truth")
     return replace(found, condition=task.hardship.name, severity=task.severity, where=task.where, seconds=seconds)
 
 

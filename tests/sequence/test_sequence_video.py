@@ -10,7 +10,7 @@ import pytest
 from sequence_fixture import texture, write_video
 
 from skyanchor.errors import InputError
-from skyanchor.sequence import SequenceConfig, SubmapConfig, VideoConfig, load_sequence
+from skyanchor.sequence import SequenceConfig, SubmapConfig, VideoConfig, load_sequence, video
 from skyanchor.sequence.video import Survey, choose_frames, extract_frames, median_motion, survey_video
 
 SHORT = SubmapConfig(group_size=2)
@@ -80,6 +80,26 @@ def test_extraction_repeats_bytes_and_is_not_done_twice(tmp_path: Path) -> None:
     assert extract_frames(path, config, tmp_path / "a") == first and first[0].stat().st_mtime_ns == stamp
     denser = extract_frames(path, VideoConfig(frames_per_second=10.0), tmp_path / "a")
     assert len(denser) > len(first)
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed"])
+def test_a_video_that_changes_while_its_frames_are_written_is_told(
+    tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, choose = tmp_path / "walk.avi", video.choose_frames
+    write_video(path, [0] + [5] * 20)
+    whole = path.read_bytes()
+
+    def meanwhile(survey: Survey, config: VideoConfig) -> list[int]:
+        path.write_bytes(whole[:-8] + b"replaced")
+        if change == "removed":
+            path.unlink()
+        return choose(survey, config)
+
+    monkeypatch.setattr(video, "choose_frames", meanwhile)
+    with pytest.raises(InputError, match=r"walk\.avi: (was changed or removed while its frames|cannot be opened)"):
+        extract_frames(path, VideoConfig(), tmp_path / "frames")
+    assert not (tmp_path / "frames" / video.INDEX).exists()
 
 
 def test_broken_videos(tmp_path: Path) -> None:

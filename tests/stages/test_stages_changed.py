@@ -15,6 +15,7 @@ import pytest
 import report_run
 from test_stages_earlier import located
 
+from skyanchor.anchors.config import OdometryConfig
 from skyanchor.errors import InputError
 from skyanchor.events import ANCHORS, SCAFFOLD, TRAJECTORY
 from skyanchor.run.executor import InProcess
@@ -23,7 +24,8 @@ from skyanchor.run.job import Job
 from skyanchor.run.layout import SHARED, STATE
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold
-from skyanchor.stages import merge
+from skyanchor.sequence import SequenceConfig, load_sequence
+from skyanchor.stages import cuts, merge
 from skyanchor.stages.earlier import earlier_digests, earlier_runs
 from skyanchor.stages.survey import Site, check_street_photos, ground_digests
 from skyanchor.storage import files
@@ -184,6 +186,22 @@ def test_a_photo_of_an_earlier_walk_is_told_by_all_stages_that_stand_on_it(scene
         shutil.copy(copy / "ground/images/g004.png", copy / "ground/images/g003.png")
         with pytest.raises(InputError, match=rf"g003\.png: {CHANGED}"):
             stage.finish()
+
+
+def test_cuts_that_were_found_in_two_photos_are_not_kept(
+    scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = shutil.copytree(scene / "ground", tmp_path / "walk")
+    config = SequenceConfig(camera="f=230")
+
+    def meanwhile(*_: object) -> tuple[int, ...]:
+        shutil.copy(walk / "images/g004.png", walk / "images/g003.png")
+        return (5,)
+
+    monkeypatch.setattr(cuts, "_found", meanwhile)
+    with RunFolder(tmp_path / "run") as run, pytest.raises(InputError, match=rf"g003\.png: {CHANGED}"):
+        cuts.cut_where_photos_say(run, load_sequence(walk, config), config, OdometryConfig(), InProcess())
+    assert not (tmp_path / "run" / STATE / cuts.CUTS_FILE).exists()
 
 
 def street_run(scene: Path, root: Path) -> Path:

@@ -13,7 +13,7 @@ again. The same recipe skips a stage, another one is an error that names the dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -159,6 +159,12 @@ class RunFolder:
     def digest(self, inputs: Mapping[str, Path]) -> str:
         """One digest of the contents of named files."""
         return self._digests.digest(inputs)
+
+    def refuse_changed(self, digests: Iterable[str], advice: str = AGAIN) -> None:
+        """InputError when a file behind digests of inputs holds something else than when it was looked at first."""
+        changed = self.known.changed(digests)
+        if changed is not None:
+            raise InputError(changed, "was changed while the run went on", advice)
 
     def stage(
         self, name: str, what: str, settings: object, inputs: Mapping[str, str], upstream: tuple[Made, ...] = ()
@@ -338,13 +344,13 @@ class Stage:
 
         Then nothing that may have been made of it stays.
         """
-        above = self.run.known.changed(digest for recipe in self.recipe.upstream for digest in all_inputs(recipe))
-        changed = above or self.run.known.changed(self.recipe.inputs.values())
-        if changed is None:
+        above = {digest for recipe in self.recipe.upstream for digest in all_inputs(recipe)}
+        if self.run.known.changed({*above, *self.recipe.inputs.values()}) is None:
             return
         for path in self._made if self.grows else (*self._made, self.folder):
             files.remove(path)
-        raise InputError(changed, "was changed while the run went on", AGAIN if above is None else PUT_BACK)
+        self.run.refuse_changed(above, PUT_BACK)
+        self.run.refuse_changed(self.recipe.inputs.values())
 
     def _sync(self) -> None:
         """Everything but the progress, which goes, to the disk."""

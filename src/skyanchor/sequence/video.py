@@ -52,13 +52,19 @@ class Survey:
 
 
 def extract_frames(path: Path, config: VideoConfig, folder: Path, listen: Listener = silent) -> list[Path]:
-    """The chosen frames as JPEGs in folder/images, in order; frames of the same video and settings are kept."""
+    """The chosen frames as JPEGs in folder/images, in order; frames of the same video and settings are kept.
+
+    InputError where the video is another one by the end than it was at first.
+    """
     recipe = {"video": path.name, "digest": _digest(path), "settings": asdict(config)}
     if (done := _extracted(folder, recipe)) is not None:
         return done
     survey = survey_video(path, listen)
     chosen = choose_frames(survey, config)
     photos = _write_frames(path, chosen, folder / "images", config.quality)
+    if not path.is_file() or _digest(path) != recipe["digest"]:
+        advice = "Leave it alone until its frames are written; the same command writes them again."
+        raise InputError(path, "was changed or removed while its frames were written", advice)
     document = json.dumps({**recipe, "frames": [photo.name for photo in photos]}, indent=1)
     files.write_text(folder / INDEX, document + "\n")
     return photos

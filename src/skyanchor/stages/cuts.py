@@ -47,8 +47,8 @@ def cut_where_photos_say(
     path = folder.root / STATE / CUTS_FILE
     found = files.recall(path, FoundCuts)
     if found is None or found.looked_at != looked_at:
-        cuts = _found(folder, sequence, config, steps, executor)
-        found = FoundCuts(looked_at, cuts)
+        found = FoundCuts(looked_at, _found(folder, sequence, config, steps, executor))
+        folder.refuse_changed((photos,))
         files.save(path, found)
     return segments.cut_at(sequence, (*sequence.cuts, *found.cuts), config.cut) if found.cuts else sequence
 
