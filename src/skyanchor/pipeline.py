@@ -92,6 +92,7 @@ PAPER = PipelineConfig(
         adjust=AdjustConfig(final_rounds=1),
         loop_pairs=0,
         last_adjustment=False,
+        hold=None,
     ),
     scene=SceneConfig(aerial=scaffold_training.PAPER, update=update_settings.PAPER),
 )

@@ -124,6 +124,7 @@ def trajectory_variants() -> tuple[Variant, ...]:
         *changed[:5],
         *(_groups_of(size) for size in (2, 4, 6)),
         *changed[5:],
+        Variant("trajectory", "anchors-constant", "anchors constant to the end (the paper's)", _constant_to_the_end),
         Variant("trajectory", "no-whole-adjustment", "w/o adjustment over all submaps (the paper's)", _submaps_alone),
     )
 
@@ -141,6 +142,10 @@ def _groups_of(size: int) -> Variant:
         return replace(config, sequence=sequence, anchors=replace(config.anchors, ladder=ladder), trajectory=trajectory)
 
     return Variant("trajectory", f"groups-of-{size}", f"anchor group size ({size}, {size})", change, since=ANCHORS)
+
+
+def _constant_to_the_end(config: PipelineConfig) -> PipelineConfig:
+    return replace(config, trajectory=replace(config.trajectory, hold=None))
 
 
 def _submaps_alone(config: PipelineConfig) -> PipelineConfig:

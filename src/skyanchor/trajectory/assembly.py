@@ -13,10 +13,12 @@ from skyanchor.sfm.adjustment import adjust
 from skyanchor.sfm.bundle import mean_error_px
 from skyanchor.sfm.ceres import Ceres
 from skyanchor.sfm.covisibility import loop_pairs
+from skyanchor.sfm.dense import Dense
 from skyanchor.sfm.triangulation import TrackFilter
 from skyanchor.sfm.uncertainty import anchor_sigmas, centre_sigma_m, pose_covariances
 from skyanchor.step_clock import StepClock
-from skyanchor.trajectory.config import RegisterConfig, TrajectoryConfig
+from skyanchor.trajectory.config import HoldConfig, RegisterConfig, TrajectoryConfig
+from skyanchor.trajectory.holding import held_poses, undistorted, with_found_sigma
 from skyanchor.trajectory.jobs import FramePose, SubmapResult
 from skyanchor.trajectory.localmap import LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
@@ -38,6 +40,8 @@ from skyanchor.types import (
 
 BOUNDARY = 6
 """Keyframes on each side of a boundary that are matched across it."""
+HOLD_ITERATIONS = 15
+"""Most steps of the adjustment that holds anchors by their covariances."""
 WORST_SIGMA_M = 1e3
 """Standard deviation stated where the marginal is singular, metres."""
 
@@ -113,6 +117,22 @@ def adjust_all(whole: WholeMap, refine_focal: bool) -> None:
         done = adjust(local.bundle(table, points, whole.constant), solver, local.finder.clock).bundle
         local.take_over(table, done)
         whole.error_px = mean_error_px(done)
+    triangulate_all(whole)
+
+
+def hold_anchors(whole: WholeMap, anchors: Mapping[int, AnchorPose], hold: HoldConfig) -> None:
+    """Adjust all frames once more with anchors that give way as far as their covariances say."""
+    local, solver = whole.local, Dense(iterations=HOLD_ITERATIONS)
+    table, points = chosen_tracks(whole, *local.structure(local.poses, whole.limits))
+    frames = table.frames.tolist()
+    slots = [k for k, frame in enumerate(frames) if frame in whole.constant]
+    if not slots or len(slots) == len(frames) or len(frames) > hold.most_frames:
+        return
+    held = held_poses(np.array(slots, np.int64), [anchors[frames[k]] for k in slots], hold)
+    bundle = replace(undistorted(local.bundle(table, points, frozenset())), held=(held,))
+    with local.finder.clock.step("anchors held"):
+        found = adjust(with_found_sigma(adjust(bundle, solver).bundle), solver).bundle
+    local.poses.update(zip(frames, found.cams_from_world, strict=True))
     triangulate_all(whole)
 
 

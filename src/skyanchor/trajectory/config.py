@@ -128,6 +128,18 @@ class ClosureConfig:
 
 
 @dataclass(frozen=True)
+class HoldConfig:
+    """How anchors of one walk are off."""
+
+    alike_m: Positive = 100.0
+    """Distance along which they cease to be off together, metres: to 1/e ..."""
+    alone: Share = 0.02
+    """... but for this share of the variance of each, 0..1."""
+    most_frames: Count = 500
+    """Keyframes of a walk beyond which its anchors stay where they are: the adjustment grows with their cube."""
+
+
+@dataclass(frozen=True)
 class Ablation:
     """Parts of the method that can be left out, to measure what they are worth."""
 
@@ -170,6 +182,8 @@ class TrajectoryConfig:
     """Join two submaps whose common boundary has no anchors."""
     last_adjustment: bool = True
     """Adjust all submaps together, with tracks across their boundaries."""
+    hold: HoldConfig | None = field(default_factory=HoldConfig)
+    """How far anchors give way to the walk at the end; None leaves them where they are, the paper's way."""
     ablation: Ablation = field(default_factory=Ablation)
     device: str = "cpu"
     """Where descriptors are compared: cpu, cuda, or auto for CUDA where there is one."""

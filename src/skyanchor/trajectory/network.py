@@ -12,23 +12,23 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import block_diag
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from skyanchor.bounds import Count, Degrees, Few, Positive, Share
+from skyanchor.bounds import Count, Degrees, Few, Positive
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, match_features
 from skyanchor.matching.verify import undistorted_pixels
 from skyanchor.sfm.adjustment import adjust
-from skyanchor.sfm.bundle import Bundle, HeldPoses, residual_lengths
+from skyanchor.sfm.bundle import Bundle, HeldPoses
 from skyanchor.sfm.dense import Dense
 from skyanchor.sfm.resection import Trials, resect
 from skyanchor.sfm.uncertainty import centre_sigma_m
+from skyanchor.trajectory.config import HoldConfig
+from skyanchor.trajectory.holding import held_poses, with_found_sigma
 from skyanchor.trajectory.source import FeatureSource
 from skyanchor.types import (
-    AnchorPose,
     Bools,
     Camera,
     Floats,
@@ -42,8 +42,6 @@ from skyanchor.types import (
 
 SAME_PX = 0.05
 """A keypoint this close to an observation of a track is that observation."""
-MEDIAN_2 = 1.386
-"""Median of χ² with 2 degrees of freedom."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +61,8 @@ class NetworkConfig:
     most_sigmas: Positive = 5.0
     """Distance between where a frame is said to be and where the other walk's points put it, beyond which they
     contradict each other, in stated sigmas of both."""
-    alike_m: Positive = 100.0
-    """Distance along which anchors of a walk cease to be off together, metres: to 1/e ..."""
-    alone: Share = 0.02
-    """... but for this share of the variance of each, 0..1."""
+    hold: HoldConfig = field(default_factory=HoldConfig)
+    """How anchors of one walk are off."""
     solver: Dense = field(default_factory=lambda: Dense(iterations=15))
 
 
@@ -135,7 +131,7 @@ def adjust_network(walks: Sequence[NetworkWalk], config: NetworkConfig | None = 
     ties, contradictions = tied(walks, config)
     count = np.bincount(np.concatenate([ties.walk, ties.other]), minlength=len(walks))
     bundle, label = network_bundle(walks, ties, held_walks(walks, config))
-    settled = adjust(_with_sigma(adjust(bundle, config.solver).bundle), config.solver)
+    settled = adjust(with_found_sigma(adjust(bundle, config.solver).bundle), config.solver)
     assert settled.covariances is not None
     trajectories, figures = [], []
     starts = np.cumsum([0, *(len(walk.held) for walk in walks)])
@@ -304,31 +300,9 @@ def held_walks(walks: Sequence[NetworkWalk], config: NetworkConfig) -> tuple[Hel
         kept = [pose for group in walk.groups for pose in group.poses if pose.frame in slot]
         if kept:
             cameras_of = np.array([slot[pose.frame] for pose in kept], np.int64)
-            information = np.asarray(np.linalg.inv(joint_covariance(kept, config)), dtype=np.float64)
-            found.append(HeldPoses(cameras_of, tuple(pose.cam_from_world for pose in kept), information))
+            found.append(held_poses(cameras_of, kept, config.hold))
         first += len(walk.held)
     return tuple(found)
-
-
-def joint_covariance(poses: Sequence[AnchorPose], config: NetworkConfig) -> Floats:
-    """(6 A, 6 A), of anchors of one walk: they turn and shift together, the less the farther apart they are.
-
-    Q_i S Q_jᵀ exp(-d_ij / alike), Q_i from world axes to those of camera i, S the mean covariance in world axes, and of
-    each a share of its own besides.
-    """
-    centres = rigid.centres_in_world([pose.cam_from_world for pose in poses])
-    apart = np.linalg.norm(centres[:, None] - centres, axis=2)
-    turned = [np.kron(np.eye(2), pose.cam_from_world.rotation) for pose in poses]
-    spread = np.mean([Q.T @ pose.covariance @ Q for Q, pose in zip(turned, poses, strict=True)], axis=0)
-    together = np.kron((1.0 - config.alone) * np.exp(-apart / config.alike_m), spread)
-    axes, own = block_diag(*turned), block_diag(*(config.alone * pose.covariance for pose in poses))
-    return np.asarray(axes @ together @ axes.T + own)
-
-
-def _with_sigma(bundle: Bundle) -> Bundle:
-    """The bundle with what its observations are found to be good to, from their median residual."""
-    square = float(np.median(residual_lengths(bundle) ** 2)) / MEDIAN_2
-    return replace(bundle, sigma=bundle.sigma * max(np.sqrt(square), 0.05))
 
 
 # --- results ------------------------------------------------------------------------------------------------------

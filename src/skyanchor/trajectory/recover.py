@@ -17,6 +17,7 @@ from skyanchor.trajectory.assembly import (
     Resected,
     adjust_all,
     assemble,
+    hold_anchors,
     known_map,
     resect,
     trajectory_of,
@@ -98,7 +99,10 @@ def recover(
     run: Runner | None = None,
     find: Finder | None = None,
 ) -> tuple[Trajectory, TrajectoryReport]:
-    """A pose or a reason for every frame, in the scaffold's frame; anchors of consistent groups stay to the bit.
+    """A pose or a reason for every frame, in the scaffold's frame.
+
+    Anchors of consistent groups are constant until all submaps are joined; at the end they give way as far as their
+    covariances say, or, without `hold`, stay to the bit.
 
     `source` gives keypoints (the sequence's photos by default), `run` runs the submaps' jobs and `find` those of the
     frames between keyframes (one after another here).
@@ -134,6 +138,8 @@ def _recovered(
         whole = assemble(results, source, config, clock)
         if config.last_adjustment and config.ablation.anchored_adjustment:
             adjust_all(whole, sequence.camera_is_guess)
+            if config.hold is not None:
+                hold_anchors(whole, held, config.hold)
         others = tuple(f.index for f in sequence.frames if f.index not in whole.local.poses)
         with clock.step("resection"):
             between = (find or _here(sequence, source, config, clock))(known_map(whole), others)
@@ -201,8 +207,8 @@ def nothing_posed(sequence: Sequence, camera: Camera, results: tuple[SubmapResul
 
 
 def _assert_anchored(trajectory: Trajectory, used: Mapping[int, AnchorPose], config: TrajectoryConfig) -> None:
-    """Anchored frames must stand exactly where stage 1 put them."""
-    if not config.ablation.fixed_anchors:
+    """Anchored frames must stand exactly where stage 2 put them, if they are not held by their covariances."""
+    if config.hold is not None or not config.ablation.fixed_anchors:
         return
     for frame in trajectory.frames:
         if frame.support is Support.ANCHORED and frame.cam_from_world is not None:
