@@ -14,6 +14,7 @@ from update_world import quick
 import skyanchor
 from skyanchor import pipeline
 from skyanchor.cli.main import main
+from skyanchor.gaussians.parameters import QUICK
 from skyanchor.gaussians.ply import read_bytes, read_ply
 from skyanchor.pipeline import CPU, PipelineConfig, read_settings
 from skyanchor.run.layout import OF_A_RUN
@@ -81,7 +82,11 @@ def finer() -> PipelineConfig:
     config = small()
     update = quick()
     assert update.joint is not None
-    phases = [replace(phase, iterations=60, width=160) for phase in (update.insertion, update.joint)]
+    rates = ((QUICK, None), (QUICK, QUICK, None))
+    phases = [
+        replace(phase, iterations=80, width=160, rates=of_phase)
+        for phase, of_phase in zip((update.insertion, update.joint), rates, strict=True)
+    ]
     stereo = replace(config.scene.points.stereo, width=320)
     scene = replace(config.scene, points=replace(config.scene.points, stereo=stereo))
     return replace(config, scene=replace(scene, update=replace(update, insertion=phases[0], joint=phases[1])))
@@ -108,6 +113,8 @@ def test_two_walks_by_the_command_and_both_patches_come_off(tmp_path: Path, monk
     middle = (paper_street.BOX[0] + paper_street.BOX[1]) / 2.0
     assert np.abs(np.array(box.centre) - middle).max() < 0.6 and max(box.size) < 2.0
     assert 20 < july.hidden_vanished <= july.hidden
+    assert june.after.ground_psnr > june.before.ground_psnr + 2.0
+    assert july.after.ground_psnr > july.before.ground_psnr + 0.5
     assert july.end is not None and max(losses(july.start.guarded, july.end.guarded)) <= 0.1
     page = Path("july/report.html").read_text()
     assert "What the update hid" in page and "hidden 1:" in page
