@@ -45,7 +45,8 @@ from skyanchor.scene.ground_points import (
     ground_depth,
     source_views,
 )
-from skyanchor.stages.changes import StreetChangesConfig, walk_day
+from skyanchor.scene.since import walk_day
+from skyanchor.stages.changes import StreetChangesConfig
 from skyanchor.stages.scene import NEIGHBOURS
 from skyanchor.stereo import load_depth, save_depth
 from skyanchor.stereo.backends import AnyStereo, NumbaStereo, TritonStereo

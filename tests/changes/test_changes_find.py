@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from street_days import BOX, CONFIG, EYES, street_day, view
 
-from skyanchor.changes import Change, ChangeKind, Day, find_changes, flight_as_day, inside_cells, vanished_region
+from skyanchor.changes import (
+    Change,
+    ChangeKind,
+    Day,
+    find_changes,
+    flight_as_day,
+    inside_cells,
+    united,
+    vanished_region,
+)
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +96,17 @@ def test_what_the_flight_shows_and_the_walk_looks_through_has_vanished(empty: Da
     elsewhere = flight_as_day(boxed.maps, middle + 5.0, replace(CONFIG, farthest_m=1.6))
     assert not len(vanished_region([elsewhere], replace(empty, photos=()), CONFIG).cells)
     assert not len(vanished_region([flight], replace(boxed, photos=()), CONFIG).cells)
+
+
+def test_photos_bear_out_what_vanished_where_there_are_any(empty: Day, boxed: Day) -> None:
+    """A box that depth has and the photos do not is none; one that both have is gone."""
+    phantom = replace(boxed, photos=empty.photos)
+    alone = vanished_region([replace(phantom, photos=())], replace(empty, photos=()), CONFIG)
+    assert len(alone) > 100 and not len(vanished_region([phantom], empty, CONFIG))
+    gone = vanished_region([boxed], street_day(light=0.6, shadow=0.3), CONFIG)
+    places = CONFIG.voxel_m * (gone.cells + 0.5)
+    assert len(places) > 100 and np.all((places > BOX[0] - 0.1) & (places < BOX[1] + 0.1))
+    assert len(united([gone, gone])) == len(gone) and len(vanished_region([empty], boxed, CONFIG)) == 0
 
 
 def test_points_in_and_beside_cells() -> None:

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import paper_street
 import pytest
 from update_world import quick
@@ -13,6 +14,7 @@ from update_world import quick
 import skyanchor
 from skyanchor import pipeline
 from skyanchor.cli.main import main
+from skyanchor.gaussians.parameters import QUICK
 from skyanchor.gaussians.ply import read_bytes, read_ply
 from skyanchor.pipeline import CPU, PipelineConfig, read_settings
 from skyanchor.run.layout import OF_A_RUN
@@ -20,8 +22,11 @@ from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import training
 from skyanchor.scene.patch import load_patch, remove_patch
+from skyanchor.scene.scoring import losses
 
 FRAMES = 14
+LATER = 20
+"""Frames of walks that are compared with each other."""
 
 
 def small() -> PipelineConfig:
@@ -70,3 +75,51 @@ def test_update_goes_to_its_end(
     assert settings is not None
     skyanchor.update(scene / "aerial", scene / "ground", root, settings, workers=1)
     assert {path: path.stat().st_mtime_ns for path in root.glob("*/recipe.json")} == finished
+
+
+def finer() -> PipelineConfig:
+    """The same with street depth and pictures that are fine enough to tell what vanished, and a short refinement."""
+    config = small()
+    update = quick()
+    assert update.joint is not None
+    rates = ((QUICK, None), (QUICK, QUICK, None))
+    phases = [
+        replace(phase, iterations=80, width=160, rates=of_phase)
+        for phase, of_phase in zip((update.insertion, update.joint), rates, strict=True)
+    ]
+    stereo = replace(config.scene.points.stereo, width=320)
+    scene = replace(config.scene, points=replace(config.scene.points, stereo=stereo))
+    return replace(config, scene=replace(scene, update=replace(update, insertion=phases[0], joint=phases[1])))
+
+
+@pytest.mark.slow
+def test_two_walks_by_the_command_and_both_patches_come_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A box stands beside the street in June and not in July: July hides it, and nothing else of what June saw."""
+    monkeypatch.setitem(pipeline.PRESETS, "cpu", finer())
+    paper_street.write_scene(tmp_path, FRAMES)
+    days = {"june": (*paper_street.street(), *paper_street.box()), "july": paper_street.street()}
+    for (day, faces), aside in zip(days.items(), (0.0, -0.25), strict=True):
+        paper_street.write_walk(tmp_path / f"{day}-walk", LATER, faces, aside)
+    monkeypatch.chdir(tmp_path)
+    everyday = ["--preset", "cpu", "--workers", "1"]
+    assert main(["prepare", "aerial", "--out", "scaffold", *everyday]) == 0
+    camera = ["--camera", "PINHOLE,230,230,160,90", *everyday]
+    for day, onto in (("june", []), ("july", ["--onto", "june"])):
+        words = ["--scaffold", "scaffold", *onto, "--ground", f"{day}-walk", "--out", day]
+        assert main(["update", *words, *camera]) == 0
+    june, july = open_run(Path("june")).scene, open_run(Path("july")).scene
+    assert june.vanished == () and june.hidden_vanished == 0, "nothing vanished since the flight"
+    (box,) = july.vanished
+    middle = (paper_street.BOX[0] + paper_street.BOX[1]) / 2.0
+    assert np.abs(np.array(box.centre) - middle).max() < 0.6 and max(box.size) < 2.0
+    assert 20 < july.hidden_vanished <= july.hidden
+    assert june.after.ground_psnr > june.before.ground_psnr + 2.0
+    assert july.after.ground_psnr > july.before.ground_psnr + 0.5
+    assert july.end is not None and max(losses(july.start.guarded, july.end.guarded)) <= 0.1
+    page = Path("july/report.html").read_text()
+    assert "What the update hid" in page and "hidden 1:" in page
+    top, made = "july/4-scene/updated.ply", "4-scene/patch.npz"
+    assert main(["patch", "remove", top, f"july/{made}", "--out", "june-again.ply"]) == 0
+    assert Path("june-again.ply").read_bytes() == Path("june/4-scene/updated.ply").read_bytes()
+    assert main(["patch", "remove", "june-again.ply", f"june/{made}", "--out", "bare.ply"]) == 0
+    assert Path("bare.ply").read_bytes() == Path("scaffold/splats/splats.ply").read_bytes()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from test_scene_stage import MOVED, measured, posed, scaffold, walk
-from update_world import GAIN, World, inputs_of, quick
+from update_world import GAIN, World, inputs_of, quick, traced_depth
 
 from skyanchor.events import Event
 from skyanchor.gaussians.ply import read_bytes
@@ -33,11 +33,12 @@ from skyanchor.scene.schedule import CurvePoint, Phase, _is_good
 from skyanchor.scene.scoring import Judge, Quality, WalkQuality, losses
 from skyanchor.scene.seeds import ground_seeds
 from skyanchor.scene.settings import UpdateConfig
+from skyanchor.scene.since import otherwise
 from skyanchor.scene.update import _spoilt, update_scene
 from skyanchor.stages import scene
-from skyanchor.stages.scene import SceneConfig
+from skyanchor.stages.scene import SceneConfig, _since
 from skyanchor.stages.survey import Site, Work
-from skyanchor.stereo import StereoConfig
+from skyanchor.stereo import DepthFolder, StereoConfig
 from skyanchor.storage import files
 from skyanchor.types import Cloud, Scaffold
 
@@ -193,6 +194,29 @@ def test_two_walks_and_the_first_patch_comes_off_again(world: World, scaffold: S
     assert record.end is not None and max(losses(record.start.guarded, record.end.guarded)) <= 0.1
     assert record.after.earlier[0].psnr > record.before.earlier[0].psnr - 0.1
     assert first.run.scene.before.earlier == ()
+
+
+def test_the_depth_of_an_earlier_walk_beside_this_one_is_measured(
+    world: World, scaffold: Scaffold, tmp_path: Path
+) -> None:
+    """Nothing is another way between two walks of one day; of a walk elsewhere nothing is measured."""
+    earlier = poses_alone(tmp_path / "june", world)
+    files.save(tmp_path / "june" / STATE / records.SEQUENCE_FILE, walk(world))
+    files.save(tmp_path / "june" / STATE / "inputs.json", Inputs(scaffold.root, walk(world).root))
+    points = GroundPointConfig(stereo=StereoConfig(width=64), least_motion=0.3, baselines=(0.4, 0.8))
+    maps = [traced_depth(view, False) for view in split(world.ground_views).training]
+    pose = maps[0].cam_from_world
+    away = [replace(maps[0], cam_from_world=replace(pose, translation=pose.translation + 200.0))]
+    with RunFolder(tmp_path / "july") as run:
+        site = Site(scaffold, measured(tmp_path / "july/1-scaffold"), InProcess())
+        work = Work(run, site, walk(world), InProcess(), (earlier,))
+        stage, nothing = run.stage("4-scene", "depth", {}, {}), DepthFolder(tmp_path, ())
+        flight, june = _since(stage, work, world.ground_views, maps, nothing, points, quick())
+        elsewhere = _since(stage, work, world.ground_views, away, nothing, points, quick())
+        none = _since(stage, work, world.ground_views, maps, nothing, points, quick(vanished=None))
+    assert not len(flight.depth) and len(june.depth) > 4 and not len(otherwise(june))
+    assert {one.name for one in june.depth} <= {one.name for one in maps}, "test views decide nothing"
+    assert len(elsewhere[1].depth) == 0 and none == ()
 
 
 @pytest.mark.slow

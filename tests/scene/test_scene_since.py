@@ -63,7 +63,7 @@ def _wall(world: World) -> Splats:
 def since_june(walk: EarlierViews, was: bool, is_now: bool) -> Since:
     """Of two walks from the same places, with the box or without."""
     then, now = ([traced_depth(view, boxed) for view in walk.views.training] for boxed in (was, is_now))
-    return since_walk(then, now, CONFIG)
+    return since_walk(then, now, (), (), CONFIG)
 
 
 def second_walk(world: World, scene: Splats, june: EarlierViews, july: EarlierViews, boxed: bool) -> UpdateInputs:

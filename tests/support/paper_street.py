@@ -61,6 +61,20 @@ def street() -> tuple[Face, ...]:
     return ground, left, right
 
 
+BOX = (np.array([5.0, 1.6, 0.0]), np.array([6.2, 2.8, 1.5]))
+"""Low and high corner of a thing that stands beside the walk on some days."""
+
+
+def box() -> tuple[Face, ...]:
+    """Its two sides that the walk sees, and its top."""
+    x, y, z = np.eye(3)
+    (low, high), size = BOX, BOX[1] - BOX[0]
+    front = Face(low, y, z, _texture(11, size[1], size[2]))
+    beside = Face(low, x, z, _texture(12, size[0], size[2]))
+    top = Face(np.array([low[0], low[1], high[2]]), x, y, _texture(13, size[0], size[1]))
+    return front, beside, top
+
+
 def photograph(faces: tuple[Face, ...], camera: Camera, cam_from_world: Pose) -> Bytes:
     """(H, W, 3) RGB; the nearest face along each ray, sky elsewhere."""
     x, y = np.meshgrid(np.arange(camera.width) + 0.5, np.arange(camera.height) + 0.5)
@@ -83,11 +97,11 @@ def photograph(faces: tuple[Face, ...], camera: Camera, cam_from_world: Pose) ->
     return image.reshape(camera.height, camera.width, 3)
 
 
-def walk(frames: int) -> list[Pose]:
-    """Steps of 0.4 m along the street, swaying a little, looking ahead and to the left wall."""
+def walk(frames: int, aside: float = 0.0) -> list[Pose]:
+    """Steps of 0.4 m along the street, swaying a little, looking ahead and to the left wall; `aside` moves it to it."""
     poses = []
     for k in range(frames):
-        eye = np.array([0.4 * k, 0.4 * np.sin(k / 4.0), 1.6 + 0.03 * np.cos(k)])
+        eye = np.array([0.4 * k, aside + 0.4 * np.sin(k / 4.0), 1.6 + 0.03 * np.cos(k)])
         poses.append(rigid.look_at(eye, eye + np.array([1.0, 0.55 + 0.1 * np.sin(k / 5.0), 0.02]), UP))
     return poses
 
@@ -139,6 +153,14 @@ def _write_photos(
     for name, camera, pose in zip(names, lenses, poses, strict=True):
         assert cv2.imwrite(str(folder / name), photograph(faces, camera, pose)[..., ::-1])
     return names
+
+
+def write_walk(folder: Path, frames: int, faces: tuple[Face, ...], aside: float = 0.0) -> None:
+    """images and truth of a walk on a day when the street was like this."""
+    lenses, poses = [WALKER] * frames, walk(frames, aside)
+    names = _write_photos(folder / "images", faces, lenses, poses, "g")
+    nothing = _surface_points(np.random.default_rng(0))[:0]
+    colmap_files.write_model(folder / "truth", _model(lenses, poses, names, nothing))
 
 
 def write_scene(root: Path, frames: int, flown_with: tuple[Camera, ...] = (AERIAL,)) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
@@ -59,13 +59,19 @@ def find_changes(earlier: Sequence[Day], later: Day, config: ChangeConfig) -> tu
 
 
 def vanished_region(earlier: Sequence[Day], later: Day, config: ChangeConfig) -> Region:
-    """Where surfaces of earlier days are free on the later one, as depth alone has it."""
+    """Where surfaces of earlier days are free on the later one, as depth has it.
+
+    Where the days have photos, they bear it out; they are asked only if there is something to bear out.
+    """
     cells = joined([surface_cells(day, config) for day in earlier])
     silent = Opinions(*(np.zeros(len(cells), np.int64) for _ in range(3)))
     held = Side(cells, spoken(cells, earlier, config), spoken(cells, [later], config), silent)
-    found = _changes(
-        ChangeKind.VANISHED, held, _contradicts(held, config), config, partial(_proven, held, [], [], config)
-    )
+    which = _contradicts(held, config)
+    found: list[Change] = []
+    if _pieces(held, which, config):
+        then, now = [_seen(day, config) for day in earlier], [_seen(later, config)]
+        held = replace(held, shown=_shown(cells, then, now, config))
+        found = _changes(ChangeKind.VANISHED, held, which, config, partial(_proven, held, then, now, config))
     return Region(np.concatenate([np.zeros((0, 3), np.int64), *(one.cells for one in found)]), config.voxel_m)
 
 
@@ -75,9 +81,16 @@ def side(
 ) -> Side:  # fmt: skip
     """The surfaces of some days, and what everybody says of them."""
     cells = joined([surface_cells(day, config) for day in days])
-    against = [one for some in theirs for one in some]
-    shown = opinions(cells, [(one, looks(one, day, against, config.look)) for day in photos for one in day], config)
+    shown = _shown(cells, photos, theirs, config)
     return Side(cells, spoken(cells, days, config), spoken(cells, others, config), shown)
+
+
+def _shown(
+    cells: Cells, photos: Sequence[list[Seen]], theirs: Sequence[list[Seen]], config: ChangeConfig
+) -> Opinions:  # fmt: skip
+    """What the photos of some days say of cells, compared with those of other days."""
+    against = [one for some in theirs for one in some]
+    return opinions(cells, [(one, looks(one, day, against, config.look)) for day in photos for one in day], config)
 
 
 def _seen(day: Day, config: ChangeConfig) -> list[Seen]:
@@ -179,10 +192,14 @@ def _changes(
     kind: ChangeKind, held: Side, which: Bools, config: ChangeConfig, counts: Callable[[Ints], bool]
 ) -> list[Change]:
     """The pieces of the cells in question that are large enough and count."""
+    return [_change(kind, held, piece, config) for piece in _pieces(held, which, config) if counts(piece)]
+
+
+def _pieces(held: Side, which: Bools, config: ChangeConfig) -> list[Ints]:
+    """Rows of the pieces of the cells in question that are large enough."""
     rows = np.flatnonzero(which)
     pieces = [rows[piece] for piece in gathered(held.cells.index[rows], config.reach_cells)]
-    large = [piece for piece in pieces if _large(held.cells.index[piece], config)]
-    return [_change(kind, held, piece, config) for piece in large if counts(piece)]
+    return [piece for piece in pieces if _large(held.cells.index[piece], config)]
 
 
 def _large(index: Ints, config: ChangeConfig) -> bool:

@@ -6,16 +6,18 @@ several, its pixels say nothing of today: they neither bring back what is gone n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.changes import ChangeConfig, Region, flight_as_day, united, vanished_region, walk_as_day
+from skyanchor.ahead import made_ahead
+from skyanchor.changes import ChangeConfig, Day, Region, flight_as_day, united, vanished_region, walk_as_day
 from skyanchor.geometry import cameras, rigid
+from skyanchor.photos import PhotoCache
 from skyanchor.stereo.storage import DepthFolder
-from skyanchor.types import Bools, Camera, DepthMap, Floats32, Pose
+from skyanchor.types import Bools, Bytes, Camera, DepthMap, Floats32, Pose, View
 
 DayDepth: TypeAlias = Sequence[DepthMap] | DepthFolder
 """Of one day: in memory, or read when asked for."""
@@ -27,7 +29,7 @@ BEHIND_M = 0.12
 
 @dataclass(frozen=True, eq=False)
 class Since:
-    """Where an earlier day and the walk contradict each other, as depth alone has it."""
+    """Where an earlier day and the walk contradict each other in depth."""
 
     gone: Region
     """Surfaces of that day that the walk looks through."""
@@ -38,7 +40,7 @@ class Since:
 
 
 def since_flight(aerial: DayDepth, walk: Sequence[DepthMap], config: ChangeConfig) -> Since:
-    """What vanished since the flight.
+    """What vanished since the flight, as depth alone has it.
 
     What appeared since is not asked: lamps and fronts that the depth of the flight does not have would be all of it.
     """
@@ -49,13 +51,27 @@ def since_flight(aerial: DayDepth, walk: Sequence[DepthMap], config: ChangeConfi
     return Since(gone, nowhere(config), aerial)
 
 
-def since_walk(earlier: DayDepth, walk: Sequence[DepthMap], config: ChangeConfig) -> Since:
-    """What vanished and what appeared since an earlier walk."""
+def since_walk(
+    earlier: DayDepth, walk: Sequence[DepthMap], then: Sequence[View], now: Sequence[View], config: ChangeConfig
+) -> Since:
+    """What vanished and what appeared since an earlier walk, borne out by the photos of both: views of the maps."""
     if not len(earlier):
         return Since(nowhere(config), nowhere(config), earlier)
-    then, now = walk_as_day(earlier, config), walk_as_day(walk, config)
-    come = vanished_region([now], then, config)  # back in time it is what has come that vanishes
-    return Since(vanished_region([then], now, config), come, earlier)
+    before, after = walk_day(earlier, then, config), walk_day(walk, now, config)
+    come = vanished_region([after], before, config)  # back in time it is what has come that vanishes
+    return Since(vanished_region([before], after, config), come, earlier)
+
+
+def walk_day(maps: Iterable[DepthMap], views: Sequence[View], config: ChangeConfig) -> Day:
+    """A walk as a day: its depth maps, and its photos at their sizes; without views depth alone speaks."""
+    by_name = {view.name: view for view in views}
+    photos = PhotoCache(64 << 20)
+
+    def pixels(one: DepthMap) -> Bytes:
+        view = by_name[one.name]
+        return photos.photo(view.name, view.path, view.camera, one.depth.shape[1], view.mask_path)[0].pixels
+
+    return walk_as_day(maps, config, list(made_ahead(pixels, maps)) if views else ())
 
 
 def nowhere(config: ChangeConfig) -> Region:

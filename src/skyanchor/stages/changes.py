@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from skyanchor.changes import Change, ChangeConfig, Day, find_changes, walk_as_day
+from skyanchor.changes import Change, ChangeConfig, Day, find_changes
 from skyanchor.changes.pictures import best_view, cut_out
 from skyanchor.errors import InputError, NothingPlacedError
 from skyanchor.events import CHANGES, TRAJECTORY, Note
@@ -31,12 +31,13 @@ from skyanchor.run.records import (
 from skyanchor.run.results import Run
 from skyanchor.scaffold import georeference
 from skyanchor.scene.ground_points import GroundPointConfig
+from skyanchor.scene.since import walk_day
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.scene import StreetPlan, street_depth
 from skyanchor.stages.survey import check_street_photos
 from skyanchor.stereo import load_depth
 from skyanchor.storage import files
-from skyanchor.types import Bytes, DepthMap, Floats, View
+from skyanchor.types import Floats, View
 
 WHAT = "what changed in the street"
 WIDTH = 1600
@@ -97,18 +98,6 @@ def _day(
     plan = StreetPlan(views, held.trajectory.points, held.scaffold.up, config.points)
     maps = [load_depth(path) for path in street_depth(stage, plan, executor, place).values()]
     return walk_day(maps, views, config.changes)
-
-
-def walk_day(maps: Sequence[DepthMap], views: Sequence[View], config: ChangeConfig) -> Day:
-    """A walk as a day: its depth maps, and its photos at their sizes."""
-    by_name = {view.name: view for view in views}
-    photos = PhotoCache(64 << 20)
-    pixels = [_photo(photos, by_name[one.name], one.depth.shape[1]) for one in maps]
-    return walk_as_day(maps, config, pixels)
-
-
-def _photo(photos: PhotoCache, view: View, width: int) -> Bytes:
-    return photos.photo(view.name, view.path, view.camera, width, view.mask_path)[0].pixels
 
 
 # --- results ------------------------------------------------------------------------------------------------------

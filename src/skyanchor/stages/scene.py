@@ -180,7 +180,7 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
         cloud = ground_cloud(maps, views.training, config.points)
     with clock.step("what vanished"):
         aerial = _aerial_depth(work.site.prepared, work.scaffold, cloud)
-        since = _since(stage, work, maps, aerial, config.points, settings)
+        since = _since(stage, work, views.training, maps, aerial, config.points, settings)
     splats, flight, earlier = base.splats, work.scaffold.views, tuple(one.views for one in work.earlier)
     walks = (views, *(one.views for one in earlier))
     reach = _reach(stage.listen, splats, flight, walks, cloud) if settings.in_reach else whole_reach(splats, flight)
@@ -212,8 +212,9 @@ def _reach(
 
 
 def _since(
-    stage: Stage, work: Work, maps: list[DepthMap], aerial: DepthFolder, points: GroundPointConfig, config: UpdateConfig
-) -> tuple[Since, ...]:
+    stage: Stage, work: Work, views: tuple[View, ...], maps: list[DepthMap], aerial: DepthFolder,
+    points: GroundPointConfig, config: UpdateConfig,
+) -> tuple[Since, ...]:  # fmt: skip
     """What is another way since the flight, then since each earlier walk; nothing where that is not looked for."""
     held = config.vanished
     if held is None or config.floaters is None or not maps:
@@ -221,7 +222,8 @@ def _since(
     found = [since_flight(aerial, maps, held)]
     for number, one in enumerate(work.earlier, 1):
         plan = StreetPlan(_beside(one, maps, held), one.run.trajectory.points, work.scaffold.up, points)
-        found.append(since_walk(_depth_of_walk(stage, plan, work.executor, f"{PROGRESS}/onto-{number}"), maps, held))
+        depth = _depth_of_walk(stage, plan, work.executor, f"{PROGRESS}/onto-{number}")
+        found.append(since_walk(depth, maps, plan.views, views, held))
     return tuple(found)
 
 
