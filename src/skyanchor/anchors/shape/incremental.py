@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from skyanchor.anchors.shape.loops import Pairs, agreeing
+from skyanchor.anchors.shape.moving import widest
 from skyanchor.bounds import CountOrNone, Degrees, Few, Positive
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, VerifyConfig, verify
@@ -35,7 +36,8 @@ class LocalConfig:
     """Two-view verification of ground pairs."""
     most_open_deg: Degrees = 1.0
     """What the turns of three pairs around three frames may leave over, degrees. A pair that most such loops contradict
-    follows what moves and is left out; 180 leaves none out."""
+    follows what moves: all pairs are then looked at a second time, and those still contradicted are left out; 180
+    leaves all as they are."""
     least_angle_deg: Degrees = 0.7
     """Triangulation angle of a point that counts, degrees."""
     least_points: CountOrNone = 40
@@ -77,7 +79,10 @@ class PairMatcher(Protocol):
 
 
 def match_group(features: tuple[Features, ...], camera: Camera, matcher: PairMatcher, config: LocalConfig) -> Pairs:
-    """Verified keypoint pairs of every frame pair within reach that has any and does not contradict the others."""
+    """Verified keypoint pairs of every frame pair within reach that has any and does not contradict the others.
+
+    Where one does, something moves, and all are looked at a second time.
+    """
     verified: Pairs = {}
     for i, j in combinations(range(len(features)), 2):
         if j - i > config.reach:
@@ -87,7 +92,23 @@ def match_group(features: tuple[Features, ...], camera: Camera, matcher: PairMat
         result = verify(a, b, camera, camera, features[i].sigma_px, config.verify)
         if isinstance(result, TwoView):
             verified[i, j] = (pairs[result.inliers], result)
-    return agreeing(verified, config.most_open_deg)
+    agreed = agreeing(verified, config.most_open_deg)
+    if len(agreed) == len(verified):
+        return verified
+    return agreeing(_second_look(verified, features, camera, matcher, config), config.most_open_deg)
+
+
+def _second_look(
+    verified: Pairs, features: tuple[Features, ...], camera: Camera, matcher: PairMatcher, config: LocalConfig
+) -> Pairs:
+    """The same pairs, each by the pose whose matches are spread over most of the picture."""
+    again: Pairs = {}
+    for (i, j), (_, found) in verified.items():
+        pairs = matcher.pairs(features[i], features[j])
+        a, b = features[i].xy[pairs[:, 0]], features[j].xy[pairs[:, 1]]
+        view = widest(a, b, camera, features[i].sigma_px, found, config.verify)
+        again[i, j] = (pairs[view.inliers], view)
+    return again
 
 
 def tracked(features: tuple[Features, ...], camera: Camera, pairs: Pairs, poses: tuple[Pose, ...]) -> ba.Bundle:
