@@ -201,7 +201,7 @@ def test_the_papers_variants_are_all_there() -> None:
         "no-metric-alignment",
         "single-frame",
     ]
-    assert len(names["trajectory"]) == 11 and len(names["update"]) == 8
+    assert len(names["trajectory"]) == 12 and len(names["update"]) == 8
     for table in ab.VARIED:
         variants = all_variants(table)
         changed = [variant.change(pipeline.CPU) for variant in variants]

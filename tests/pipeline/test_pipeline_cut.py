@@ -38,7 +38,7 @@ def test_a_walk_with_a_cut_goes_to_its_end(
 ) -> None:
     monkeypatch.setitem(pipeline.PRESETS, "cpu", small())
     scene, root = tmp_path / "scene", tmp_path / "run"
-    paper_street.write_walk(scene, there_and_back())
+    paper_street.write_scene_of(scene, there_and_back())
     words = ["--scaffold", str(scene / "aerial"), "--ground", str(scene / "ground"), "--out", str(root)]
     words += ["--camera", "PINHOLE,230,230,160,90", "--preset", "cpu", "--workers", "1"]
     assert main(["trajectory", *words]) == 0

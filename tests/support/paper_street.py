@@ -170,10 +170,10 @@ def write_scene(root: Path, frames: int, flown_with: tuple[Camera, ...] = (AERIA
     """
     held = Path(_WRITTEN.name) / str(frames)
     if flown_with != (AERIAL,):
-        write_walk(root, walk(frames), flown_with)
+        write_scene_of(root, walk(frames), flown_with)
         return
     if not held.is_dir():
-        write_walk(held, walk(frames), flown_with)
+        write_scene_of(held, walk(frames), flown_with)
     shutil.copytree(held, root, dirs_exist_ok=True)
 
 
@@ -181,7 +181,7 @@ _WRITTEN = tempfile.TemporaryDirectory(prefix="paper-street-")
 """Scenes by their number of frames; gone with the process."""
 
 
-def write_walk(root: Path, poses: list[Pose], flown_with: tuple[Camera, ...] = (AERIAL,)) -> None:
+def write_scene_of(root: Path, poses: list[Pose], flown_with: tuple[Camera, ...] = (AERIAL,)) -> None:
     """The same scene with a walk of one's own."""
     faces, points = street(), _surface_points(np.random.default_rng(0))
     above, below = [flown_with[k % len(flown_with)] for k in range(len(flight()))], [WALKER] * len(poses)

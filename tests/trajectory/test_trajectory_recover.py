@@ -13,15 +13,16 @@ from skyanchor.geometry import rigid
 from skyanchor.storage import codec
 from skyanchor.trajectory import Ablation, TrajectoryConfig, recover
 from skyanchor.trajectory.assembly import KnownMap, Resected, resect
+from skyanchor.trajectory.config import HoldConfig
 from skyanchor.trajectory.recover import nothing_posed, trajectory_figures
-from skyanchor.types import Camera, Pose, Reason, Support
+from skyanchor.types import Anchors, Camera, Pose, Reason, Support
 
 
 def test_every_frame_is_posed_within_noise_and_anchors_stay_to_the_bit():
     world = street(48)
     sequence = sequence_of(world)
     anchors = anchors_of(world, sequence)
-    trajectory, report = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
+    trajectory, report = recover(scaffold(), sequence, anchors, TrajectoryConfig(hold=None), source=world)
     errors = centre_errors(world, posed(trajectory))
     assert len(errors) == 48
     rms = float(np.sqrt(np.mean(np.square(list(errors.values())))))
@@ -35,6 +36,47 @@ def test_every_frame_is_posed_within_noise_and_anchors_stay_to_the_bit():
     assert len(report.closures) == 1 and 0 < report.closures[0].gap_m < 0.3
     assert not report.rejected and not report.warnings
     assert all(f.observations > 30 for f in trajectory.frames)
+
+
+def shrunk(anchors: Anchors, group: int, factor: float) -> Anchors:
+    """The anchors with those of a group nearer to each other."""
+    held = anchors.groups[group]
+    middle = rigid.centres_in_world([pose.cam_from_world for pose in held.poses]).mean(axis=0)
+    poses = []
+    for pose in held.poses:
+        centre = middle + factor * (rigid.centre_in_world(pose.cam_from_world) - middle)
+        rotation = pose.cam_from_world.rotation
+        poses.append(replace(pose, cam_from_world=Pose(rotation, -rotation @ centre)))
+    groups = list(anchors.groups)
+    groups[group] = replace(held, poses=tuple(poses))
+    return replace(anchors, groups=tuple(groups))
+
+
+@pytest.mark.parametrize("camera", [CAMERA, Camera("SIMPLE_RADIAL", 640, 360, (450.0, 320.0, 180.0, -0.05))])
+def test_anchors_give_way_to_the_walk_as_far_as_they_say(camera: Camera):
+    """A group that is 2 % too small bends the walk beside it if it stands still; the walk's own steps say better."""
+    world = street(40, camera=camera)
+    sequence = sequence_of(world)
+    anchors = shrunk(anchors_of(world, sequence, sigma_m=0.02), 0, 0.98)
+    rms = {}
+    for hold in (HoldConfig(), None, HoldConfig(most_frames=5)):
+        trajectory, _ = recover(scaffold(), sequence, anchors, TrajectoryConfig(hold=hold), source=world)
+        errors = centre_errors(world, posed(trajectory))
+        assert len(errors) == 40
+        rms[hold] = float(np.sqrt(np.mean(np.square(list(errors.values())))))
+    assert rms[HoldConfig()] < 0.5 * rms[None] and rms[HoldConfig(most_frames=5)] == rms[None] > 0.01
+
+
+def test_anchors_that_are_sure_of_themselves_stay():
+    world = street(40)
+    sequence = sequence_of(world)
+    anchors = shrunk(anchors_of(world, sequence, sigma_m=1e-6), 0, 0.98)
+    trajectory, _ = recover(scaffold(), sequence, anchors, TrajectoryConfig(), source=world)
+    given = {pose.frame: pose.cam_from_world for group in anchors.groups for pose in group.poses}
+    for frame in trajectory.frames:
+        if frame.support is Support.ANCHORED:
+            off = rigid.centre_in_world(frame.cam_from_world) - rigid.centre_in_world(given[frame.frame])
+            assert np.linalg.norm(off) < 1e-3
 
 
 @pytest.mark.slow
