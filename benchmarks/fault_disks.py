@@ -13,8 +13,8 @@ from fault_frame import Bench, Case, Ended, NotTriedError, Start, differences, n
 from fault_verbs import OTHERS, UPDATE, Verb
 
 GROWTH = 1.5
-FIRST_BYTES = 200_000
-"""Of a disk, or of the largest file, at first."""
+FIRST_BYTES, FIRST_FILE_BYTES = 200_000, 20_000
+"""Of a disk, and of the largest file, at first."""
 STEPS = 30
 LARGEST_BYTES = 1 << 30
 """Of a disk while what a command begins with is put there."""
@@ -45,15 +45,17 @@ def _stage_of(out: Path) -> str:
     return next((name for name in reversed(found) if name[:1].isdigit() and "-" in name), "before")
 
 
-def _until_it_fits(bench: Bench, verb: Verb, out: Path, attempt: Callable[[int], Ended], needed: str) -> str:
+def _until_it_fits(
+    bench: Bench, verb: Verb, out: Path, attempt: Callable[[int], Ended], needed: str, first: int
+) -> str:
     """Attempts with ever more room: each is told in a line and leaves no half file, the last one is whole."""
-    room, where = FIRST_BYTES, []
+    room, where = first, []
     for _ in range(STEPS):
         answer = attempt(room)
         if answer.code == 0:
             problem = differences(out, verb.whole(bench))
             print(f"         full {len(where)} times, in: {', '.join(dict.fromkeys(where)) or 'nothing'}", flush=True)
-            return problem
+            return problem or ("" if where else "there was room from the start")
         problem = told(answer, needed) or nothing_left(out.parent)
         if problem:
             return f"{problem}: {answer.last[-200:]} ({room} bytes)"
@@ -76,7 +78,7 @@ def full_disk(workers: int, verb: Verb = UPDATE) -> Callable[[Bench], str]:
                 _mount(disk, held + room, "remount,")
                 return bench.call(*words)
 
-            return _until_it_fits(bench, verb, out, attempt, "no space left")
+            return _until_it_fits(bench, verb, out, attempt, "no space left", FIRST_BYTES)
 
     return work
 
@@ -92,7 +94,7 @@ def small_files(verb: Verb) -> Callable[[Bench], str]:
         def attempt(room: int) -> Ended:
             return bench.call(*verb.words(bench, out, 1), given=Start(file_bytes=room))
 
-        return _until_it_fits(bench, verb, out, attempt, "too large")
+        return _until_it_fits(bench, verb, out, attempt, "too large", FIRST_FILE_BYTES)
 
     return work
 

@@ -45,10 +45,10 @@ def _waited(process: subprocess.Popen[str], seconds: float) -> bool:
     return True
 
 
-def _moments(seed: int, verb: Verb) -> Iterator[float]:
+def _moments(seed: int, longest_s: float) -> Iterator[float]:
     chance = random.Random(seed)
     for _ in range(TIMES):
-        yield chance.uniform(0.0, verb.longest_s)
+        yield chance.uniform(0.0, longest_s)
 
 
 def killed(workers: int, one_worker: bool = False, verb: Verb = UPDATE) -> Callable[[Bench], str]:
@@ -58,11 +58,10 @@ def killed(workers: int, one_worker: bool = False, verb: Verb = UPDATE) -> Calla
     """
 
     def work(bench: Bench) -> str:
-        verb.whole(bench)
         out = bench.folder / "run"
         verb.begin(bench, out)
         words = verb.words(bench, out, workers)
-        for seconds in _moments(workers + 10 * one_worker, verb):
+        for seconds in _moments(workers + 10 * one_worker, verb.longest_s(bench)):
             process = bench.start(*words)
             if not _waited(process, seconds):
                 process.communicate()
@@ -102,7 +101,7 @@ def stopped(number: signal.Signals, workers: int, verb: Verb = UPDATE) -> Callab
         out, slowest = bench.folder / "run", 0.0
         verb.begin(bench, out)
         words = verb.words(bench, out, workers)
-        for seconds in _moments(number, verb):
+        for seconds in _moments(number, verb.longest_s(bench)):
             process = bench.start(*words)
             if not _waited(process, seconds):
                 process.communicate()

@@ -9,9 +9,6 @@ from pathlib import Path
 
 from fault_frame import CAMERA, Bench, Ended, differences, nothing_left
 
-WHOLE_S = 60.0
-"""A whole run of the small scene takes about so long on two idle cores, seconds."""
-
 
 def nothing(bench: Bench, out: Path) -> None:
     """A command that begins with nothing."""
@@ -24,8 +21,6 @@ class Verb:
     name: str
     words: Callable[[Bench, Path, int], tuple[str, ...]]
     """What is typed, for a path and so many workers."""
-    longest_s: float
-    """From its start to its end at most: moments to disturb it are even between nothing and this, seconds."""
     parts: tuple[tuple[str, str], ...] = ()
     """Folders at that path whose work can be stopped, in the order in which they are begun, and how that is told."""
     begin: Callable[[Bench, Path], None] = nothing
@@ -36,13 +31,22 @@ class Verb:
     def whole(self, bench: Bench) -> Path:
         """What it leaves undisturbed, made once for all cases; not to be changed."""
         path = bench.shared / self.name
-        if not (bench.shared / f"{self.name}.done").is_file():
+        if not self._seconds(bench).is_file():
             shutil.rmtree(path, ignore_errors=True)
             self.begin(bench, path)
-            ended = bench.call(*self.words(bench, path, 1))
+            words = self.words(bench, path, 1)
+            ended = bench.call(*words)
             assert ended.code == 0, ended.err
-            (bench.shared / f"{self.name}.done").touch()
+            self._seconds(bench).write_text(f"{ended.seconds:.1f}")
         return path
+
+    def longest_s(self, bench: Bench) -> float:
+        """From its start to its end undisturbed: moments to disturb it are even between nothing and this, seconds."""
+        self.whole(bench)
+        return float(self._seconds(bench).read_text())
+
+    def _seconds(self, bench: Bench) -> Path:
+        return bench.shared / f"{self.name}-seconds.txt"
 
     def ends_the_same(self, bench: Bench, out: Path, workers: int) -> str:
         """Empty when the command, given once more, leaves what it leaves undisturbed, and no half file anywhere."""
@@ -86,7 +90,6 @@ IN_STAGE_1 = "Stopped in stage 1"
 UPDATE = Verb(
     "update",
     lambda bench, out, workers: bench.update_words(out, "--workers", str(workers)),
-    WHOLE_S,
     (
         ("1-scaffold/depth", IN_STAGE_1),
         ("2-anchors", "Stopped in stage 2"),
@@ -98,16 +101,14 @@ UPDATE = Verb(
 PREPARE = Verb(
     "prepare",
     _prepare,
-    0.7 * WHOLE_S,
     tuple((part, IN_STAGE_1) for part in ("depth", "surface", "places/*", "splats")),
 )
 MESH = Verb(
     "mesh",
     lambda bench, out, workers: ("mesh", str(out), "--voxel", "0.1", "--workers", str(workers)),
-    0.5 * WHOLE_S,
     (("5-mesh", "Stopped in stage 5"),),
     _run,
 )
-CHANGES = Verb("changes", _changes, 0.5 * WHOLE_S, (("6-changes", "Stopped in stage 6"),), _run)
-MERGE = Verb("merge", _merge, 0.2 * WHOLE_S, once=True)
+CHANGES = Verb("changes", _changes, (("6-changes", "Stopped in stage 6"),), _run)
+MERGE = Verb("merge", _merge, once=True)
 OTHERS = (PREPARE, MESH, CHANGES, MERGE)

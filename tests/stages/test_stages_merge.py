@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,12 +48,17 @@ def test_flight_and_walks_in_one_model(scene: Path, tmp_path: Path) -> None:
 
 def test_every_walk_has_its_trajectory_and_its_photos(scene: Path, tmp_path: Path) -> None:
     runs = tuple(located(scene, tmp_path / name / "run") for name in ("a", "b"))
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    half = tmp_path / f".all.{killed.pid}.skyanchor.tmp"
+    half.mkdir()
     assert skyanchor.merge([skyanchor.open_run(runs[0]), str(runs[1])], tmp_path / "all").walks == ("run-1", "run-2")
     tums = [(tmp_path / f"all/trajectories/run-{k}.tum").read_text() for k in (1, 2)]
     assert tums[0] == tums[1] and len(tums[0].splitlines()) == FRAMES + 1
     lines = [line.split("\t") for line in (tmp_path / "all/photos.txt").read_text().splitlines()]
     assert len(lines) == 2 * FRAMES and lines[0][0] == "run-1/g000.png"
     assert all(Path(path).is_file() for _, path in lines)
+    assert not half.exists(), "what a merge that was killed left"
 
 
 def test_what_cannot_be_merged_is_refused(scene: Path, tmp_path: Path) -> None:
