@@ -151,7 +151,7 @@ def localise_walk(
     word = heard([group.lens for group in groups if group.accepted])
     for text in what_it_means(word, sequence.camera_is_guess):
         outing.tell(text, warning=True)
-    return Anchors(tuple(groups), camera_of(sequence, lens), word)
+    return Anchors(told_together(groups, word), camera_of(sequence, lens), word)
 
 
 # --- groups among each other ----------------------------------------------------------------------------------------
@@ -160,6 +160,15 @@ def localise_walk(
 def group_centre(group: LocalisedGroup) -> Floats:
     """(3,), mean camera centre of an accepted group, metres."""
     return np.asarray(rigid.centres_in_world([a.cam_from_world for a in group.poses]).mean(axis=0))
+
+
+def told_together(groups: list[LocalisedGroup], word: LensWord | None) -> tuple[LocalisedGroup, ...]:
+    """The groups, with k1 and k2 of their own only where `word`, that of all of them, has these."""
+    if word is not None and word.both is not None:
+        return tuple(groups)
+    return tuple(
+        group if group.lens is None else replace(group, lens=replace(group.lens, both=None)) for group in groups
+    )
 
 
 def off_course(walk: Walk, a: LocalisedGroup, b: LocalisedGroup, config: OdometryConfig) -> bool:
