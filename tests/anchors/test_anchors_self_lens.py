@@ -154,6 +154,13 @@ def test_k2_is_what_most_groups_need_and_all_are_sure_of() -> None:
     assert with_k2([replace(NOTHING, both=RadialWord(-0.03, 0.02, 0.035, 0.01, 0.004))]) is None  # one alone, not sure
     against = replace(NOTHING, both=RadialWord(0.03, 0.02, -0.05, 0.01, 0.004))
     assert with_k2([need, against]) is with_k2([need, more, against]) is None
+    far, near = (
+        replace(NOTHING, both=RadialWord(-0.07, 0.02, k2, sigma, 0.003))
+        for k2, sigma in ((0.024, 0.005), (0.011, 0.0026))
+    )
+    differing = heard([far, near])
+    assert differing is not None and differing.both is not None  # both are sure that there is some
+    assert what_it_means(differing, True) == ()  # how much is another matter
     together = heard([need, more, None])
     assert together is not None and together.both == with_k2([need, more])
     stands = LocalisedGroup(AnchorGroup(0, (0,), ()), (), None, lens=need)

@@ -80,7 +80,8 @@ def distortion(words: Sequence[LensWord | None]) -> float:
 def with_k2(words: Sequence[LensWord | None]) -> RadialWord | None:
     """k1 and k2 by the mean of the groups; None unless most of them need k2 and all together surely do.
 
-    A group knows k1 + c k2 far better than either, so all its numbers have one weight and stay together.
+    A group knows k1 + c k2 far better than either, so all its numbers have one weight and stay together. How much
+    they differ does not count, as with k1, except in the standard deviations that are told.
     """
     said = [word.both for word in words if word is not None and word.both is not None]
     need = [both for both in said if is_needed(both)]
@@ -91,8 +92,9 @@ def with_k2(words: Sequence[LensWord | None]) -> RadialWord | None:
     k1, k2, moved = (weights @ told / weights.sum()).tolist()
     k1_sigma = _mean([(both.k1, both.k1_sigma) for both in said])[1]
     k2_sigma = _mean([(both.k2, both.k2_sigma) for both in said])[1]
-    together = RadialWord(k1, k1_sigma, k2, k2_sigma, moved)
-    return together if is_needed(together, SURE_SIGMAS) else None
+    if not is_needed(RadialWord(k1, k1_sigma, k2, float(weights.sum() ** -0.5), moved), SURE_SIGMAS):
+        return None
+    return RadialWord(k1, k1_sigma, k2, k2_sigma, moved)
 
 
 def _mean(said: list[tuple[float, float]]) -> tuple[float, float]:
@@ -133,7 +135,7 @@ def what_it_means(word: LensWord | None, guessed: bool) -> tuple[str, ...]:
 def _what_is_left(word: LensWord) -> str:
     """The distortion that is surely there, in words; empty where none is."""
     both = word.both
-    if both is not None:
+    if both is not None and is_needed(both, SURE_SIGMAS):
         return f"k1 = {both.k1:.3f} ± {both.k1_sigma:.3f} and k2 = {both.k2:.3f} ± {both.k2_sigma:.3f} are"
     return f"k1 = {word.k1:.3f} ± {word.k1_sigma:.3f} is" if bends(word) else ""
 
