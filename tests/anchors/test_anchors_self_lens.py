@@ -248,6 +248,22 @@ class Told:
         return GroupVerdict(group, 1.0, {}), GroupVerdict(refused if self.lost else group, 1.0, {})
 
 
+class Scripted(Told):
+    """Groups that say one thing after the other."""
+
+    def __init__(self, *words: LensWord) -> None:
+        super().__init__(0.0)
+        self.words = list(words)
+
+    def groups(self, tasks: tuple[GroupTask, ...]) -> tuple[GroupVerdict, ...]:
+        self.asked.append(tasks[0].lens)
+        return self.next()
+
+    def next(self) -> tuple[GroupVerdict, ...]:
+        one, word = self.verdicts(0.0)[0], self.words.pop(0)
+        return (replace(one, localised=replace(one.localised, lens=word)),) * 2
+
+
 def outing(told: Told) -> Any:
     ground, groups = SimpleNamespace(across=np.eye(3)[:2]), (AnchorGroup(0, (0,), ()), AnchorGroup(1, (0,), ()))
     prepared, walk = SimpleNamespace(ground=ground), SimpleNamespace(groups=groups)
@@ -276,6 +292,24 @@ def test_k2_is_taken_out_once_k1_alone_leaves_nothing() -> None:
     assert lens.k1 == pytest.approx(-0.1, abs=0.01) and lens.k2 == pytest.approx(0.06, abs=0.015)
     assert verdicts[0].localised.lens is not None and verdicts[0].localised.lens.both is None
     assert camera_of(walk_of_nothing(), lens).model == "RADIAL"
+
+
+def saying(k1: float, k2: float, moved: float) -> LensWord:
+    return replace(NOTHING, both=RadialWord(k1, 0.01, k2, 0.004, moved))
+
+
+def test_a_first_word_on_k2_may_be_far_too_small_and_k1_has_the_last() -> None:
+    rest = replace(NOTHING, k1=-0.02, k1_sigma=0.003)
+    told = Scripted(saying(-0.04, 0.02, 0.002), saying(-0.08, 0.03, 0.004), rest, NOTHING)
+    _, lens = _unbent(outing(told), told.next(), Lens())
+    assert (lens.k1, lens.k2) == pytest.approx((-0.14, 0.05)) and not told.words
+    assert [one.k2 for one in told.asked] == pytest.approx([0.02, 0.05, 0.05])
+
+
+def test_k2_that_is_against_itself_once_it_is_taken_out_is_left_in() -> None:
+    told = Scripted(saying(-0.04, 0.02, 0.002), saying(0.08, -0.03, 0.004))
+    before = told.next()
+    assert _unbent(outing(told), before, Lens()) == (before, Lens()) and not told.words
 
 
 def test_k2_is_left_alone_where_k1_could_not_be_taken_out() -> None:
