@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skyanchor.anchors.solve import Sightings, SolveConfig, solve_group
+from skyanchor.anchors.solve import Sightings, SolveConfig, refine_similarity, solve_group
 from skyanchor.geometry import rigid, similarity
 from skyanchor.types import Pose, Similarity
 
@@ -78,6 +78,15 @@ def test_one_frame_needs_no_scale() -> None:
     solution = solve_group(sightings(poses, rng, 200, 1.0, 0.3), local_copy(poses, 1.0), UP, SolveConfig())
     assert solution is not None
     assert centre_errors(solution, poses).max() < 0.15
+
+
+def test_what_one_frame_of_several_leaves_free_stays_as_it_is() -> None:
+    rng, poses = np.random.default_rng(0), tuple(Pose(np.eye(3), np.array([1.0 + k, 0.0, 0.0])) for k in range(3))
+    points = np.stack([rng.uniform(-2, 2, 20), rng.uniform(-1, 1, 20), rng.uniform(2, 6, 20)], axis=1)
+    there = poses[0](points)
+    seen = Sightings(np.zeros(20, np.int64), there[:, :2] / there[:, 2:], points, np.full(20, 1e-4))
+    kept = refine_similarity(seen, poses, similarity.identity(), 2.0)  # scale and place move the frame alike
+    assert (kept.scale, *kept.translation) == (1.0, 0.0, 0.0, 0.0)
 
 
 def test_a_camera_on_its_head_is_not_found() -> None:

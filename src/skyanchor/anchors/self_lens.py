@@ -36,7 +36,7 @@ def word_of(bundle: Bundle, frames: tuple[int, ...]) -> LensWord | None:
         return None
     (_, k1, readout), (_, k1_sigma, readout_sigma) = extra.values.tolist(), extra.sigmas.tolist()
     both = None if more is None else both_of(extra, more, bundle.lenses[0])
-    return LensWord(k1, k1_sigma, readout, readout_sigma, both if both is not None and is_needed(both) else None)
+    return LensWord(k1, k1_sigma, readout, readout_sigma, both)
 
 
 def both_of(alone: Extra, more: Extra, lens: Camera) -> RadialWord:
@@ -78,18 +78,22 @@ def distortion(words: Sequence[LensWord | None]) -> float:
 
 
 def with_k2(words: Sequence[LensWord | None]) -> RadialWord | None:
-    """k1 and k2 that most of the groups need, by their mean; None where they do not.
+    """k1 and k2 by the mean of the groups; None unless most of them need k2 and all together surely do.
 
-    A group knows k1 + c k2 far better than either, so all its numbers have one weight and stay together.
+    A group knows k1 + c k2 far better than either, so all its numbers have one weight and stay together. How much
+    they differ does not count, as with k1, except in the standard deviations that are told.
     """
-    need = [word.both for word in words if word is not None and word.both is not None]
+    said = [word.both for word in words if word is not None and word.both is not None]
+    need = [both for both in said if is_needed(both)]
     if 2 * len(need) <= len(words) or len({both.k2 > 0.0 for both in need}) > 1:
         return None
-    weights = np.array([both.k2_sigma for both in need]) ** -2.0
-    told = np.array([(both.k1, both.k2, both.moved) for both in need])
+    weights = np.array([both.k2_sigma for both in said]) ** -2.0
+    told = np.array([(both.k1, both.k2, both.moved) for both in said])
     k1, k2, moved = (weights @ told / weights.sum()).tolist()
-    k1_sigma = _mean([(both.k1, both.k1_sigma) for both in need])[1]
-    k2_sigma = _mean([(both.k2, both.k2_sigma) for both in need])[1]
+    k1_sigma = _mean([(both.k1, both.k1_sigma) for both in said])[1]
+    k2_sigma = _mean([(both.k2, both.k2_sigma) for both in said])[1]
+    if not is_needed(RadialWord(k1, k1_sigma, k2, float(weights.sum() ** -0.5), moved), SURE_SIGMAS):
+        return None
     return RadialWord(k1, k1_sigma, k2, k2_sigma, moved)
 
 

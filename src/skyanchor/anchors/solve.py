@@ -156,7 +156,10 @@ def refine_similarity(
     local, given = _stacked(cams_from_local), (seen.frame, seen.xy, seen.points, seen.sigma, loss_scale)
     for _ in range(iterations):
         matrix, gradient = solve_kernels.normal_equations(*local, np.ascontiguousarray(A), b, s, *given)
-        step = -np.linalg.solve(matrix[:free, :free] + 1e-9 * np.eye(free), gradient[:free])
+        try:
+            step = -np.linalg.solve(matrix[:free, :free] + 1e-9 * np.eye(free), gradient[:free])
+        except np.linalg.LinAlgError:  # the sightings leave something free: it stays as it is
+            break
         A = rigid.rotation_exp(step[:3]) @ A
         b = b + step[3:6]
         if free == 7:

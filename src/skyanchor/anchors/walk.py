@@ -151,7 +151,7 @@ def localise_walk(
     word = heard([group.lens for group in groups if group.accepted])
     for text in what_it_means(word, sequence.camera_is_guess):
         outing.tell(text, warning=True)
-    return Anchors(tuple(groups), camera_of(sequence, lens), word)
+    return Anchors(told_together(groups, word), camera_of(sequence, lens), word)
 
 
 # --- groups among each other ----------------------------------------------------------------------------------------
@@ -160,6 +160,15 @@ def localise_walk(
 def group_centre(group: LocalisedGroup) -> Floats:
     """(3,), mean camera centre of an accepted group, metres."""
     return np.asarray(rigid.centres_in_world([a.cam_from_world for a in group.poses]).mean(axis=0))
+
+
+def told_together(groups: list[LocalisedGroup], word: LensWord | None) -> tuple[LocalisedGroup, ...]:
+    """The groups, with k1 and k2 of their own only where `word`, that of all of them, has these."""
+    if word is not None and word.both is not None:
+        return tuple(groups)
+    return tuple(
+        group if group.lens is None else replace(group, lens=replace(group.lens, both=None)) for group in groups
+    )
 
 
 def off_course(walk: Walk, a: LocalisedGroup, b: LocalisedGroup, config: OdometryConfig) -> bool:
@@ -297,17 +306,25 @@ class _Bend:
     size: float
     """What is to be less of it afterwards."""
 
+    def undoes(self, taken: _Bend) -> bool:
+        """Whether what is left is no less than what was taken; with k2, whose first word is far too small: against it.
+
+        While much is left the worst pixels hardly count, so that a second word may be larger and still go on.
+        """
+        return self.size >= taken.size and not self.k2 * taken.k2 > 0.0
+
 
 def _unbent(outing: _Outing, verdicts: tuple[GroupVerdict, ...], lens: Lens) -> tuple[tuple[GroupVerdict, ...], Lens]:
     """(the verdicts, the lens) with distortion that the groups agree on taken out of the photos, until none is left.
 
-    k1 alone goes first: what it leaves is small, and says whether k2 is needed. As many groups must then stand as
-    before, and tell of less distortion that is left.
+    k1 alone goes first: what it leaves is small, and says whether k2 is needed; once that is out, k1 has its last word.
+    As many groups must then stand as before, and tell of less distortion that is left.
     """
     verdicts, lens = _unbent_by(outing, verdicts, lens, _k1_alone)
     if _k1_alone(verdicts) is not None:
         return verdicts, lens
-    return _unbent_by(outing, verdicts, lens, _k1_and_k2)
+    verdicts, lens = _unbent_by(outing, verdicts, lens, _k1_and_k2)
+    return (verdicts, lens) if lens.k2 == 0.0 else _unbent_by(outing, verdicts, lens, _k1_alone)
 
 
 def _unbent_by(
@@ -325,7 +342,7 @@ def _unbent_by(
         trial = Lens(lens.factor * shared, known=False, k1=lens.k1 + bend.k1, k2=lens.k2 + bend.k2)
         again = outing.runner.groups(tuple(_task_again(outing, i, group, trial) for i, group in enumerate(groups)))
         left = told(again)
-        if (left is not None and left.size >= bend.size) or _standing(again) < _standing(verdicts):
+        if (left is not None and left.undoes(bend)) or _standing(again) < _standing(verdicts):
             break
         outing.tell(f"the lens bends the picture: {_in_words(trial)}, found by the groups")
         verdicts, lens = again, trial

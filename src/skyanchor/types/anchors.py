@@ -156,7 +156,7 @@ class LensWord:
     """Time from the first row of a photo to its last, over that to the next frame."""
     readout_sigma: float
     both: RadialWord | None = field(default=None, metadata=QUIET)
-    """k1 with k2 besides; None where the group is not sure that k1 alone is too little."""
+    """k1 with k2 besides; None where that cannot be told, and once a walk is done that does not need k2."""
 
 
 @dataclass(frozen=True, eq=False)
