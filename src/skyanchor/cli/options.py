@@ -60,6 +60,18 @@ def _option(metavar: str | None, what: str) -> Any:
     return arg(metavar=metavar, help=what, help_behavior_hint="")
 
 
+WorkersOption: TypeAlias = Annotated[
+    Workers, _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits.")
+]
+EngineOption: TypeAlias = Annotated[
+    str,
+    _option(
+        "processes|ray[:HOST:PORT]",
+        "Where jobs run: in worker processes, or on a Ray cluster whose nodes see all files under the same paths.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Options:
     """The everyday options of a verb that runs stages."""
@@ -125,17 +137,8 @@ class Options:
             "the default: gpu where all of it is there, else cpu; paper: the paper's, on CUDA where there is one.",
         ),
     ] = "auto"
-    workers: Annotated[
-        Workers,
-        _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits."),
-    ] = 0
-    engine: Annotated[
-        str,
-        _option(
-            "processes|ray[:HOST:PORT]",
-            "Where jobs run: in worker processes, or on a Ray cluster whose nodes see all files under the same paths.",
-        ),
-    ] = "processes"
+    workers: WorkersOption = 0
+    engine: EngineOption = "processes"
     redo: Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")] = False
 
 
@@ -170,17 +173,8 @@ class Preparation:
         _option("CAMERA", "That street camera, where you know it: as for `update`."),
     ] = None
     preset: Annotated[Choice, _option("auto|cpu|gpu|paper", "Settings to start from, as for `update`.")] = "auto"
-    workers: Annotated[
-        Workers,
-        _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits."),
-    ] = 0
-    engine: Annotated[
-        str,
-        _option(
-            "processes|ray[:HOST:PORT]",
-            "Where jobs run: in worker processes, or on a Ray cluster whose nodes see all files under the same paths.",
-        ),
-    ] = "processes"
+    workers: WorkersOption = 0
+    engine: EngineOption = "processes"
     redo: Annotated[bool, _option(None, "Replace parts that were made with other settings or inputs.")] = False
 
 
@@ -200,17 +194,8 @@ class SceneRun:
     upto: Annotated[
         Literal["anchors", "trajectory", "update"], _option("anchors|trajectory|update", "Where to stop.")
     ] = "update"
-    workers: Annotated[
-        Workers,
-        _option("N", "Worker processes; 1 works in this process, 0 (the default) takes one per core that fits."),
-    ] = 0
-    engine: Annotated[
-        str,
-        _option(
-            "processes|ray[:HOST:PORT]",
-            "Where jobs run: in worker processes, or on a Ray cluster whose nodes see all files under the same paths.",
-        ),
-    ] = "processes"
+    workers: WorkersOption = 0
+    engine: EngineOption = "processes"
     redo: Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")] = False
     json: Annotated[bool, _option(None, "Print JSON instead of a table.")] = False
 
