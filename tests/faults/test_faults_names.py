@@ -83,6 +83,7 @@ ALLOWED = {
     "run/cluster.py": "files by which machines that share a disk speak",
     "evaluation/peers.py": "folders that other programs are run in",
     "report/plots.py": "into memory",
+    "sequence/monocular.py": "into memory",
     "town/": "a scene is one draft, whole or absent",
 }
 

@@ -184,7 +184,7 @@ def test_masks_cover_the_box_and_little_more(world: World, days: Days, tmp_path:
         if box.sum() < 50:
             continue
         assert view.mask_path is not None
-        use = read_mask(view.mask_path)
+        use = read_mask(view.mask_path, view.camera.width, view.camera.height)
         covered.append((~use[box]).mean())
         assert (~use).sum() < 2.5 * box.sum(), "a cell or two around it"
     assert len(covered) >= 6 and np.mean(covered) > 0.85
