@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from skyanchor.changes import Region
 from skyanchor.events import SCENE, Listener, Note, silent
 from skyanchor.gaussians.splats import Splats, rows_of, to_tensors
 from skyanchor.gaussians.split import Split
@@ -31,8 +32,9 @@ def hidden_floaters(
     hidden = np.zeros(len(inputs.aerial), np.bool_)
     if config is None or not inputs.depth:
         return hidden
-    gone = vanished_gaussians(inputs)
-    found = np.flatnonzero(gone | floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config))
+    gone, doubted = vanished_gaussians(inputs), _gaussians_in(inputs.doubted, inputs)
+    free = floaters(free_space_opinions(inputs.aerial.means, inputs.depth, config), config)
+    found = np.flatnonzero(gone | doubted | free)
     if not len(found):
         return hidden
     weight = shown_weights(inputs.aerial, inputs.aerial_views.training, judge)[found]
@@ -49,16 +51,21 @@ def hidden_floaters(
     hidden[order[:count]] = True
     listen(Note(SCENE, f"{count} of {len(order)} aerial Gaussians in verified free space hidden"))
     if gone.any():
-        told = f"{(gone & hidden).sum()} of {gone.sum()} Gaussians of what vanished since the flight or an earlier walk"
+        told = f"{(gone & hidden).sum()} of {gone.sum()} Gaussians of what vanished since an earlier walk"
         listen(Note(SCENE, f"{told} are hidden"))
     return hidden
 
 
 def vanished_gaussians(inputs: UpdateInputs) -> Bools:
     """(N,), Gaussians of the scene that show what is gone."""
-    if inputs.vanished is None:
+    return _gaussians_in(inputs.vanished, inputs)
+
+
+def _gaussians_in(region: Region | None, inputs: UpdateInputs) -> Bools:
+    """(N,), Gaussians of the scene that lie in a region, none without one."""
+    if region is None:
         return np.zeros(len(inputs.aerial), np.bool_)
-    return inputs.vanished.holds(inputs.aerial.means, REACH)
+    return region.holds(inputs.aerial.means, REACH)
 
 
 def most_within(total: int, loss: Callable[[int], float], limit: float, halvings: int = 6) -> int:

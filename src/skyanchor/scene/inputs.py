@@ -45,9 +45,11 @@ class UpdateInputs:
     earlier: tuple[EarlierViews, ...] = ()
     """Photos of walks that the set holds already, in order: they guard it as the aerial ones do."""
     vanished: Region | None = None
-    """Where surfaces of the flight or of an earlier walk are free on the day of the walk; None = not looked for."""
+    """Where surfaces of an earlier walk are free on the day of the walk, as photos of both bear out; None = no such."""
     appeared: Region | None = None
     """Where surfaces of the walk were free on the day of an earlier one."""
+    doubted: Region | None = None
+    """Where the walk looks through surfaces of the flight, by depth alone: it may be the depth that is wrong."""
     flight: Floats = field(default_factory=lambda: np.zeros((0, 3)))
     """(F, 3), where the aerial photos were taken, those that do not see the walk included, metres; none when all do."""
 

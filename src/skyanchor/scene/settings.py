@@ -48,8 +48,8 @@ class UpdateConfig:
     floaters: FloaterConfig | None = field(default_factory=FloaterConfig)
     """Aerial Gaussians that ground views look through are hidden; None = hide nothing."""
     vanished: ChangeConfig | None = field(default_factory=ChangeConfig, metadata=QUIET)
-    """What counts as vanished since the flight and earlier walks: its Gaussians are hidden with the floaters, and
-    photos of those days are masked where they show it; None = not looked for."""
+    """What counts as vanished since earlier walks: its Gaussians are hidden with the floaters, and photos of those days
+    are masked where they show it; None = not looked for."""
     in_the_air: FloaterConfig | None = field(default_factory=lambda: FloaterConfig(margin=0.4, relative_margin=0.01))
     """Ground points that aerial views look through are left out; None = keep all."""
     seeds: Literal["dense", "tracks", "random"] = "dense"

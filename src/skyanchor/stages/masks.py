@@ -25,10 +25,15 @@ from skyanchor.types import Bools, View
 def masked_inputs(stage: Stage, inputs: UpdateInputs, since: tuple[Since, ...]) -> UpdateInputs:
     """What is gone and what has come, and the photos of the days before without the pixels that show it otherwise.
 
-    `since` is of the flight, then of each earlier walk. What has come since a walk the flight does not show either.
+    `since` is of the flight, then of each earlier walk. What is another way since a walk may be so since the flight;
+    what the depth of the flight alone speaks for is doubted, and its photos stay whole.
     """
-    gone, come = united([one.gone for one in since]), united([one.come for one in since])
-    places = [united([since[0].gone, come]), *(otherwise(one) for one in since[1:])]
+    flight, *walks = since
+    inputs = replace(inputs, doubted=flight.gone)
+    if not walks:
+        return inputs
+    gone, come = united([one.gone for one in walks]), united([one.come for one in walks])
+    places = [united([gone, come]), *(otherwise(one) for one in walks)]
     days = []
     for k, (views, place, one) in enumerate(zip(_days(inputs), places, since, strict=True)):
         masks = masks_of(_deciding(views), place, one.depth)
