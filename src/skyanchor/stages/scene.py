@@ -188,7 +188,7 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
         select(splats, reach.rows), reach.views, views, cloud,
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
         aerial, int(patches.owners(base.held).max()) + 1,
-        earlier, None, None, rigid.centres_in_world([view.cam_from_world for view in flight]),
+        earlier, flight=rigid.centres_in_world([view.cam_from_world for view in flight]),
     )  # fmt: skip
     if since:
         with clock.step("what vanished"):
