@@ -227,6 +227,10 @@ def test_the_flight_is_masked_where_an_earlier_walk_bears_out_what_is_gone(
     sure, _ = masked(tmp_path / "sure", inputs, flight, since_june(days.with_box, True, False))
     assert sum(show) >= 3 and sure.vanished is not None
     assert [view.mask_path is not None for view in sure.aerial_views.training] == show
+    bare = second_walk(world, days.boxed, days.without_box, days.without_box, False)
+    unborne, _ = masked(tmp_path / "unborne", bare, flight, same_as(days.without_box))
+    assert unborne.vanished is not None and not len(unborne.vanished) and unborne.doubted is flight.gone
+    assert all(view.mask_path is None for view in unborne.aerial_views.training)
     doubted, _ = masked(tmp_path / "doubted", replace(inputs, earlier=()), flight)
     assert doubted.vanished is None and doubted.doubted is flight.gone
     assert all(view.mask_path is None for view in doubted.aerial_views.training)
