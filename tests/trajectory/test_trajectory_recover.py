@@ -59,12 +59,12 @@ def test_anchors_give_way_to_the_walk_as_far_as_they_say(camera: Camera):
     sequence = sequence_of(world)
     anchors = shrunk(anchors_of(world, sequence, sigma_m=0.02), 0, 0.98)
     rms = {}
-    for hold in (HoldConfig(), None, HoldConfig(most_frames=5)):
+    for hold in (HoldConfig(), None):
         trajectory, _ = recover(scaffold(), sequence, anchors, TrajectoryConfig(hold=hold), source=world)
         errors = centre_errors(world, posed(trajectory))
         assert len(errors) == 40
         rms[hold] = float(np.sqrt(np.mean(np.square(list(errors.values())))))
-    assert rms[HoldConfig()] < 0.5 * rms[None] and rms[HoldConfig(most_frames=5)] == rms[None] > 0.01
+    assert rms[HoldConfig()] < 0.5 * rms[None] and rms[None] > 0.01
 
 
 def test_anchors_that_are_sure_of_themselves_stay():

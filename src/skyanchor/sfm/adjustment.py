@@ -1,4 +1,4 @@
-"""Bundle adjustment: one problem, two solvers; constant cameras are the reference and keep their bits."""
+"""Bundle adjustment: one problem, three solvers; constant cameras are the reference and keep their bits."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.sfm import ceres, dense
+from skyanchor.sfm import ceres, dense, sparse
 from skyanchor.sfm.bundle import Bundle, residual_lengths
 from skyanchor.sfm.ceres import Ceres
 from skyanchor.sfm.dense import Dense
+from skyanchor.sfm.sparse import Sparse
 from skyanchor.step_clock import StepClock
 from skyanchor.types import Floats
 
-AnySolver: TypeAlias = Dense | Ceres
+AnySolver: TypeAlias = Dense | Sparse | Ceres
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class Adjusted:
     """(K,), length of each observation's residual in sigmas; beyond a thousand behind the camera."""
     covariances: Floats | None
     """(C, 6, 6) of (rotation rad, translation m), left perturbation of cam_from_world, unit variance factor, zeros for
-    constant cameras; None from Ceres, whose marginals `uncertainty.pose_covariances` gives where they are wanted."""
+    constant cameras; None from the solvers of whole walks: `uncertainty.pose_covariances` gives marginals."""
 
 
 def adjust(bundle: Bundle, solver: AnySolver, clock: StepClock | None = None) -> Adjusted:
@@ -34,6 +35,8 @@ def adjust(bundle: Bundle, solver: AnySolver, clock: StepClock | None = None) ->
     covariances: Floats | None = None
     if isinstance(solver, Dense):
         found, covariances = dense.solve(bundle, solver)
+    elif isinstance(solver, Sparse):
+        found = sparse.solve(bundle, solver)
     else:
         found = ceres.solve(bundle, solver, clock or StepClock())
     for k in np.flatnonzero(bundle.constant):

@@ -41,7 +41,7 @@ def residuals(
 
 
 @njit(cache=True)
-def _inverse3(a: Floats, out: Floats) -> None:
+def inverse3(a: Floats, out: Floats) -> None:
     """Inverse of a symmetric positive definite 3x3 matrix by cofactors."""
     c00 = a[1, 1] * a[2, 2] - a[1, 2] * a[2, 1]
     c01 = a[1, 2] * a[2, 0] - a[1, 0] * a[2, 2]
@@ -59,9 +59,7 @@ def _inverse3(a: Floats, out: Floats) -> None:
 
 
 @njit(cache=True)
-def _observation(
-    r: Floats, t: Floats, c: Floats, p: Floats, xy: Floats, sigma: float, jac: Floats, res: Floats
-) -> bool:
+def observation(r: Floats, t: Floats, c: Floats, p: Floats, xy: Floats, sigma: float, jac: Floats, res: Floats) -> bool:
     """Fill jac (2, 10) = [pose 6 | log focal | point 3] and res (2,), in sigmas; False when the point lies behind.
 
     u = f x/z + c; du/dX = f/z [1, 0, -x/z]; X moves by -[X]ₓ w + v under the pose step (w, v) on the left.
@@ -129,7 +127,7 @@ def reduced_system(
                 grad[i] += information[p, i, j] * (points[p, j] - prior[p, j])
         for k in range(starts[p], starts[p + 1]):
             c = camera[k]
-            ok = _observation(rotations[c], translations[c], calibrations[c], points[p], xy[k], sigma[k], jac, res)
+            ok = observation(rotations[c], translations[c], calibrations[c], points[p], xy[k], sigma[k], jac, res)
             if not ok:
                 continue
             weight = 1.0 / (1.0 + (res[0] * res[0] + res[1] * res[1]) / (loss_scale * loss_scale))
@@ -159,7 +157,7 @@ def reduced_system(
         extra = damping * (block[0, 0] + block[1, 1] + block[2, 2]) / 3.0 + 1e-9
         for i in range(3):
             block[i, i] += extra
-        _inverse3(block, inverse)
+        inverse3(block, inverse)
         held[p, :3] = inverse
         held[p, 3] = grad
         _eliminate(mixed, columns, used, inverse, grad, matrix, gradient, diagonal)
@@ -213,7 +211,7 @@ def point_steps(
         total[:] = held[p, 3]
         for k in range(starts[p], starts[p + 1]):
             c = camera[k]
-            if slots[c] < 0 or not _observation(
+            if slots[c] < 0 or not observation(
                 rotations[c], translations[c], calibrations[c], points[p], xy[k], sigma[k], jac, res
             ):
                 continue

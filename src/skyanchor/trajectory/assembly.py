@@ -13,7 +13,7 @@ from skyanchor.sfm.adjustment import adjust
 from skyanchor.sfm.bundle import mean_error_px
 from skyanchor.sfm.ceres import Ceres
 from skyanchor.sfm.covisibility import loop_pairs
-from skyanchor.sfm.dense import Dense
+from skyanchor.sfm.sparse import Sparse
 from skyanchor.sfm.triangulation import TrackFilter
 from skyanchor.sfm.uncertainty import anchor_sigmas, centre_sigma_m, pose_covariances
 from skyanchor.step_clock import StepClock
@@ -122,11 +122,11 @@ def adjust_all(whole: WholeMap, refine_focal: bool) -> None:
 
 def hold_anchors(whole: WholeMap, anchors: Mapping[int, AnchorPose], hold: HoldConfig) -> None:
     """Adjust all frames once more with anchors that give way as far as their covariances say."""
-    local, solver = whole.local, Dense(iterations=HOLD_ITERATIONS)
+    local, solver = whole.local, Sparse(iterations=HOLD_ITERATIONS)
     table, points = chosen_tracks(whole, *local.structure(local.poses, whole.limits))
     frames = table.frames.tolist()
     slots = [k for k, frame in enumerate(frames) if frame in whole.constant]
-    if not slots or len(slots) == len(frames) or len(frames) > hold.most_frames:
+    if not slots or len(slots) == len(frames):
         return
     held = held_poses(np.array(slots, np.int64), [anchors[frames[k]] for k in slots], hold)
     bundle = replace(undistorted(local.bundle(table, points, frozenset())), held=(held,))

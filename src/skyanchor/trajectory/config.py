@@ -135,8 +135,6 @@ class HoldConfig:
     """Distance along which they cease to be off together, metres: to 1/e ..."""
     alone: Share = 0.02
     """... but for this share of the variance of each, 0..1."""
-    most_frames: Count = 500
-    """Keyframes of a walk beyond which its anchors stay where they are: the adjustment grows with their cube."""
 
 
 @dataclass(frozen=True)
