@@ -23,7 +23,7 @@ from skyanchor.scaffold import training
 from skyanchor.scene import settings as update
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONVENTIONS.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONVENTIONS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 VALUES = {"N": "3", "PX": "640", "...": "", "…": ""}
 """What stands for a placeholder that must be a number, or for what a page leaves out."""
 
@@ -119,7 +119,8 @@ def parser_of(script: Path) -> argparse.ArgumentParser | None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_benchmark_is_called_with_options_it_has(page: Path) -> None:
     for line in commands(page.read_text(), "benchmarks/"):
-        parser = parser_of(ROOT / line.split()[0]) if ".py" in line else None
+        called = ".py " in line  # one without arguments is named, not called
+        parser = parser_of(ROOT / line.split()[0]) if called else None
         if parser is not None:
             parser.exit_on_error = False
             try:
@@ -158,6 +159,24 @@ def test_links_and_pictures_are_there(page: Path) -> None:
     shown = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.S)
     for target in re.findall(r"\]\(([^)#]+)\)", shown):
         assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def headings(page: Path) -> set[str]:
+    """Names by which a link can reach the headings of a page: lower case, punctuation gone, words joined by hyphens."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    plain = [re.sub(r"[^\w\s-]", "", heading.strip().lower()) for heading in re.findall(r"^#+ (.*)$", text, re.M)]
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_to_headings_that_are_there(page: Path) -> None:
+    for target, heading in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        assert heading in headings(page.parent / target if target else page), f"{target}#{heading}"
+
+
+def test_headings_are_named_as_links_name_them(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A: b, `c`\n```\n# none\n```\n## Of 2-3\n")
+    assert headings(tmp_path / "a.md") == {"a-b-c", "of-2-3"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
