@@ -1,6 +1,7 @@
 """A square kilometre searched whole: groups accepted, wrong, metres and seconds, against the area that is searched.
 
-    python benchmarks/city.py WORK [--part 22 25] [--frames 240] [--designs 9] [--jobs N] [--depth measured|exact]
+    python benchmarks/city.py WORK [--part 22 25] [--frames 240] [--designs 9] [--seed 7] [--jobs N]
+                                   [--depth measured|exact]
                                    [--spacing 72 64] [--altitude 150] [--pixels 1280 1200] [--areas 0.05 0.2]
                                    [--near 100] [--headings 6] [--fixed] [--into ROWS.jsonl]
 
@@ -80,6 +81,8 @@ class Plan:
     """Ground sample distance of depth, metres."""
     flight: FlightPlan = CITY.flight
     """How it is flown; the margin is that of the part."""
+    seed: int = CITY.seed
+    """Of the town, its flight and its walks."""
 
     @property
     def preset(self) -> TownPreset:
@@ -89,7 +92,7 @@ class Plan:
         whole = (columns, rows) == (CITY.streets.columns, CITY.streets.rows)
         flight = self.flight if whole else replace(self.flight, margin=70.0)
         first, *others = (self._walk(walk) for walk in (CITY.walk, *CITY.other_walks))
-        return replace(CITY, streets=streets, flight=flight, walk=first, other_walks=tuple(others))
+        return replace(CITY, streets=streets, flight=flight, walk=first, other_walks=tuple(others), seed=self.seed)
 
     def _walk(self, walk: WalkPlan) -> WalkPlan:
         """The beginning of a walk, at its pace, where the streets allow it."""
@@ -170,7 +173,12 @@ class Bench:
 
     def row(self, **values: object) -> None:
         """Print a row and add it to the file."""
-        plan = {"streets": self.plan.part, "designs": self.plan.designs, "depth": self.plan.depth}
+        plan = {
+            "streets": self.plan.part,
+            "seed": self.plan.seed,
+            "designs": self.plan.designs,
+            "depth": self.plan.depth,
+        }
         line = json.dumps(
             {
                 **plan,
@@ -373,6 +381,7 @@ def main() -> None:
         "--pixels", type=int, nargs=2, help="width and focal length of aerial photos; the preset's without"
     )
     parser.add_argument("--designs", type=int, default=9)
+    parser.add_argument("--seed", type=int, help="of town, flight and walks; the preset's without")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--depth", choices=("measured", "exact"), default="measured")
     parser.add_argument("--sample", type=float, default=0.15, help="metres per pixel of depth")
@@ -395,6 +404,7 @@ def main() -> None:
     size = {"width": width, "height": width * 3 // 4, "focal": float(focal)}
     flight = replace(flight, **size, altitude=altitude, spacing=spacing)
     plan = Plan(tuple(given.part), given.frames, given.designs, given.depth, given.sample, flight)
+    plan = plan if given.seed is None else replace(plan, seed=given.seed)
     config = chosen_preset(given.preset).config
     stereo = replace(config.geometry.stereo, width=given.width)
     config = replace(config, geometry=replace(config.geometry, sample_m=given.sample, stereo=stereo))
