@@ -13,7 +13,7 @@ import skyanchor
 ROOT = Path(skyanchor.__file__).parent
 
 LAYERS = (
-    ("types", "errors", "events", "step_clock", "ahead"),
+    ("types", "errors", "events", "step_clock", "ahead", "compiled"),
     ("storage", "geometry", "bounds"),
     ("backends",),
     ("photos",),

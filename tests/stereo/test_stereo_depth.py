@@ -9,9 +9,12 @@ import pytest
 
 from skyanchor import stereo
 from skyanchor.photos import PhotoCache
-from skyanchor.stereo import patchmatch_kernels, stack_arrays
+from skyanchor.stereo import patchmatch_kernels, stack_arrays, sweep_kernels
+from skyanchor.stereo.backends import NumbaStereo, Photometry, RefineConfig
+from skyanchor.stereo.estimate import tilt_of
 from skyanchor.stereo.numba_backend import packed_corners
-from skyanchor.types import Plane, Tracks
+from skyanchor.stereo.planes import GreyStack, PlaneField
+from skyanchor.types import Camera, Plane, Tracks
 
 WIDTH = 200
 FOOTPRINT = 20.0 / 170.0
@@ -164,3 +167,39 @@ def test_a_window_is_compared_by_all_of_its_samples(radius):
     own, theirs = own - weights @ own, theirs - weights @ theirs
     expected = 1.0 - weights @ (own * theirs) / np.sqrt((weights @ own**2 + 1.0) * (weights @ theirs**2 + 1.0))
     assert cost == pytest.approx(expected, abs=2e-3)
+
+
+def flat_stack(height: int, width: int, back: float) -> GreyStack:
+    """A photo and one as it is seen from `back` metres ahead of it along the optical axis, focal length = width."""
+    camera = Camera("PINHOLE", width, height, (float(width), float(width), width / 2.0, height / 2.0))
+    grey = np.random.default_rng(3).uniform(0.0, 255.0, (height, width)).astype(np.float32)
+    m = np.array([[-width / 2.0 * back, -height / 2.0 * back, -back]], np.float32)
+    return GreyStack(
+        camera, grey, grey[None], np.array([[width, height]], np.float32), np.eye(3, dtype=np.float32)[None], m
+    )
+
+
+def test_a_plane_through_the_eye_of_a_source_is_not_seen_by_it():
+    """A walk looks along its way: planes ahead pass the cameras that lie there, at z = 0 exactly."""
+    stack = flat_stack(24, 32, 2.0)
+    tilt = np.array([0.0, 0.0, 1.0], np.float32)
+    planes = np.array([0.25, 0.5, 1.0], np.float32)  # beyond the source, through its eye, behind it
+    volume = sweep_kernels.sweep_costs(
+        *(stack.reference, stack.sources, stack.sizes, stack.M, stack.m, tilt, planes, 2, 2.0, 1)
+    )
+    assert (volume[..., 1:] == 255).all()
+    assert (volume[6:18, 8:24, 0] < 255).any()
+
+
+def test_no_level_plane_is_tried_on_the_horizon():
+    """Of a level camera with an odd height the horizon is a row of pixel centres: no level plane is met there."""
+    stack = flat_stack(25, 32, 0.5)
+    down = np.array([0.0, 1.0, 0.0])
+    tilt = tilt_of(stack.camera, down)
+    assert tilt @ [0.5, 12.5, 1.0] == 0.0
+    flat = np.zeros((25, 32), np.float32)
+    start = PlaneField(np.full((25, 32), 0.2, np.float32), flat, flat)
+    settings = ((0.01, 1.0), Photometry(), RefineConfig(), range(2))
+    found, cost = NumbaStereo().load().refine(stack, start, start, tilt, *settings)
+    assert all(np.isfinite(part).all() for part in (found.w, found.a, found.b, cost))
+    assert (found.w > 0).all()

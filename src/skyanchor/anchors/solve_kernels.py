@@ -6,8 +6,8 @@ A group stands where x_cam = R_k (A X + b) + s t_k for a point X that frame k se
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from skyanchor.compiled import njit
 from skyanchor.sfm.p3p_kernels import p3p
 from skyanchor.types import Floats, Ints
 

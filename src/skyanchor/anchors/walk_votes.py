@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from skyanchor.anchors.config import WalkVotesConfig
 from skyanchor.anchors.odometry import Walk
@@ -18,6 +17,7 @@ from skyanchor.anchors.place_index import PlaceIndex
 from skyanchor.anchors.priors import Near
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import NodeConfig
+from skyanchor.compiled import njit
 from skyanchor.geometry import rigid
 from skyanchor.types import AnchorGroup, Bools, Floats, Floats32, Ints, Sequence
 

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, prange
+from numba import prange
 
 from skyanchor.bridges.rounding import ROUNDED
+from skyanchor.compiled import njit
 from skyanchor.types import Floats, Floats32, Ints
 
 Numbers: TypeAlias = npt.NDArray[np.int32]

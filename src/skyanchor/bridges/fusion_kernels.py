@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from skyanchor.bridges.rounding import ROUNDED
+from skyanchor.compiled import njit
 from skyanchor.types import Floats, Floats32, Ints
 
 SHARD_BITS = 4

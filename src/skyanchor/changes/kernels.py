@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from skyanchor.compiled import njit
 from skyanchor.types import Floats, Floats32, Ints
 
 NEAREST = 0.3

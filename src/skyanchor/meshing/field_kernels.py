@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from skyanchor.compiled import njit
 from skyanchor.types import Bytes, Floats, Floats32, Ints
 
 EDGE = 8

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numba as nb
 import numpy as np
 
+from skyanchor.compiled import njit
 from skyanchor.gaussians.splats import Splats, concat, select
 from skyanchor.gaussians.split import Split, split
 from skyanchor.geometry import cameras, rigid
@@ -82,7 +83,7 @@ def half_angle(camera: Camera) -> float:
     return float(np.arctan2(np.linalg.norm(rays[:, :2], axis=1), rays[:, 2]).max())
 
 
-@nb.njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)
 def _in_cones(means: Floats32, radii: Floats32, centres: Floats, axes: Floats, cosines: Floats, sines: Floats) -> Bools:
     """(N,), balls that touch any cone: with a = d . axis and p = |d - a axis|, p cos h - a sin h <= radius."""
     found = np.zeros(len(means), np.bool_)

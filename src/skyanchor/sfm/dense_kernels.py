@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from skyanchor.compiled import njit
 from skyanchor.types import Floats, Ints
 
 BEHIND = 1e3

@@ -9,8 +9,8 @@ solutions (Persson and Nordberg, Lambda Twist, ECCV 2018, from there on by conic
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from skyanchor.compiled import njit
 from skyanchor.types import Floats
 
 STEPS = 3

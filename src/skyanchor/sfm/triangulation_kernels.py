@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from skyanchor.compiled import njit
 from skyanchor.types import Bools, Floats, Ints
 
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from skyanchor.compiled import njit
 
-@nb.njit(cache=True)
+
+@njit(cache=True)
 def _noise(i, k):
     """A number in [0, 1) from two integers."""
     h = np.uint32(i) * np.uint32(2654435761) ^ np.uint32(k) * np.uint32(40503)
@@ -17,7 +19,7 @@ def _noise(i, k):
     return (h & np.uint32(0xFFFFFF)) / float(0x1000000)
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def _solve(x, y, w, weight):
     """Weighted least squares (a, b, c) of w = a x + b y + c by Cramer's rule; False when the points are collinear."""
     sxx = sxy = sx = syy = sy = s = sxw = syw = sw = 0.0
@@ -44,7 +46,7 @@ def _solve(x, y, w, weight):
     return True, a, b, c
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def fit_plane(x, y, w, tolerance, trials, seed):
     """Robust plane (a, b, c) of w = a x + b y + c and the share of points within tolerance.
 
@@ -88,7 +90,7 @@ def fit_plane(x, y, w, tolerance, trials, seed):
     return pa, pb, pc, inside / max(n, 1)
 
 
-@nb.njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)
 def fill(w, a, b, level, known, grey, sigma_grey, reach, tilt):
     """Planes for the unknown pixels, each from the known pixel it resembles most along one of 16 directions.
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from skyanchor.compiled import njit
 
-@nb.njit(cache=True)
+
+@njit(cache=True)
 def draw(depth, confidence, completed, floor, normal, K, R, t, K_ref, turn, tolerance, z_out, c_out, sample, gap):
     """Draw one neighbour's pixels as small planes into a reference layer; nearest surface wins, then nearest sample.
 
@@ -49,7 +51,10 @@ def draw(depth, confidence, completed, floor, normal, K, R, t, K_ref, turn, tole
                 for col in range(max(left, 0), min(left + 2, width)):
                     rx = (col + 0.5 - K_ref[2]) / K_ref[0]
                     ry = (row + 0.5 - K_ref[3]) / K_ref[1]
-                    at = d / (nx * rx + ny * ry + nz)
+                    facing = nx * rx + ny * ry + nz
+                    if facing >= 0.0:  # the ray runs along the plane, or meets it behind the eye
+                        continue
+                    at = d / facing
                     if not abs(at - Z) < 4.0 * tolerance * Z:
                         continue
                     far = (u - col - 0.5) ** 2 + (v - row - 0.5) ** 2
@@ -63,7 +68,7 @@ def draw(depth, confidence, completed, floor, normal, K, R, t, K_ref, turn, tole
                         sample[row, col] = y * depth.shape[1] + x
 
 
-@nb.njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)
 def vote(z, c, tolerance):
     """The depth most layers share, per pixel: depth, total confidence, count of agreeing layers, layer it started from.
 

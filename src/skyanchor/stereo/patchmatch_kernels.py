@@ -15,6 +15,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from skyanchor.compiled import njit
 from skyanchor.stereo.stack_arrays import STACKED, stack_floats, stack_integers, stack_words
 from skyanchor.stereo.sweep_kernels import UNSEEN
 
@@ -32,7 +33,7 @@ SMALL, LARGE = 7 * 7, 11 * 11
 """Samples of the windows that the presets use: loops of these lengths are compiled of their own."""
 
 
-@nb.njit(cache=True, inline="always")
+@njit(cache=True, inline="always")
 def _hash(x, y, k):
     """A number in [0, 1) that depends on the three integers alone."""
     h = np.uint32(x) * np.uint32(73856093) ^ np.uint32(y) * np.uint32(19349663) ^ np.uint32(k) * np.uint32(83492791)
@@ -44,7 +45,7 @@ def _hash(x, y, k):
     return np.float32(h & np.uint32(0xFFFFFF)) / np.float32(0x1000000)
 
 
-@nb.njit(cache=True, inline="always")
+@njit(cache=True, inline="always")
 def _new_window(radius, stride):
     """Offsets (2), grey values, weights and nearness to the middle of one window's samples."""
     side = 2 * radius // stride + 1
@@ -60,13 +61,13 @@ def _new_window(radius, stride):
     return dx, dy, np.empty(n, np.float32), np.empty(n, np.float32), near
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def _fading(sigma_grey):
     """exp(-d / sigma) of grey differences d in steps of 1 / `STEPS`."""
     return np.exp(-np.arange(256 * STEPS) / np.float32(STEPS * sigma_grey)).astype(np.float32)
 
 
-@nb.njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True)
 def _fill_window(reference, x, y, fade, window):
     """Fill the window's grey values (weighted mean removed) and bilateral weights; returns the weighted variance."""
     dx, dy, values, weights, near = window
@@ -93,7 +94,7 @@ def _fill_window(reference, x, y, fade, window):
     return variance
 
 
-@nb.njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, inline="always")
 def _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, first, n):
     """Σ w g, Σ w g², Σ w g r of n samples from the `first`: weights w, the source's grey values g, the window's own r.
 
@@ -137,13 +138,13 @@ def _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, firs
     return mean, square, cross
 
 
-@nb.njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True)
 def _large_sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window):
     """The sums of a window of `LARGE` samples."""
     return _sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window, 0, LARGE)
 
 
-@nb.njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True)
 def _all_sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window):
     """The sums of a window of any size, in parts that the stack holds."""
     mean = np.float32(0.0)
@@ -159,7 +160,7 @@ def _all_sums(flat, start, stride, u, v, ux, uy, vx, vy, right, bottom, window):
     return mean, square, cross
 
 
-@nb.njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, inline="always")
 def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, window, variance, eps):
     """1 - weighted ZNCC of the window seen through the plane, 0..2; `UNSEEN` where the centre leaves the source."""
     px = np.float32(x + 0.5)
@@ -195,7 +196,7 @@ def _source_cost(flat, base, stride, width, height, M, m, s, x, y, w, a, b, wind
     return np.float32(1.0) - cross / np.sqrt((variance + eps) * (var + eps))
 
 
-@nb.njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, inline="always")
 def _plane_cost(flat, sizes, layout, M, m, x, y, w, a, b, window, variance, eps, order, tried, keep, limit, each, low):
     """Mean of the `keep` lowest costs over the first `tried` sources of `order`; 1 when none sees the plane.
 
@@ -236,7 +237,7 @@ def _plane_cost(flat, sizes, layout, M, m, x, y, w, a, b, window, variance, eps,
     return result
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def _rank(each, order):
     """Sort the sources by cost, stable."""
     for i in range(1, order.shape[0]):
@@ -248,7 +249,7 @@ def _rank(each, order):
         order[j + 1] = s
 
 
-@nb.njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, inline="always")
 def _fits(w, a, b, x, y, K, low, high):
     """Whether the plane is in range and seen at less than about 84 degrees."""
     if not (low <= w <= high):
@@ -263,7 +264,7 @@ def _fits(w, a, b, x, y, K, low, high):
     return w * w > 0.01 * (gx * gx + gy * gy + gz * gz) * (rx * rx + ry * ry + 1.0)
 
 
-@nb.njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True)
 def _upright(w, x, y, K, tilt, yaw):
     """Gradient (a, b) of the plane through a pixel that stands upright on the sweep's planes, turned by `yaw`.
 
@@ -289,7 +290,7 @@ def _upright(w, x, y, K, tilt, yaw):
     return np.float32(w * gx / (K[0] * towards)), np.float32(w * gy / (K[1] * towards))
 
 
-@nb.njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True)
 def _best_in_strip(cost, x, y, k):
     """The neighbour with the lowest cost in the k-th of eight regions: four near diamonds, four far strips."""
     height, width = cost.shape
@@ -328,7 +329,7 @@ def _best_in_strip(cost, x, y, k):
     return best_x, best_y
 
 
-@nb.njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, inline="always")
 def _offered(k, x, y, w, a, b, cost, bw, ba, bb, K, tilt, scale, colour, round_):
     """(whether there is one, w, a, b): the k-th plane that a pixel may take instead of its own (bw, ba, bb).
 
@@ -349,8 +350,9 @@ def _offered(k, x, y, w, a, b, cost, bw, ba, bb, K, tilt, scale, colour, round_)
             near = abs(tw - bw) < np.float32(0.02) * scale
             offered = not (near and abs(ta - ba) + abs(tb - bb) < np.float32(0.004) * scale)
     elif k == LEVEL:
-        offered = round_ < TURNING
-        u = bw / (tilt[0] * np.float32(x + 0.5) + tilt[1] * np.float32(y + 0.5) + tilt[2])
+        along = tilt[0] * np.float32(x + 0.5) + tilt[1] * np.float32(y + 0.5) + tilt[2]
+        offered = round_ < TURNING and along != np.float32(0.0)  # a ray on the horizon meets no level plane
+        u = bw / along if offered else np.float32(0.0)
         ta = u * tilt[0]
         tb = u * tilt[1]
     elif k == UPRIGHT:
@@ -368,7 +370,7 @@ def _offered(k, x, y, w, a, b, cost, bw, ba, bb, K, tilt, scale, colour, round_)
     return offered, tw, ta, tb
 
 
-@nb.njit(cache=True, parallel=True, fastmath=True)
+@njit(cache=True, parallel=True, fastmath=True)
 def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
     """What the planes as they are cost, (H, W) twice, and (H, W, S) the sources by how well they fit, best first.
 
@@ -405,7 +407,7 @@ def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
     return out, own, ranks
 
 
-@nb.njit(cache=True, parallel=True, fastmath=True)  # fmt: skip
+@njit(cache=True, parallel=True, fastmath=True)  # fmt: skip
 def improve(
     reference,
     flat,

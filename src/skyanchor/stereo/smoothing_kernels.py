@@ -6,11 +6,13 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
+from skyanchor.compiled import njit
+
 LEAST_CONFIDENCE = np.float32(0.05)
 """Neighbours with less are not asked."""
 
 
-@nb.njit(cache=True, fastmath=True, inline="always")
+@njit(cache=True, fastmath=True, inline="always")
 def _asked(grey, w, a, b, confidence, x, y, radius, stride, sigma_grey, said, weight, row, column):
     """Fill what the neighbours say of a pixel's inverse depth, their weights and places; returns how many there are."""
     height, width = w.shape
@@ -31,7 +33,7 @@ def _asked(grey, w, a, b, confidence, x, y, radius, stride, sigma_grey, said, we
     return n
 
 
-@nb.njit(cache=True, parallel=True, fastmath=True)
+@njit(cache=True, parallel=True, fastmath=True)
 def averaged(grey, w, a, b, confidence, radius, stride, tolerance, sigma_grey, rounds, least):
     """(w, a, b, share of the neighbours that agree), (H, W) each; zeros where fewer than `least` do."""
     height, width = w.shape

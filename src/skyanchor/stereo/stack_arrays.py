@@ -15,6 +15,8 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from skyanchor.compiled import njit
+
 STACKED = 512
 """Elements of such an array."""
 
@@ -37,19 +39,19 @@ _integers = _pointer(types.int32, ir.IntType(32))
 _words = _pointer(types.uint64, ir.IntType(64))
 
 
-@nb.njit(inline="always")
+@njit(inline="always")
 def stack_floats():
     """(STACKED,) float32."""
     return nb.carray(_floats(), STACKED)
 
 
-@nb.njit(inline="always")
+@njit(inline="always")
 def stack_integers():
     """(STACKED,) int32."""
     return nb.carray(_integers(), STACKED)
 
 
-@nb.njit(inline="always")
+@njit(inline="always")
 def stack_words():
     """(STACKED,) uint64."""
     return nb.carray(_words(), STACKED)

@@ -10,13 +10,14 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from skyanchor.compiled import njit
 from skyanchor.types import Bytes, Floats32
 
 UNSEEN = np.float32(2.0)
 OUTSIDE = np.float32(-1.0)
 
 
-@nb.njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True)
 def _warp(source, size, M, m, tilt, u_plane, at, fu, fv, out):
     """Source pixels seen through the plane 1/z(p) = u_plane * tilt . p; `OUTSIDE` where the plane leaves the source.
 
@@ -41,8 +42,9 @@ def _warp(source, size, M, m, tilt, u_plane, at, fu, fv, out):
             px = np.float32(x) + np.float32(0.5)
             w = w0 + step * px
             z = q2 + s2 * px
-            u = (q0 + s0 * px) / z - np.float32(0.5)
-            v = (q1 + s1 * px) / z - np.float32(0.5)
+            ahead = z if z > zero else np.float32(1.0)  # beside the source's eye z is 0: not seen, and not divided by
+            u = (q0 + s0 * px) / ahead - np.float32(0.5)
+            v = (q1 + s1 * px) / ahead - np.float32(0.5)
             seen = (w > zero) & (z > zero) & (u >= zero) & (v >= zero) & (u < right) & (v < bottom)
             iu = np.int32(u) if seen else np.int32(0)
             iv = np.int32(v) if seen else np.int32(0)
@@ -57,7 +59,7 @@ def _warp(source, size, M, m, tilt, u_plane, at, fu, fv, out):
             out[y, x] = top + fv[x] * (low - top) if fu[x] >= zero else OUTSIDE
 
 
-@nb.njit(cache=True, fastmath=False)
+@njit(cache=True, fastmath=False)
 def _zncc_costs(reference, warped, radius, noise, out):
     """1 - ZNCC over (2 radius + 1)² windows, 0..1, `UNSEEN` where the plane leaves the source.
 
@@ -114,7 +116,7 @@ def _zncc_costs(reference, warped, radius, noise, out):
             out[y, x] = min(max(np.float32(1.0) - zncc, np.float32(0.0)), np.float32(1.0))
 
 
-@nb.njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True)
 def _means_of_best(costs, low, out):
     """Per pixel of a row the mean of the smallest seen of its costs (S, W), as many as `low` (K, W) has room for.
 
@@ -137,7 +139,7 @@ def _means_of_best(costs, low, out):
         out[x] = total / used if used else np.float32(1.0)
 
 
-@nb.njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)
 def sweep_costs(reference, sources, sizes, M, m, tilt, u_planes, radius, noise, keep):
     """Matching cost (H, W, D) uint8 of every pixel on every plane: mean over the best `keep` of the sources."""
     height, width = reference.shape
@@ -159,7 +161,7 @@ def sweep_costs(reference, sources, sizes, M, m, tilt, u_planes, radius, noise, 
     return volume
 
 
-@nb.njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True)
 def _step(cost, before, after, p1, p2):
     """One step along a path: after = cost + min(before, neighbours + p1, min + p2) - min; both padded by one cell."""
     n = cost.shape[0]
@@ -172,7 +174,7 @@ def _step(cost, before, after, p1, p2):
         after[d + 1] = np.int32(cost[d]) + np.int32(min(before[d + 1], side, jump) - low)
 
 
-@nb.njit(cache=True, fastmath=True)
+@njit(cache=True, fastmath=True)
 def _follow(volume, reference, total, x, y, dx, dy, p1, p2, contrast):
     """Add the path cost along one line that starts at (x, y) and runs to the border."""
     height, width, planes = volume.shape
@@ -192,7 +194,7 @@ def _follow(volume, reference, total, x, y, dx, dy, p1, p2, contrast):
         y += dy
 
 
-@nb.njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)
 def _aggregate_direction(volume, reference, total, dx, dy, p1, p2, contrast):
     """Add the path costs of one direction; each line of pixels belongs to one thread."""
     height, width, _ = volume.shape
@@ -216,7 +218,7 @@ def aggregate(volume: Bytes, reference: Floats32, p1: int, p2: int, contrast: fl
     return total
 
 
-@nb.njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True)
 def best_planes(total, u_planes):
     """Per pixel 1/distance of the best plane, refined by a parabola through its neighbours, (H, W) float32."""
     height, width, planes = total.shape

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from numba import njit
-
+from skyanchor.compiled import njit
 from skyanchor.town.geometry import CYLINDER, HULL, Geometry
 from skyanchor.town.noise_kernels import smooth3
 from skyanchor.types import Floats

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
-from numba import njit
-
+from skyanchor.compiled import njit
 from skyanchor.town import noise_kernels as noise
 from skyanchor.town import texture_kernels as texture
 from skyanchor.town.coats import Material

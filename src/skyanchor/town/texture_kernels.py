@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from skyanchor.compiled import njit
 from skyanchor.town.noise_kernels import cell, grain, smooth, smooth3, stripe, wrap
 from skyanchor.types import Floats
 

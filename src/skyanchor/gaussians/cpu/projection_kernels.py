@@ -10,8 +10,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from skyanchor.compiled import njit
 from skyanchor.gaussians.cpu.layout import (
     ALPHA_MIN,
     BLOCK,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from skyanchor.compiled import njit
 from skyanchor.gaussians.cpu.layout import FAST_INLINE, F
 
 C0 = F(0.28209479177387814)

@@ -17,8 +17,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from skyanchor.compiled import njit
 from skyanchor.gaussians.cpu.layout import (
     ALPHA_MIN,
     BLUE,
