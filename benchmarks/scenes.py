@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pycolmap
-
 from skyanchor.anchors.place_index import PlaceIndex
 from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
 from skyanchor.bridges.ground import Ground
@@ -50,6 +48,8 @@ def told(event: Event) -> None:
 
 def camera_of(truth: Path) -> str:
     """The camera of a COLMAP model as `--camera` takes it."""
+    import pycolmap  # not before skyanchor, which brings zlib first: the other way round the heap is spoilt
+
     folder = next(truth / place for place in PLACES if (truth / place).is_dir() and _is_model(truth / place))
     camera = next(iter(pycolmap.Reconstruction(str(folder)).cameras.values()))
     return ",".join([camera.model_name, *map(str, camera.params)])

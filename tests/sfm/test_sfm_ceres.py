@@ -82,6 +82,18 @@ def test_focal_length_is_found():
     assert found.lenses[0].params[2:] == start.params[2:]
 
 
+def test_square_pixels_stay_square_and_others_are_found():
+    """A walk straight ahead may trade the height of pixels for its own; pixels that are not square keep both sides."""
+    start = cameras.pinhole(640, 360, 470.0)
+    given, _ = street(1.0, start=start)
+    width, height = adjust(given, replace(SOLVER, refine_focal=True)).bundle.lenses[0].params[:2]
+    assert width == height != 470.0
+    oblong = replace(start, params=(450.0, 460.0, *start.params[2:]))
+    given, _ = street(0.3, camera=oblong, start=replace(start, params=(470.0, 480.0, *start.params[2:])))
+    found = adjust(given, replace(SOLVER, refine_focal=True)).bundle.lenses[0]
+    assert found.model == "PINHOLE" and found.params[:2] == pytest.approx((450.0, 460.0), abs=5.0)
+
+
 def test_what_it_cannot_do_is_refused():
     given, _ = street(0.3)
     with pytest.raises(ValueError, match="priors"):

@@ -23,7 +23,8 @@ class Ceres:
     loss_scale: float
     """Residuals beyond this many sigmas lose weight (soft L1)."""
     refine_focal: bool = False
-    """Whether the focal length of every lens is estimated, and its distortion where it has any."""
+    """Whether the focal length of every lens is estimated, and its distortion where it has any; square pixels stay so:
+    a walk straight ahead hardly tells its height from their sides."""
     threads: int = -1
     """-1 takes all cores."""
     most_dense: int = 150
@@ -34,7 +35,7 @@ def solve(bundle: Bundle, solver: Ceres, clock: StepClock) -> Bundle:
     """The bundle at the optimum."""
     if bundle.prior is not None or bundle.held or len(np.unique(bundle.sigma)) > 1:
         raise ValueError("Ceres is used without priors, held poses, and with one sigma for all observations")
-    lenses = list(dict.fromkeys(bundle.lenses))
+    lenses = {lens: _one_focal(lens) if solver.refine_focal else lens for lens in bundle.lenses}
     ids = [name + 1 for name in bundle.names or range(len(bundle.cams_from_world))]
     with clock.step("problem"):
         model = _model(bundle, lenses, ids)
@@ -48,22 +49,40 @@ def solve(bundle: Bundle, solver: Ceres, clock: StepClock) -> Bundle:
     )
     points = np.array([model.point3D(p + 1).xyz for p in range(len(bundle.points))]).reshape(-1, 3)
     if solver.refine_focal:
-        refined = {lens: colmap.from_camera(model.camera(k + 1)) for k, lens in enumerate(lenses)}
+        refined = {lens: _as_before(colmap.from_camera(model.camera(k + 1)), lens) for k, lens in enumerate(lenses)}
         bundle = replace(bundle, lenses=tuple(refined[lens] for lens in bundle.lenses))
     return replace(bundle, cams_from_world=poses, points=points)
 
 
-def _model(bundle: Bundle, lenses: list[Camera], ids: list[int]) -> Any:
-    """The bundle as a pycolmap.Reconstruction with images of the given ids; other ids are indices here + 1."""
+def _one_focal(lens: Camera) -> Camera:
+    """The lens with one focal length to estimate, where its pixels are square."""
+    if lens.model != "PINHOLE" or lens.params[0] != lens.params[1]:
+        return lens
+    return replace(lens, model="SIMPLE_PINHOLE", params=lens.params[1:])
+
+
+def _as_before(refined: Camera, lens: Camera) -> Camera:
+    """The refined lens in the model of the one that went in."""
+    if refined.model == lens.model:
+        return refined
+    return replace(refined, model=lens.model, params=(refined.params[0], *refined.params))
+
+
+def _model(bundle: Bundle, lenses: dict[Camera, Camera], ids: list[int]) -> Any:
+    """The bundle as a pycolmap.Reconstruction with images of the given ids; other ids are indices here + 1.
+
+    `lenses` has for each lens of the bundle the one that the solver takes.
+    """
     model = pycolmap.Reconstruction()
-    for k, lens in enumerate(lenses):
+    for k, lens in enumerate(lenses.values()):
         model.add_camera_with_trivial_rig(colmap.to_camera(lens, k + 1))
+    lens_ids = {lens: k + 1 for k, lens in enumerate(lenses)}
     order = np.argsort(bundle.camera, kind="stable")
     used, starts = np.unique(bundle.camera[order], return_index=True)
     index = np.empty(len(order), dtype=np.int64)
     for k, rows in zip(used.tolist(), np.split(order, starts[1:]), strict=True):
         index[rows] = np.arange(len(rows))
-        lens_id = lenses.index(bundle.lenses[k]) + 1
+        lens_id = lens_ids[bundle.lenses[k]]
         image = pycolmap.Image(name=str(k), keypoints=bundle.xy[rows], camera_id=lens_id, image_id=ids[k])
         model.add_image_with_trivial_frame(image, _rigid3d(bundle.cams_from_world[k]))
     order = np.argsort(bundle.point, kind="stable")
