@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pycolmap
 
 from skyanchor.events import Event, Note, Progress
 from skyanchor.gaussians.devices import Engine, load_engine
@@ -80,6 +79,8 @@ def arguments() -> argparse.Namespace:
 
 def true_views(scene: Path, scaffold: Scaffold) -> tuple[View, ...]:
     """The street frames at their true poses."""
+    import pycolmap  # not before skyanchor, which brings zlib first: the other way round the heap is spoilt
+
     model = pycolmap.Reconstruction(str(scene / "ground/truth"))
     views = []
     for k, image in enumerate(sorted(model.images.values(), key=lambda one: one.name)):
