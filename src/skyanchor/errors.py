@@ -22,7 +22,12 @@ class InputError(SkyAnchorError):
     """Something the user gave cannot be used."""
 
     def __init__(self, path: Path | str, problem: str, advice: str) -> None:
-        super().__init__(f"{path}: {_short(problem)}. {advice}")
+        super().__init__(path, problem, advice)  # as given: another process makes it again of these
+
+    def __str__(self) -> str:
+        """One line: where, what is wrong, what to do."""
+        path, problem, advice = self.args
+        return f"{path}: {_short(problem)}. {advice}"
 
 
 class WriteError(SkyAnchorError):
