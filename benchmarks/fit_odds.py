@@ -4,7 +4,8 @@
 
 GROUPS are lines of `benchmarks/wrong_walks.py`. Of every group the best right place and the best wrong one count, by
 the odds that the run gave them. Means and weights of `anchors/likelihood.py` are found by maximum likelihood: beta
-distributions for shares that are known exactly, beta-binomial ones for cells and matches, of which there are few.
+distributions for shares that are known exactly, beta-binomial ones for cells and matches, of which there are few; then
+the share of wrong places that show what the right one does, copies of it.
 
 What is printed: the numbers in force and those fitted to all towns; then the towns in two halves, each judged by the
 numbers fitted to the other half (no town judges itself), with what a limit on the odds takes of right and wrong places,
@@ -158,6 +159,20 @@ def odds_of(one: Seen, kinds: tuple[Places, Places]) -> float:
     return odds + (likelihood.exact_log_odds(*one.exact, kinds) if one.exact[1] > 0 else 0.0)
 
 
+def copies_of(seen: list[Seen]) -> tuple[float, float, float]:
+    """The share of wrong places that are copies of the right one: most likely, and within half a unit of ln likelihood.
+
+    By the numbers in force: each wrong place shows what a look-alike does with chance 1 - c, and with c what the right
+    one does.
+    """
+    wrong = [likelihood.log_likelihoods(one.found, one.ratio) for one in seen if not one.right]
+    shares = np.geomspace(1e-4, 0.5, 400)
+    right, alike = np.array(wrong).reshape(-1, 2).T[:, :, None]
+    total = np.logaddexp(alike + np.log1p(-shares), right + np.log(shares)).sum(axis=0)
+    near = shares[total > total.max() - 0.5]
+    return float(shares[total.argmax()]), float(near[0]), float(near[-1])
+
+
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
@@ -230,6 +245,9 @@ def main() -> None:
     text = [
         f"{right.sum()} right and {(~right).sum()} wrong places of {len({one.town for one in seen})} scaffolds", "",
         *numbers({"in force": inforce, "fitted": both_of(seen)}),
+        "", "Copies among wrong places: {:.3f} ({:.3f} to {:.3f}), in force {:.3f}".format(
+            *copies_of(seen), likelihood.COPIES
+        ),
         "", f"In force: area below the ROC {area(now, right):.4f}", "", *limits(now, right), "",
         *calibration(now, right),
         "", f"By the other half of the towns: area {area(held, right):.4f}", "", *limits(held, right), "",

@@ -10,10 +10,10 @@ import pytest
 from anchors_street import GROUND, street_poses
 from PIL import Image
 
+from skyanchor.anchors.agreement import borne_out, disagreeing, neighbour_prior
 from skyanchor.anchors.config import AnchorConfig, OdometryConfig
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.odometry import Steps, Walk, measure_steps, reckoned, walked
-from skyanchor.anchors.walk import borne_out, disagreeing, neighbour_prior
 from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import rigid
 from skyanchor.types import AnchorGroup, AnchorPose, GroupFigures, LocalisedGroup, Pose, Reason, Refusal, Sequence
@@ -103,6 +103,42 @@ def test_doubtful_groups_need_a_sure_one() -> None:
     assert borne_out([doubtful, refused], asked, config, 0, prior=1.0)[0].accepted
     assert not borne_out([doubtful, refused], asked, config, 0, prior=0.9)[0].accepted
     assert all(group.accepted for group in borne_out([doubtful, other], asked, config, 0, prior=0.6)), "0.9 and 0.6"
+
+
+@pytest.mark.parametrize(("refused", "stands"), [(-0.4, False), (-9.0, False), (0.2, True), (float("nan"), True)])
+def test_a_neighbour_that_is_not_recognised_where_the_walk_leads_is_a_doubt(refused: float, stands: bool) -> None:
+    """Two walks through towns with houses of the same design stood by one group each, of 10^1.6 and 10^1.4; the other
+    had 10^-0.4 and 10^-0.5 a few metres on. At the right place one may be refused too: a doubt costs ten at most."""
+    poses, config = true_walk(80), AnchorConfig()
+
+    def told(index: int, odds: float) -> LocalisedGroup:
+        group = localised(poses, 12 * index, index)
+        return replace(group, figures=replace(group.figures, ratio=0.8, confirmed=0.6, log_odds=odds))
+
+    other = replace(told(1, refused), poses=(), refusal=Refusal(Reason.LOOK_ALIKE, "elsewhere"))
+    asked = Sequence(Path(), (), GROUND, False, (), (told(0, 0.0).group, other.group))
+    assert borne_out([told(0, 1.6), other], asked, config, 0)[0].accepted is stands
+    assert borne_out([told(0, 2.6), other], asked, config, 0)[0].accepted
+    assert borne_out([told(0, 1.6), other], replace(asked, cuts=(10,)), config, 0)[0].accepted, "a cut leads anywhere"
+
+
+def test_in_a_large_model_two_groups_that_see_other_houses_bear_each_other_out() -> None:
+    """Each would be sure in a small one; of two side by side both may look at one copy of a house."""
+    config, north = AnchorConfig(), np.array([0.0, 1.0, 0.0])
+    poses = [rigid.look_at(PACE * k * north, (PACE * k + 1.0) * north, UP) for k in range(80)]
+
+    def stand(odds: tuple[float, float], second: int = 70, prior: float = -2.0) -> bool:
+        groups = [
+            replace(group, figures=replace(group.figures, log_odds=one))
+            for group, one in zip((localised(poses, 0, 0), localised(poses, second, 1)), odds, strict=True)
+        ]
+        asked = Sequence(Path(), (), GROUND, False, (), tuple(group.group for group in groups))
+        return all(group.accepted for group in borne_out(groups, asked, config, 0, prior))
+
+    assert stand((2.0, 1.6)) and stand((2.0, 2.0), prior=-2.5)
+    assert not stand((2.0, 1.4)), "one of them is not sure in any model"
+    assert not stand((2.0, 1.6), second=40), "28 m apart"
+    assert not stand((2.0, 1.6), prior=-3.0), "too large a model for both together"
 
 
 def test_a_cut_leads_anywhere() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, joined, shown_in, sightings, subset
-from skyanchor.anchors.likelihood import LOOK_ALIKE, RIGHT, Found, log_odds
+from skyanchor.anchors.likelihood import COPIES, LOOK_ALIKE, RIGHT, Found, log_odds
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.anchors.verdict import (
@@ -308,7 +308,7 @@ def test_odds_follow_from_what_is_recognised() -> None:
         odds = [log_odds(replace(half, **{name: share}), 0.75) for share in (0.05, 0.3, 0.5, 0.7, 0.9)]
         assert np.all(np.diff(odds) >= 0) and np.all(np.diff(odds[1:]) > 0)
     assert np.all(np.diff([log_odds(half, ratio) for ratio in (0.2, 0.5, 0.7, 0.8, 0.95)]) > 0)
-    assert log_odds(Found(25.0, 0.9, 50.0, 0.9), 0.93) > 4.0 and log_odds(Found(25.0, 0.05, 50.0, 0.3), 0.5) < -3.0
+    assert log_odds(Found(25.0, 0.05, 50.0, 0.3), 0.5) < -3.0
     odds = [log_odds(Found(n, 0.9, 50.0, 0.5), 0.8) for n in (3.0, 10.0, 30.0)]
     assert np.all(np.diff(odds) > 0)  # the more there is to look at, the surer
     crossing = Found(6.0, 0.1, 50.0, 0.65)  # its markings agree, the fronts do not
@@ -320,14 +320,26 @@ def test_odds_follow_from_what_is_recognised() -> None:
     assert np.trapezoid(density, x) == pytest.approx(1.0, abs=0.01)
 
 
+def test_all_that_a_copy_shows_too_is_worth_no_more_than_copies_are_rare() -> None:
+    """A walk through a town of the same designs had 10^3.1 with three figures that all saw the same houses again."""
+    everything = Found(25.0, 0.9, 50.0, 0.9, 25.0, 0.9)
+    assert log_odds(everything, 0.93, copies=0.0) > 5.0
+    assert -np.log10(COPIES) - 0.05 < log_odds(everything, 0.93) <= -np.log10(COPIES)
+    twin = Found(23.5, 0.73, 48.7, 0.54, 25.0, 0.73)
+    assert log_odds(twin, 0.79, copies=0.0) > 3.0 and log_odds(twin, 0.79) < 1.75
+    poor = Found(20.0, 0.3, 40.0, 0.3, 20.0, 0.3)
+    assert log_odds(poor, 0.6) == pytest.approx(log_odds(poor, 0.6, copies=0.0), abs=0.05)
+
+
 def test_stated_odds_are_those_that_draws_have() -> None:
     """Of places drawn of both kinds in equal numbers, those with odds of about 10:1 are right 10 times in 11."""
     rng = np.random.default_rng(3)
     right, of = rng.random(20_000) < 0.5, rng.integers(3, 30, 20_000)
+    as_right = right | (rng.random(20_000) < COPIES)
 
     def drawn(name: str) -> np.ndarray:
         kinds = [getattr(kind, name) for kind in (RIGHT, LOOK_ALIKE)]
-        mean, weight = (np.where(right, *(getattr(kind, field) for kind in kinds)) for field in ("mean", "weight"))
+        mean, weight = (np.where(as_right, *(getattr(kind, field) for kind in kinds)) for field in ("mean", "weight"))
         return rng.beta(mean * weight, (1.0 - mean) * weight)
 
     above, below = (rng.binomial(of, drawn(name)) / of for name in ("fronts", "ground"))

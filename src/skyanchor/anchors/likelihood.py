@@ -51,6 +51,9 @@ ANYTHING = Shares(0.5, 2.0)
 """What is then recognised of it: any share is as likely as another."""
 BLIND = 0.1
 """Chance that a more exact matcher sees no more at the right place than at a look-alike: bare walls, another light."""
+COPIES = 0.02
+"""Chance that the best wrong place is a copy: houses of the same designs side by side, which show all that the right
+place shows but what keypoints tell. Fitted, see docs/reliability.md."""
 RIGHT = Places(Shares(0.76, 6.4), Shares(0.75, 5.5), Shares(0.86, 13.0), Shares(0.47, 9.0), Shares(0.62, 9.0))
 """The right place: what moved, another light and what the flight did not see well are missing."""
 LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0), Shares(0.16, 6.0), Shares(0.22, 9.0))
@@ -79,28 +82,40 @@ KINDS = (RIGHT, LOOK_ALIKE)
 """What the odds are between."""
 
 
-def log_odds(found: Found, ratio: float, kinds: tuple[Places, Places] = KINDS) -> float:
-    """log10 of the likelihood at the right place over that at a look-alike; the figures are taken as independent.
+def log_odds(found: Found, ratio: float, kinds: tuple[Places, Places] = KINDS, copies: float = COPIES) -> float:
+    """log10 of the likelihood at the right place over that at the best wrong one.
 
-    `ratio` is the share of the matches that agree; there are so many that it is known exactly.
+    The figures are taken as independent at the right place and at a look-alike. They are not at a copy of the right
+    place, where all of them are as they are there: L_right / [(1 - c) L_alike + c L_right], so that together they are
+    worth 1 / c at most. `ratio` is the share of the matches that agree; there are so many that it is known exactly.
     """
-    right, alike = kinds
-    total = right.matches.log_density(ratio) - alike.matches.log_density(ratio)
+    right, alike = log_likelihoods(found, ratio, kinds)
+    return float((right - _either(alike, right, copies)) / log(10.0))
+
+
+def log_likelihoods(found: Found, ratio: float, kinds: tuple[Places, Places] = KINDS) -> tuple[float, float]:
+    """ln of the likelihood of what is recognised, at the right place and at a look-alike that is no copy of it."""
     above, met = found.confirmed * found.fronts, found.edges_met * found.edges
-    total += right.fronts.log_chance(above, found.fronts) - alike.fronts.log_chance(above, found.fronts)
-    total += right.edges.log_chance(met, found.edges) - alike.edges.log_chance(met, found.edges)
-    return float((total + _ground(found.ground_confirmed, found.ground, kinds)) / log(10.0))
+    ground = _ground(found.ground_confirmed, found.ground, kinds)
+    right, alike = (
+        kind.matches.log_density(ratio)
+        + kind.fronts.log_chance(above, found.fronts)
+        + kind.edges.log_chance(met, found.edges)
+        + below
+        for kind, below in zip(kinds, ground, strict=True)
+    )
+    return right, alike
 
 
-def _ground(share: float, cells: float, kinds: tuple[Places, Places]) -> float:
-    """ln of the odds by what is recognised of the ground, which at the right place is as it was or covered.
+def _ground(share: float, cells: float, kinds: tuple[Places, Places]) -> tuple[float, float]:
+    """ln of the chances of what is recognised of the ground, which at the right place is as it was or covered.
 
     Less than a look-alike shows speaks against the right place as much as that does, and not for it.
     """
     right, look_alike = kinds
     below = max(share, look_alike.ground.mean) * cells
     as_it_was, covered, alike = (one.log_chance(below, cells) for one in (right.ground, ANYTHING, look_alike.ground))
-    return _either(as_it_was, covered, COVERED) - alike
+    return _either(as_it_was, covered, COVERED), alike
 
 
 def exact_log_odds(agreeing: float, matches: float, kinds: tuple[Places, Places] = KINDS) -> float:

@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations
-from math import isnan
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 
 from skyanchor.anchors.ablated import localise_ablated
-from skyanchor.anchors.config import AnchorAblation, AnchorConfig, OdometryConfig
+from skyanchor.anchors.agreement import (
+    borne_out,
+    disagreeing,
+    group_centre,
+    neighbour_prior,
+    off_the_walk,
+    refused,
+)
+from skyanchor.anchors.config import AnchorAblation, AnchorConfig
 from skyanchor.anchors.focal import FocalVotes, agreed, between, elected, neighbours
 from skyanchor.anchors.frames import Lens, camera_of
 from skyanchor.anchors.group import climbed, localise_again, localise_group
 from skyanchor.anchors.ladder import Rung, rungs
-from skyanchor.anchors.odometry import Steps, Walk, reckoned, walked
+from skyanchor.anchors.odometry import Steps, Walk, walked
 from skyanchor.anchors.paper import settle_both_ways, settle_on_cameras
 from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.self_lens import distortion, heard, what_it_means, with_k2
-from skyanchor.anchors.verdict import is_sure, strength
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
-from skyanchor.bridges.ground import Ground
 from skyanchor.events import ANCHORS, Listener, Note, silent
-from skyanchor.geometry import rigid
 from skyanchor.types import (
     AnchorGroup,
     AnchorPose,
     Anchors,
-    Floats,
     GroupFigures,
     LensWord,
     LocalisedGroup,
     Reason,
-    Refusal,
     Sequence,
 )
 
@@ -154,12 +155,7 @@ def localise_walk(
     return Anchors(told_together(groups, word), camera_of(sequence, lens), word)
 
 
-# --- groups among each other ----------------------------------------------------------------------------------------
-
-
-def group_centre(group: LocalisedGroup) -> Floats:
-    """(3,), mean camera centre of an accepted group, metres."""
-    return np.asarray(rigid.centres_in_world([a.cam_from_world for a in group.poses]).mean(axis=0))
+# --- looks at the groups --------------------------------------------------------------------------------------------
 
 
 def told_together(groups: list[LocalisedGroup], word: LensWord | None) -> tuple[LocalisedGroup, ...]:
@@ -169,60 +165,6 @@ def told_together(groups: list[LocalisedGroup], word: LensWord | None) -> tuple[
     return tuple(
         group if group.lens is None else replace(group, lens=replace(group.lens, both=None)) for group in groups
     )
-
-
-def off_course(walk: Walk, a: LocalisedGroup, b: LocalisedGroup, config: OdometryConfig) -> bool:
-    """Whether the walk between two accepted groups leads elsewhere, seen from either of them; a cut leads anywhere."""
-    if not walk.joins(a.group, b.group):
-        return False
-    misses = []
-    for known, other in ((a, b), (b, a)):
-        place, within = reckoned(walk, known, other.group, config)
-        misses.append(float(np.linalg.norm(group_centre(other) - place)) / within)
-    return min(misses) > 1.0
-
-
-def disagreeing(groups: list[LocalisedGroup], walk: Walk, config: OdometryConfig) -> list[int]:
-    """Accepted groups that lie where the walk between them does not lead, fewest to drop, weakest first.
-
-    Of every two that contradict each other the one in more contradictions goes, of two alike the one of lower odds.
-    """
-    accepted = [i for i, g in enumerate(groups) if g.accepted]
-    clash = {i: set[int]() for i in accepted}
-    for i, j in combinations(accepted, 2):
-        if off_course(walk, groups[i], groups[j], config):
-            clash[i].add(j)
-            clash[j].add(i)
-    dropped: list[int] = []
-    while any(clash.values()):
-        worst = max(clash, key=lambda i: (len(clash[i]), tuple(-part for part in strength(groups[i].figures))))
-        dropped.append(worst)
-        for others in clash.values():
-            others.discard(worst)
-        del clash[worst]
-    return dropped
-
-
-def _refused(group: LocalisedGroup, original: AnchorGroup, reason: Refusal) -> LocalisedGroup:
-    return LocalisedGroup(original, (), reason, group.figures, group.attempts, group.cross_view, group.overlap)
-
-
-def _off_the_walk(group: LocalisedGroup) -> Refusal:
-    return Refusal(Reason.OFF_THE_WALK, "The walk from other groups does not lead there.", asdict(group.figures))
-
-
-def neighbour_prior(
-    groups: list[LocalisedGroup], index: int, walk: Walk, ground: Ground, config: OdometryConfig
-) -> tuple[Near, ...]:
-    """Where the walk from the nearest accepted group on either side, before a cut, leads; the smaller circle."""
-    circles: list[Near] = []
-    for side in (range(index - 1, -1, -1), range(index + 1, len(groups))):
-        known = next((groups[i] for i in side if groups[i].accepted), None)
-        if known is not None and walk.joins(known.group, groups[index].group):
-            place, within = reckoned(walk, known, groups[index].group, config)
-            x, y = ground.across @ place
-            circles.append(Near(float(x), float(y), within))
-    return (min(circles, key=lambda c: c.radius),) if circles else ()
 
 
 def _initial_priors(frames: AnchorGroup, config: AnchorConfig, gps: dict[int, Near]) -> tuple[Prior, ...]:
@@ -403,38 +345,12 @@ def _along_the_walk(outing: _Outing, groups: list[LocalisedGroup], lens: Lens) -
     odometry, groups = outing.config.odometry, list(groups)
     walk = walked(outing.runner.steps(lens), outing.sequence.cuts)
     for i in disagreeing(groups, walk, odometry):
-        groups[i] = _refused(groups[i], outing.sequence.groups[i], _off_the_walk(groups[i]))
+        groups[i] = refused(groups[i], outing.sequence.groups[i], off_the_walk(groups[i]))
     for i, group in enumerate(outing.sequence.groups):
         if not groups[i].accepted:
             near = neighbour_prior(groups, i, walk, outing.prepared.ground, odometry)
             groups[i] = _retried(outing, groups, i, GroupTask(group, near, lens), walk) if near else groups[i]
     return groups
-
-
-def borne_out(
-    groups: list[LocalisedGroup], sequence: Sequence, config: AnchorConfig, stretch: int, prior: float = 0.0
-) -> list[LocalisedGroup]:
-    """The groups; in a stretch where nothing is sure all are refused.
-
-    Those accepted in one stretch agree with the walk between them, so one that is sure bears the others out. Two that
-    are not do not: a walk past one look-alike is put beside it twice, and agrees with itself. `prior` is what the
-    user's word on where they are adds to the odds, powers of ten.
-    """
-    mine = [sequence.stretch_of(group.frames[0]) == stretch for group in sequence.groups]
-    accepted = [i for i, group in enumerate(groups) if group.accepted and mine[i]]
-    figures = [groups[i].figures for i in accepted]
-    if any(is_sure(one, config.verdict, prior) for one in figures):
-        return groups
-    return [_alone(group, sequence.groups[i]) if i in accepted else group for i, group in enumerate(groups)]
-
-
-def _alone(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:
-    figures = group.figures
-    told = f"{figures.ratio:.0%} of the matches agree"
-    if not isnan(figures.confirmed):
-        told = f"{figures.confirmed:.0%} of the fronts in sight are recognised, {told}"
-    text = f"Only {told}, and no other group makes the place sure."
-    return _refused(group, original, Refusal(Reason.NOT_BORNE_OUT, text, asdict(figures)))
 
 
 def _retried(outing: _Outing, groups: list[LocalisedGroup], index: int, task: GroupTask, walk: Walk) -> LocalisedGroup:
@@ -445,7 +361,7 @@ def _retried(outing: _Outing, groups: list[LocalisedGroup], index: int, task: Gr
     again = replace(again, attempts=attempts)
     trial = [*groups[:index], again, *groups[index + 1 :]]
     if again.accepted and disagreeing(trial, walk, outing.config.odometry):
-        return _refused(again, task.group, _off_the_walk(again))
+        return refused(again, task.group, off_the_walk(again))
     word = "accepted" if again.accepted else "refused"
     outing.tell(f"group {index} {word} on a second look where the walk from its neighbours leads")
     return again
