@@ -30,7 +30,7 @@ from wrong_walks import last_words
 
 from skyanchor.anchors import likelihood
 from skyanchor.anchors.config import OdometryConfig
-from skyanchor.anchors.likelihood import Found, Places, Shares
+from skyanchor.anchors.likelihood import Found, Places, Residuals, Shares
 from skyanchor.geometry import rigid
 from skyanchor.types import Pose
 
@@ -48,6 +48,8 @@ class Seen:
     right: bool
     found: Found
     ratio: float
+    residual: float
+    """Median of the matches that agree, sigmas."""
     exact: tuple[float, float]
     """Matches of the last look that agree, and all of them."""
     said: float
@@ -74,7 +76,7 @@ def _seen(line: dict, place: dict) -> Seen:
     found = Found(**{one.name: f[one.name] for one in fields(Found)})
     exact = (f["exact_share"] * f["exact"], f["exact"]) if f["exact"] > 0 else (0.0, 0.0)
     right = place["error_m"] is not None and place["error_m"] < WRONG_M
-    return Seen(line["scaffold"], right, found, f["ratio"], exact, f["log_odds"])
+    return Seen(line["scaffold"], right, found, f["ratio"], f["reprojection"], exact, f["log_odds"])
 
 
 # --- groups of one walk ---------------------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ def places_of(seen: list[Seen], start: Places) -> Places:
         return fitted(lambda s: sum(s.log_chance(k * n, n) for k, n in trials), old) if trials else old
 
     last = [one.exact for one in seen if one.exact[1] > 0]
-    ratios = [one.ratio for one in seen]
+    ratios, logs = [one.ratio for one in seen], np.log([one.residual for one in seen])
     return replace(
         start,
         fronts=cells(lambda f: (f.confirmed, f.fronts), start.fronts),
@@ -144,6 +146,7 @@ def places_of(seen: list[Seen], start: Places) -> Places:
         edges=cells(lambda f: (f.edges_met, f.edges), start.edges),
         matches=fitted(lambda s: sum(map(s.log_density, ratios)), start.matches) if ratios else start.matches,
         exact=fitted(lambda s: sum(s.log_chance(k, n) for k, n in last), start.exact) if last else start.exact,
+        residuals=Residuals(float(np.exp(logs.mean())), float(logs.std())) if len(logs) > 1 else start.residuals,
     )  # fmt: skip
 
 
@@ -155,7 +158,7 @@ def both_of(seen: list[Seen]) -> tuple[Places, Places]:
 
 def odds_of(one: Seen, kinds: tuple[Places, Places]) -> float:
     """log10 of the odds of a place by such numbers."""
-    odds = likelihood.log_odds(one.found, one.ratio, kinds)
+    odds = likelihood.log_odds(one.found, one.ratio, kinds) + likelihood.residual_log_odds(one.residual, kinds)
     return odds + (likelihood.exact_log_odds(*one.exact, kinds) if one.exact[1] > 0 else 0.0)
 
 
@@ -182,8 +185,14 @@ def numbers(kinds: dict[str, tuple[Places, Places]]) -> list[str]:
     rows.append("|" + "---|" * (1 + 2 * len(kinds)))
     for part in fields(Places):
         shares = [getattr(kind, part.name) for pair in kinds.values() for kind in pair]
-        rows.append(f"| {part.name} | " + " | ".join(f"{s.mean:.2f}, weight {s.weight:.1f}" for s in shares) + " |")
+        rows.append(f"| {part.name} | " + " | ".join(map(_numbers, shares)) + " |")
     return rows
+
+
+def _numbers(of: Shares | Residuals) -> str:
+    if isinstance(of, Residuals):
+        return f"{of.median:.2f}, spread {of.spread:.2f}"
+    return f"{of.mean:.2f}, weight {of.weight:.1f}"
 
 
 def limits(odds: np.ndarray, right: np.ndarray) -> list[str]:

@@ -525,14 +525,16 @@ def _row(own: list[dict], acceptance_s: float) -> list[str]:
 def last_words(places: list[dict]) -> list[dict]:
     """Places that were measured, each as it was known in the end: after its last look, if it had one.
 
-    A place that stands by its last look has that one's figures; the odds rest on the share that agreed in the first.
+    A place that stands by its last look has that one's figures; the odds rest on the share that agreed in the first,
+    and on its residual.
     """
+    of_the_first = ("ratio", "reprojection")
     latest: dict[tuple[float, ...], dict] = {}
     for place in places:
         if place["figures"] is not None and isfinite(place["figures"]["log_odds"]):
             key = tuple(place["figures"][name] for name in ("fronts", "confirmed", "ground"))
-            ratio = latest[key]["figures"]["ratio"] if key in latest else place["figures"]["ratio"]
-            latest[key] = place | {"figures": place["figures"] | {"ratio": ratio}}
+            first = latest.get(key, place)["figures"]
+            latest[key] = place | {"figures": place["figures"] | {name: first[name] for name in of_the_first}}
     return list(latest.values())
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, joined, shown_in, sightings, subset
-from skyanchor.anchors.likelihood import COPIES, LOOK_ALIKE, RIGHT, Found, log_odds
+from skyanchor.anchors.likelihood import COPIES, LOOK_ALIKE, RIGHT, ROUGH, Found, log_odds, residual_log_odds
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.anchors.verdict import (
@@ -329,6 +329,15 @@ def test_all_that_a_copy_shows_too_is_worth_no_more_than_copies_are_rare() -> No
     assert log_odds(twin, 0.79, copies=0.0) > 3.0 and log_odds(twin, 0.79) < 1.75
     poor = Found(20.0, 0.3, 40.0, 0.3, 20.0, 0.3)
     assert log_odds(poor, 0.6) == pytest.approx(log_odds(poor, 0.6, copies=0.0), abs=0.05)
+
+
+def test_matches_that_fit_badly_are_those_of_another_street() -> None:
+    """A walk of another town was accepted with residuals of 0.7 and 0.9 sigmas, where right places have 0.3 to 0.5."""
+    odds = [residual_log_odds(residual) for residual in (0.36, 0.45, 0.55, 0.7, 0.9, 2.0)]
+    assert np.all(np.diff(odds) < 0) and 0.2 < odds[0] < 0.6 and odds[3] < -0.6
+    assert odds[-1] == pytest.approx(np.log10(ROUGH), abs=0.01), "blur may be the cause: no more than that"
+    x = np.linspace(-4.0, 3.0, 2001)
+    assert np.trapezoid([np.exp(RIGHT.residuals.log_density(np.exp(v))) for v in x], x) == pytest.approx(1.0, abs=1e-3)
 
 
 def test_stated_odds_are_those_that_draws_have() -> None:

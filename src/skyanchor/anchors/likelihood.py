@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, log, pi, sqrt
 
 from scipy.special import betaln
 
@@ -30,6 +30,21 @@ class Shares:
 
 
 @dataclass(frozen=True)
+class Residuals:
+    """A median residual as it is from place to place: a log-normal distribution."""
+
+    median: float
+    """Sigmas."""
+    spread: float
+    """Standard deviation of its natural logarithm."""
+
+    def log_density(self, residual: float) -> float:
+        """ln of the density of ln residual."""
+        off = log(max(residual, 1e-3) / self.median) / self.spread
+        return -0.5 * off * off - log(self.spread * sqrt(2.0 * pi))
+
+
+@dataclass(frozen=True)
 class Places:
     """What places of one kind show."""
 
@@ -43,6 +58,8 @@ class Places:
     """Of the matches of the last look, by a more exact matcher, those that agree."""
     edges: Shares
     """Of the cells above the horizon with edges, those whose edges lie in the photo where the view has them."""
+    residuals: Residuals
+    """Of the matches that agree, in the street photos."""
 
 
 COVERED = 0.3
@@ -51,12 +68,28 @@ ANYTHING = Shares(0.5, 2.0)
 """What is then recognised of it: any share is as likely as another."""
 BLIND = 0.1
 """Chance that a more exact matcher sees no more at the right place than at a look-alike: bare walls, another light."""
+ROUGH = 0.1
+"""Chance that matches fit no better at the right place than at a look-alike: blur, a rolling shutter, a bent lens."""
 COPIES = 0.02
 """Chance that the best wrong place is a copy: houses of the same designs side by side, which show all that the right
 place shows but what keypoints tell. Fitted, see docs/reliability.md."""
-RIGHT = Places(Shares(0.76, 6.4), Shares(0.75, 5.5), Shares(0.86, 13.0), Shares(0.47, 9.0), Shares(0.62, 9.0))
+RIGHT = Places(
+    fronts=Shares(0.76, 6.4),
+    ground=Shares(0.75, 5.5),
+    matches=Shares(0.86, 13.0),
+    exact=Shares(0.47, 9.0),
+    edges=Shares(0.62, 9.0),
+    residuals=Residuals(0.37, 0.25),
+)
 """The right place: what moved, another light and what the flight did not see well are missing."""
-LOOK_ALIKE = Places(Shares(0.20, 6.0), Shares(0.32, 5.7), Shares(0.50, 6.0), Shares(0.16, 6.0), Shares(0.22, 9.0))
+LOOK_ALIKE = Places(
+    fronts=Shares(0.20, 6.0),
+    ground=Shares(0.32, 5.7),
+    matches=Shares(0.50, 6.0),
+    exact=Shares(0.16, 6.0),
+    edges=Shares(0.22, 9.0),
+    residuals=Residuals(0.50, 0.40),
+)
 """The best of all wrong places for a group, in towns whose crossings and houses repeat: a part of it agrees truly."""
 
 
@@ -126,6 +159,15 @@ def exact_log_odds(agreeing: float, matches: float, kinds: tuple[Places, Places]
     """
     right, alike = (one.exact.log_chance(agreeing, matches) for one in kinds)
     return float((_either(right, alike, BLIND) - alike) / log(10.0))
+
+
+def residual_log_odds(residual: float, kinds: tuple[Places, Places] = KINDS) -> float:
+    """What the median residual of the agreeing matches, in sigmas, adds to the log10 of the odds.
+
+    A street of the same designs is not the same street to the centimetre: its houses stand otherwise beside each other.
+    """
+    right, alike = (one.residuals.log_density(residual) for one in kinds)
+    return float((_either(right, alike, ROUGH) - alike) / log(10.0))
 
 
 def _either(usual: float, other: float, chance: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, grid_of, sightings, subset
-from skyanchor.anchors.likelihood import Found, log_odds
+from skyanchor.anchors.likelihood import Found, log_odds, residual_log_odds
 from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
@@ -259,6 +259,7 @@ def measure(
     found = found_at(at)
     found = None if found is None else replace(found, edges=edges[0], edges_met=edges[1])
     ratio = len(agreeing) / max(done.tried, 1) * len(matches) / max(len(at.matches), 1)
+    odds = {} if found is None else {"log_odds": log_odds(found, ratio) + residual_log_odds(done.reprojection)}
     return GroupFigures(
         support=distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0),
         ratio=ratio,
@@ -266,7 +267,7 @@ def measure(
         aerial_views=int((per_view >= config.least_view_support).sum()),
         many_view_share=float((done.views_per_match >= 2).mean()) if len(agreeing) else 0.0,
         spread=_spread(agreeing.xy, camera),
-        **({} if found is None else asdict(found) | {"log_odds": log_odds(found, ratio)}),
+        **({} if found is None else asdict(found) | odds),
         reprojection=done.reprojection,
         aerial_reprojection=done.aerial_reprojection,
         tilt_deg=float(max(tilt)),
