@@ -318,7 +318,7 @@ ROWS = (
     Row("updates", "update on the CPU, test views of {draws} mini towns (seeds {seeds})", update_of),
     Row("updates", "the street of these towns as a mesh", mesh_of),
     Row(WRONG, "walks that do not belong, on the flights of those towns", wrong_of),
-    Row("demo", "`make demo` in a fresh clone, {draws} times", demo_of),
+    Row("demo", "`make demo` in a fresh clone (clones: {draws})", demo_of),
     Row("gpu", "yard, the whole job on a GPU, {draws} times", gpu_of),
 )
 
