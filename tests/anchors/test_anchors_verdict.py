@@ -186,7 +186,7 @@ def test_matches_in_one_frame_give_no_scale() -> None:
     assert refusal is not None and refusal.reason == Reason.HALVES_DISAGREE
 
 
-def measured(config: VerdictConfig) -> GroupFigures:
+def measured(config: VerdictConfig, residual: float = 0.8, shown: tuple[Shown, ...] = ()) -> GroupFigures:
     """Figures of a true walk; frames and aerial views see from 30 matches down to a few."""
     rng = np.random.default_rng(5)
     poses = walk(rng)
@@ -195,12 +195,13 @@ def measured(config: VerdictConfig) -> GroupFigures:
     matches = subset(matches, np.concatenate([np.flatnonzero(matches.frame == k)[:n] for k, n in enumerate(counts)]))
     every, views = np.arange(len(matches)), np.repeat(np.arange(5), (50, 12, 5, 4, 6))
     covariances = np.tile(np.eye(6) * 1e-4, (len(poses), 1, 1))
-    done = FixedAerial(poses, covariances, every, every, views, 0.8, 0.8, matches.points, 1.0, len(matches))
+    done = FixedAerial(poses, covariances, every, every, views, residual, 0.8, matches.points, 1.0, len(matches))
     flat = np.zeros((100, 100))
     ground = Ground(np.eye(3)[:2], UP, np.array([-50.0, -50.0]), 1.0, flat, np.ones((100, 100), bool))
     twice = joined([matches, matches])
     half = GroupSolution(similarity.identity(), poses, np.arange(len(twice)) < len(matches), 0.8)
-    return measure(GroupAt(local_group(poses), CAMERA, half, twice), done, Halves(0.02, 0.1, 0.01), ground, config)
+    at = GroupAt(local_group(poses), CAMERA, half, twice, shown)
+    return measure(at, done, Halves(0.02, 0.1, 0.01), ground, config)
 
 
 def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:
@@ -216,6 +217,15 @@ def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:
     assert beside.frame_share == 3 / 6  # 9 of 30
     refusal = judge(strict, VerdictConfig(least_support=1, least_views=3))
     assert refusal is not None and refusal.reason is Reason.FRAMES_WITHOUT_SUPPORT
+
+
+def test_the_odds_of_a_group_count_what_is_recognised_and_how_well_it_fits() -> None:
+    whole = np.ones((9, 16), bool)
+    well, badly = (measured(VerdictConfig(), residual, (Shown(0, whole, whole),)) for residual in (0.35, 0.8))
+    assert well.reprojection == 0.35 and well.fronts == 144.0
+    less = residual_log_odds(0.35) - residual_log_odds(0.8)
+    assert less > 1.0 and well.log_odds - badly.log_odds == pytest.approx(less)
+    assert np.isnan(measured(VerdictConfig()).log_odds), "no views, no odds"
 
 
 def view_of(pixels: np.ndarray, painted: np.ndarray, pitch: float = 0.0) -> Bridge:
