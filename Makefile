@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 
 .PHONY: demo test lint types tests slow clean
 
-# The whole job on a procedural town, from photos to updated splats, 5 to 10 minutes on two cores with the set-up: `make demo`, or
+# The whole job on a procedural town, from photos to updated splats, 4 to 10 minutes on two cores with the set-up: `make demo`, or
 # `make demo SCENE=town` for a larger one, which takes longer.
 SCENE ?= mini
 FOCAL_mini := 343
@@ -13,7 +13,7 @@ FOCAL_town := 457
 RUN := out/$(SCENE)-run
 
 demo: out/$(SCENE)/scene.json
-	@echo "The whole job on $(SCENE): for mini 5 to 10 minutes on two cores, set-up and town included. Ctrl-C stops it, the same command goes on."
+	@echo "The whole job on $(SCENE): for mini 4 to 10 minutes on two cores, set-up and town included. Ctrl-C stops it, the same command goes on."
 	$(BIN)/skyanchor update --scaffold out/$(SCENE)/aerial --ground out/$(SCENE)/ground --out $(RUN) --camera f=$(FOCAL_$(SCENE))
 	$(BIN)/skyanchor evaluate $(RUN) --truth out/$(SCENE)/ground/truth
 	$(BIN)/skyanchor report $(RUN) --truth out/$(SCENE)/ground/truth
