@@ -42,6 +42,7 @@ from functools import lru_cache
 from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
+from traceback import format_exception
 
 import cv2
 import numpy as np
@@ -636,7 +637,7 @@ def work_off(place: Place, chosen: list[Pairing], given: argparse.Namespace) -> 
             finished = next(as_completed(running))
             running.discard(finished)
             if (error := finished.exception()) is not None:  # one that fails does not stop the others
-                print(f"FAILED: {error!r}", flush=True)
+                print("FAILED: " + "".join(format_exception(error)), flush=True)
             elif isinstance(result := finished.result(), Walk):
                 todo.ready.add(result)
                 print(f"{result.name} is ready", flush=True)

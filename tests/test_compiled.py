@@ -119,6 +119,33 @@ def _ended(pid: int) -> bool:
 # --- in this process ----------------------------------------------------------------------------------------------
 
 
+def test_a_number_over_zero_does_not_end_the_run() -> None:
+    """By numba's own choice it raises, whatever is done with it then."""
+    ours, numbas = compiled.njit()(lambda a, b: a / b), numba.njit(lambda a, b: a / b)
+    assert ours(1.0, 0.0) == float("inf") and ours(0.0, 0.0) != ours(0.0, 0.0)
+    with pytest.raises(ZeroDivisionError):
+        numbas(1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, {"error_model": "python"}), ({"fastmath": True}, {"fastmath": {"nnan", "ninf"}})],
+)
+def test_kernels_compiled_otherwise_are_other_kernels(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """The cache looks at the file that a kernel stands in, and how it is compiled may be said elsewhere."""
+
+    def keys() -> list[tuple[Any, ...]]:
+        made = [compiled.njit(cache=True, **options)(_kernel) for options in (before, after, before)]
+        return [one._cache._index_key((numba.float64,), numba.njit(_kernel).targetctx.codegen()) for one in made]
+
+    first, other, again = keys()
+    assert first == again != other
+
+
+def _kernel(a: float) -> float:
+    return a
+
+
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module of kernels, never seen before, with a compiling process of its own."""

@@ -38,21 +38,25 @@ MAY_DIFFER = "they are compiled here, and last digits may differ from those of o
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Numba's decorator; with `cache=True` the kernel is compiled by another process and loaded by this one."""
-    kept = options.pop("cache", False)
+    """Numba's decorator; with `cache=True` the kernel is compiled by another process and loaded by this one.
+
+    A number over zero is infinite or none, as in numpy. By numba's own choice it ends the run, and one pixel on a
+    camera's plane, or one row of points in one spot, is enough for that.
+    """
+    kept, options = options.pop("cache", False), {"error_model": "numpy", **options}
 
     def decorate(function: Callable[..., Any]) -> Any:
         kernel = numba.njit(**options)(function)
         if kept and kernel is not function:  # as it is where NUMBA_DISABLE_JIT is set
-            kernel._cache = _cache(function)
+            kernel._cache = _cache(function, options)
         return kernel
 
     return decorate
 
 
-def _cache(function: Callable[..., Any]) -> Any:
+def _cache(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     try:
-        return _Kept(function)
+        return _Kept(function, options)
     except RuntimeError as error:  # neither beside the sources nor in the user's cache can anything be written
         _not_kept(str(error))
         return NullCache()
@@ -60,6 +64,14 @@ def _cache(function: Callable[..., Any]) -> Any:
 
 class _Kept(FunctionCache):  # type: ignore[misc]
     """Numba's cache of one kernel; what it does not hold is put into it by another process first."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        super().__init__(function)
+        self._options = "; ".join(f"{name}={_in_order(options[name])}" for name in sorted(options))
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        """What tells one kept kernel from another: numba's, and how it is compiled, which its source does not hold."""
+        return (*super()._index_key(sig, codegen), self._options)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The kernel for arguments of these types; None makes numba compile it here."""
@@ -76,6 +88,10 @@ class _Kept(FunctionCache):  # type: ignore[misc]
             if _ELSEWHERE.is_this:
                 raise  # for the process that asks to tell
             _not_kept(str(error))
+
+
+def _in_order(value: Any) -> str:
+    return str(sorted(value) if isinstance(value, (set, frozenset)) else value)
 
 
 class _Compiler:
