@@ -20,7 +20,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from math import log
+from math import isnan, log
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ from wrong_walks import last_words
 
 from skyanchor.anchors import likelihood
 from skyanchor.anchors.config import OdometryConfig
-from skyanchor.anchors.likelihood import Found, Places, Residuals, Shares
+from skyanchor.anchors.likelihood import Found, Places, Shares, Sizes
 from skyanchor.geometry import rigid
 from skyanchor.types import Pose
 
@@ -50,6 +50,8 @@ class Seen:
     ratio: float
     residual: float
     """Median of the matches that agree, sigmas."""
+    halves: float
+    """Distance between the places of two halves of the matches, metres."""
     exact: tuple[float, float]
     """Matches of the last look that agree, and all of them."""
     said: float
@@ -76,7 +78,7 @@ def _seen(line: dict, place: dict) -> Seen:
     found = Found(**{one.name: f[one.name] for one in fields(Found)})
     exact = (f["exact_share"] * f["exact"], f["exact"]) if f["exact"] > 0 else (0.0, 0.0)
     right = place["error_m"] is not None and place["error_m"] < WRONG_M
-    return Seen(line["scaffold"], right, found, f["ratio"], f["reprojection"], exact, f["log_odds"])
+    return Seen(line["scaffold"], right, found, f["ratio"], f["reprojection"], f["halves_m"], exact, f["log_odds"])
 
 
 # --- groups of one walk ---------------------------------------------------------------------------------------------
@@ -130,6 +132,12 @@ def fitted(chance: Callable[[Shares], float], start: Shares) -> Shares:
     return shares(minimize(lambda x: -chance(shares(x)), begin, method="Nelder-Mead").x)
 
 
+def sizes(measured: list[float], start: Sizes) -> Sizes:
+    """The median and spread of those that were measured; as in `start` where fewer than two were."""
+    logs = np.log([max(size, 1e-3) for size in measured if not isnan(size)])
+    return Sizes(float(np.exp(logs.mean())), float(logs.std())) if len(logs) > 1 else start
+
+
 def places_of(seen: list[Seen], start: Places) -> Places:
     """What places of one kind show, one figure at a time; as in `start` where none has it."""
 
@@ -138,7 +146,7 @@ def places_of(seen: list[Seen], start: Places) -> Places:
         return fitted(lambda s: sum(s.log_chance(k * n, n) for k, n in trials), old) if trials else old
 
     last = [one.exact for one in seen if one.exact[1] > 0]
-    ratios, logs = [one.ratio for one in seen], np.log([one.residual for one in seen])
+    ratios = [one.ratio for one in seen]
     return replace(
         start,
         fronts=cells(lambda f: (f.confirmed, f.fronts), start.fronts),
@@ -146,7 +154,8 @@ def places_of(seen: list[Seen], start: Places) -> Places:
         edges=cells(lambda f: (f.edges_met, f.edges), start.edges),
         matches=fitted(lambda s: sum(map(s.log_density, ratios)), start.matches) if ratios else start.matches,
         exact=fitted(lambda s: sum(s.log_chance(k, n) for k, n in last), start.exact) if last else start.exact,
-        residuals=Residuals(float(np.exp(logs.mean())), float(logs.std())) if len(logs) > 1 else start.residuals,
+        residuals=sizes([one.residual for one in seen], start.residuals),
+        halves=sizes([one.halves for one in seen], start.halves),
     )  # fmt: skip
 
 
@@ -159,6 +168,7 @@ def both_of(seen: list[Seen]) -> tuple[Places, Places]:
 def odds_of(one: Seen, kinds: tuple[Places, Places]) -> float:
     """log10 of the odds of a place by such numbers."""
     odds = likelihood.log_odds(one.found, one.ratio, kinds) + likelihood.residual_log_odds(one.residual, kinds)
+    odds += likelihood.halves_log_odds(one.halves, kinds)
     return odds + (likelihood.exact_log_odds(*one.exact, kinds) if one.exact[1] > 0 else 0.0)
 
 
@@ -189,9 +199,9 @@ def numbers(kinds: dict[str, tuple[Places, Places]]) -> list[str]:
     return rows
 
 
-def _numbers(of: Shares | Residuals) -> str:
-    if isinstance(of, Residuals):
-        return f"{of.median:.2f}, spread {of.spread:.2f}"
+def _numbers(of: Shares | Sizes) -> str:
+    if isinstance(of, Sizes):
+        return f"{of.median:.3g}, spread {of.spread:.2f}"
     return f"{of.mean:.2f}, weight {of.weight:.1f}"
 
 

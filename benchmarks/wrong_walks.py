@@ -527,9 +527,9 @@ def last_words(places: list[dict]) -> list[dict]:
     """Places that were measured, each as it was known in the end: after its last look, if it had one.
 
     A place that stands by its last look has that one's figures; the odds rest on the share that agreed in the first,
-    and on its residual.
+    on its residual and on its halves.
     """
-    of_the_first = ("ratio", "reprojection")
+    of_the_first = ("ratio", "reprojection", "halves_m")
     latest: dict[tuple[float, ...], dict] = {}
     for place in places:
         if place["figures"] is not None and isfinite(place["figures"]["log_odds"]):

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
+from skyanchor.anchors import edges
 from skyanchor.anchors.edges import REACH, directions, edges_of, in_place, likeness, with_edges
 from skyanchor.bridges.views import Bridge
 from skyanchor.geometry import cameras, rigid
@@ -32,6 +33,16 @@ def lit_otherwise(picture: Bytes) -> Bytes:
     return np.uint8(np.clip(shade[..., None] * (0.7 * picture + 30.0), 0, 255))
 
 
+def shaded(picture: Bytes, seed: int) -> Bytes:
+    """Under branches: what hides most edges of a small cell, and not those of its surroundings."""
+    rng = np.random.default_rng(seed)
+    shade = np.ones(picture.shape[:2], np.float32)
+    for _ in range(24):
+        a, b = rng.integers((0, 0), picture.shape[1::-1], (2, 2))
+        cv2.line(shade, a.tolist(), b.tolist(), 0.35, int(rng.integers(2, 6)))
+    return np.uint8(shade[..., None] * picture)
+
+
 def share(photo: Bytes, view: Bytes) -> float:
     camera = cameras.pinhole(view.shape[1], view.shape[0], 170.0)
     blank, none = np.zeros(view.shape[:2], np.float32), np.zeros(view.shape[:2], np.int64)
@@ -48,6 +59,19 @@ def test_another_light_leaves_edges_where_they_are() -> None:
     assert share(255 - view, view) == 1.0, "dark windows and lit ones"
     assert share(lit_otherwise(view), view) > 0.8
     assert share(cv2.resize(view, (640, 362), interpolation=cv2.INTER_CUBIC), view) > 0.9, "photos of any size"
+
+
+def test_cells_are_looked_at_with_those_around_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = street(1)
+    together, others = (np.mean([share(shaded(one, k), view) for k in range(5)]) for one in (view, street(2)))
+    monkeypatch.setattr(edges, "beside", lambda rows, *_: np.eye(len(rows), dtype=bool))
+    alone = np.mean([share(shaded(view, k), view) for k in range(5)])
+    assert alone < 0.8 and together > alone + 0.15 and others < 0.3
+
+
+def test_cells_touch_in_eight_directions() -> None:
+    rows, columns = np.array([0, 0, 15, 15, 30, 0]), np.array([0, 15, 0, 15, 30, 30])
+    assert edges.beside(rows, columns, (15, 15)).sum(axis=1).tolist() == [4, 5, 4, 6, 2, 3]
 
 
 def test_other_fronts_and_a_place_beside_are_told() -> None:

@@ -10,7 +10,17 @@ import pytest
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, joined, shown_in, sightings, subset
-from skyanchor.anchors.likelihood import COPIES, LOOK_ALIKE, RIGHT, ROUGH, Found, log_odds, residual_log_odds
+from skyanchor.anchors.likelihood import (
+    COPIES,
+    LOOK_ALIKE,
+    ONE_HOUSE,
+    RIGHT,
+    ROUGH,
+    Found,
+    halves_log_odds,
+    log_odds,
+    residual_log_odds,
+)
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.anchors.verdict import (
@@ -186,7 +196,9 @@ def test_matches_in_one_frame_give_no_scale() -> None:
     assert refusal is not None and refusal.reason == Reason.HALVES_DISAGREE
 
 
-def measured(config: VerdictConfig, residual: float = 0.8, shown: tuple[Shown, ...] = ()) -> GroupFigures:
+def measured(
+    config: VerdictConfig, residual: float = 0.8, shown: tuple[Shown, ...] = (), halves_m: float = 0.02
+) -> GroupFigures:
     """Figures of a true walk; frames and aerial views see from 30 matches down to a few."""
     rng = np.random.default_rng(5)
     poses = walk(rng)
@@ -201,7 +213,7 @@ def measured(config: VerdictConfig, residual: float = 0.8, shown: tuple[Shown, .
     twice = joined([matches, matches])
     half = GroupSolution(similarity.identity(), poses, np.arange(len(twice)) < len(matches), 0.8)
     at = GroupAt(local_group(poses), CAMERA, half, twice, shown)
-    return measure(at, done, Halves(0.02, 0.1, 0.01), ground, config)
+    return measure(at, done, Halves(halves_m, 0.1, 0.01), ground, config)
 
 
 def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:
@@ -225,6 +237,8 @@ def test_the_odds_of_a_group_count_what_is_recognised_and_how_well_it_fits() -> 
     assert well.reprojection == 0.35 and well.fronts == 144.0
     less = residual_log_odds(0.35) - residual_log_odds(0.8)
     assert less > 1.0 and well.log_odds - badly.log_odds == pytest.approx(less)
+    apart = measured(VerdictConfig(), 0.35, (Shown(0, whole, whole),), halves_m=0.3)
+    assert well.log_odds - apart.log_odds == pytest.approx(halves_log_odds(0.02) - halves_log_odds(0.3))
     assert np.isnan(measured(VerdictConfig()).log_odds), "no views, no odds"
 
 
@@ -335,7 +349,7 @@ def test_all_that_a_copy_shows_too_is_worth_no_more_than_copies_are_rare() -> No
     everything = Found(25.0, 0.9, 50.0, 0.9, 25.0, 0.9)
     assert log_odds(everything, 0.93, copies=0.0) > 5.0
     assert -np.log10(COPIES) - 0.05 < log_odds(everything, 0.93) <= -np.log10(COPIES)
-    twin = Found(23.5, 0.73, 48.7, 0.54, 25.0, 0.73)
+    twin = Found(23.5, 0.73, 48.7, 0.54, 25.0, 0.87)
     assert log_odds(twin, 0.79, copies=0.0) > 3.0 and log_odds(twin, 0.79) < 1.75
     poor = Found(20.0, 0.3, 40.0, 0.3, 20.0, 0.3)
     assert log_odds(poor, 0.6) == pytest.approx(log_odds(poor, 0.6, copies=0.0), abs=0.05)
@@ -348,6 +362,15 @@ def test_matches_that_fit_badly_are_those_of_another_street() -> None:
     assert odds[-1] == pytest.approx(np.log10(ROUGH), abs=0.01), "blur may be the cause: no more than that"
     x = np.linspace(-4.0, 3.0, 2001)
     assert np.trapezoid([np.exp(RIGHT.residuals.log_density(np.exp(v))) for v in x], x) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_halves_of_a_copy_lead_to_places_apart() -> None:
+    """Houses of the same designs stand otherwise beside each other: two copies had 0.2 and 0.4 m."""
+    odds = [halves_log_odds(metres) for metres in (0.02, 0.06, 0.1, 0.2, 0.37, 1.0, 3.0)]
+    assert np.all(np.diff(odds) < 0) and odds[1] > 0.3 > odds[2] > 0.0 > -0.4 > odds[3] and odds[4] < -0.7
+    assert odds[-1] > np.log10(ROUGH), "shapes may be bent: no more than that"
+    assert 0.7 < odds[0] < -np.log10(ONE_HOUSE), "halves of one house agree wherever it stands"
+    assert halves_log_odds(float("nan")) == 0.0, "too little in one half says nothing"
 
 
 def test_stated_odds_are_those_that_draws_have() -> None:

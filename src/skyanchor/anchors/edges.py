@@ -43,9 +43,10 @@ def directions(grey: Floats32) -> Floats32:
 
 
 def likeness(photo: Floats32, view: Floats32, rows: Ints, columns: Ints, size: tuple[int, int]) -> Floats32:
-    """(N, S, S), cosine between the directions of both in every cell, for every shift of the photo.
+    """(N, S, S), cosine between the directions of both in every cell and those around it, for every shift of the photo.
 
     `photo` and `view` are directions (2, H, W); a cell begins at a row and a column (N,) and has the `size`, pixels.
+    Alone a cell has a window or a ledge, and the edge of a shadow outweighs it; with those around it, it has not.
     """
     padded = np.pad(photo, ((0, 0), (REACH, REACH), (REACH, REACH)))
     shifts = np.arange(2 * REACH + 1)
@@ -54,8 +55,16 @@ def likeness(photo: Floats32, view: Floats32, rows: Ints, columns: Ints, size: t
     ]
     own = sliding_window_view(view, size, axis=(1, 2))[:, rows, columns]
     across = np.einsum("knijyx,knyx->nij", shifted, own)
-    lengths = (np.einsum("knijyx,knijyx->nij", shifted, shifted), np.einsum("knyx,knyx->n", own, own)[:, None, None])
-    return np.asarray(across / np.sqrt(lengths[0] * lengths[1] + 1e-9), np.float32)
+    photos, views = np.einsum("knijyx,knijyx->nij", shifted, shifted), np.einsum("knyx,knyx->n", own, own)
+    pool = beside(rows, columns, size).astype(np.float32)
+    across, photos, views = (np.tensordot(pool, part, axes=1) for part in (across, photos, views))
+    return np.asarray(across / np.sqrt(photos * views[:, None, None] + 1e-9), np.float32)
+
+
+def beside(rows: Ints, columns: Ints, size: tuple[int, int]) -> Bools:
+    """(N, N), cells that touch each other, each itself among them."""
+    down, right = (np.abs(at[:, None] - at) < 1.5 * side for at, side in zip((rows, columns), size, strict=True))
+    return np.asarray(down & right)
 
 
 def in_place(alike: Floats32) -> Bools:

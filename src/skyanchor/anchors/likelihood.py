@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, log, pi, sqrt
+from math import exp, isnan, log, pi, sqrt
 
 from scipy.special import betaln
 
@@ -30,17 +30,17 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Residuals:
-    """A median residual as it is from place to place: a log-normal distribution."""
+class Sizes:
+    """A size as it is from place to place: a log-normal distribution."""
 
     median: float
-    """Sigmas."""
+    """In the unit of what is measured."""
     spread: float
     """Standard deviation of its natural logarithm."""
 
-    def log_density(self, residual: float) -> float:
-        """ln of the density of ln residual."""
-        off = log(max(residual, 1e-3) / self.median) / self.spread
+    def log_density(self, size: float) -> float:
+        """ln of the density of ln size."""
+        off = log(max(size, 1e-3) / self.median) / self.spread
         return -0.5 * off * off - log(self.spread * sqrt(2.0 * pi))
 
 
@@ -58,8 +58,10 @@ class Places:
     """Of the matches of the last look, by a more exact matcher, those that agree."""
     edges: Shares
     """Of the cells above the horizon with edges, those whose edges lie in the photo where the view has them."""
-    residuals: Residuals
-    """Of the matches that agree, in the street photos."""
+    residuals: Sizes
+    """Median of the matches that agree, in the street photos, sigmas."""
+    halves: Sizes
+    """Distance between the places that two halves of the matches lead to, metres."""
 
 
 COVERED = 0.3
@@ -69,7 +71,10 @@ ANYTHING = Shares(0.5, 2.0)
 BLIND = 0.1
 """Chance that a more exact matcher sees no more at the right place than at a look-alike: bare walls, another light."""
 ROUGH = 0.1
-"""Chance that matches fit no better at the right place than at a look-alike: blur, a rolling shutter, a bent lens."""
+"""Chance that matches or their halves fit no better at the right place than at a look-alike: blur, a rolling shutter, a
+bent lens, a shape that follows what moves."""
+ONE_HOUSE = 0.1
+"""Chance that halves of a look-alike hold together as those of the right place do: all that agrees is of one house."""
 COPIES = 0.02
 """Chance that the best wrong place is a copy: houses of the same designs side by side, which show all that the right
 place shows but what keypoints tell. Fitted, see docs/reliability.md."""
@@ -78,8 +83,9 @@ RIGHT = Places(
     ground=Shares(0.75, 5.5),
     matches=Shares(0.86, 13.0),
     exact=Shares(0.47, 9.0),
-    edges=Shares(0.62, 9.0),
-    residuals=Residuals(0.37, 0.25),
+    edges=Shares(0.80, 7.0),
+    residuals=Sizes(0.37, 0.25),
+    halves=Sizes(0.055, 0.70),
 )
 """The right place: what moved, another light and what the flight did not see well are missing."""
 LOOK_ALIKE = Places(
@@ -87,8 +93,9 @@ LOOK_ALIKE = Places(
     ground=Shares(0.32, 5.7),
     matches=Shares(0.50, 6.0),
     exact=Shares(0.16, 6.0),
-    edges=Shares(0.22, 9.0),
-    residuals=Residuals(0.50, 0.40),
+    edges=Shares(0.30, 6.0),
+    residuals=Sizes(0.50, 0.40),
+    halves=Sizes(0.20, 0.75),
 )
 """The best of all wrong places for a group, in towns whose crossings and houses repeat: a part of it agrees truly."""
 
@@ -168,6 +175,18 @@ def residual_log_odds(residual: float, kinds: tuple[Places, Places] = KINDS) -> 
     """
     right, alike = (one.residuals.log_density(residual) for one in kinds)
     return float((_either(right, alike, ROUGH) - alike) / log(10.0))
+
+
+def halves_log_odds(metres: float, kinds: tuple[Places, Places] = KINDS) -> float:
+    """What the distance between the places of two halves of the matches adds to the log10 of the odds; 0 for nan.
+
+    Houses of the same designs stand otherwise beside each other, so those on the left and on the right of a look-alike
+    lead to places a few decimetres apart. No light changes where they stand.
+    """
+    if isnan(metres):
+        return 0.0
+    right, alike = (one.halves.log_density(metres) for one in kinds)
+    return float((_either(right, alike, ROUGH) - _either(alike, right, ONE_HOUSE)) / log(10.0))
 
 
 def _either(usual: float, other: float, chance: float) -> float:

@@ -117,8 +117,8 @@ def _confirmed(
     at: GroupAt | None = None
     while at is None or not (warm or _enough(turns, config.rounds)):
         promising = bool(turns) and turns[-1].agreeing >= PROMISING * turns[-1].matches
-        doubts = 0 if promising else 2 if warm else 1
-        seen = _rendered_matches(search, local, solution.cams_from_world, len(turns) + warm, doubts)
+        wary = not (warm or promising)
+        seen = _rendered_matches(search, local, solution.cams_from_world, len(turns) + warm, wary)
         better = None if seen.hopeless else _solved(search, local, seen.matches)
         support = 0 if better is None else _support(search, seen.matches, better.inliers)
         turns.append(Turn(len(seen.matches), 0 if better is None else int(better.inliers.sum()), support))
@@ -176,28 +176,26 @@ class _Seen:
     matches: CrossMatches
     shown: tuple[Shown, ...]
     hopeless: bool = False
-    """Whether the first frames are so little like their views that the others were not looked at."""
+    """Whether the first frame is so little like its view that the others were not looked at."""
 
 
-def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...], turn: int, doubts: int) -> _Seen:
+def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...], turn: int, wary: bool) -> _Seen:
     """Frames of the group, each matched with a bridge rendered at its estimated pose, the middle one first.
 
-    Where the first `doubts` of them are hopeless the others are not looked at; a bus may have stood before one.
+    A wary look ends with that one where it is hopeless. One at a place that was settled does not: of what nobody looked
+    at nothing agrees, which would speak against the place as if it had been looked at.
     """
     most = search.config.refine.frames[min(turn, 1)]
     chosen = [int(k) for k in spread_voters(len(local.frames), most)]
     first = chosen[len(chosen) // 2]
     order = sorted(chosen, key=lambda k: (k != first, -abs(k - first)))
     parts: dict[int, tuple[CrossMatches, Shown]] = {}
-    doubted = 0
-    for place, k in enumerate(order):
+    for k in order:
         part = _matched_view(search, local.frames[k], k, poses[k])
         if part is not None:
             parts[k] = part
-        if doubted == place < doubts and _hopeless(search, part, turn):
-            doubted += 1
-            if doubted == min(doubts, len(order)):
-                return _Seen(joined([parts[k][0] for k in sorted(parts)]), (), hopeless=True)
+        if wary and k == first and _hopeless(search, part, turn):
+            return _Seen(joined([matches for matches, _ in parts.values()]), (), hopeless=True)
     ordered = [parts[k] for k in sorted(parts)]
     return _Seen(joined([matches for matches, _ in ordered]), tuple(shown for _, shown in ordered))
 

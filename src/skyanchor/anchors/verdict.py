@@ -10,7 +10,7 @@ import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, grid_of, sightings, subset
-from skyanchor.anchors.likelihood import Found, log_odds, residual_log_odds
+from skyanchor.anchors.likelihood import Found, halves_log_odds, log_odds, residual_log_odds
 from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
@@ -259,7 +259,8 @@ def measure(
     found = found_at(at)
     found = None if found is None else replace(found, edges=edges[0], edges_met=edges[1])
     ratio = len(agreeing) / max(done.tried, 1) * len(matches) / max(len(at.matches), 1)
-    odds = {} if found is None else {"log_odds": log_odds(found, ratio) + residual_log_odds(done.reprojection)}
+    fit = residual_log_odds(done.reprojection) + halves_log_odds(halves.metres)
+    odds = {} if found is None else {"log_odds": log_odds(found, ratio) + fit}
     return GroupFigures(
         support=distinct_support(agreeing, np.ones(len(agreeing), bool), camera.width / 100.0),
         ratio=ratio,
