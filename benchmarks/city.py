@@ -3,7 +3,8 @@
     python benchmarks/city.py WORK [--part 22 25] [--frames 240] [--designs 9] [--seed 7] [--jobs N]
                                    [--depth measured|exact]
                                    [--spacing 72 64] [--altitude 150] [--pixels 1280 1200] [--areas 0.05 0.2]
-                                   [--near 100] [--headings 6] [--fixed] [--into ROWS.jsonl]
+                                   [--near 100] [--headings 6] [--fixed] [--into ROWS.jsonl] [--table OUT.md]
+    python benchmarks/city.py --rows ROWS.jsonl [...] [--table OUT.md]
 
 The town's preset `city`, or a part of it with fewer streets, is built, prepared as `skyanchor prepare` does (without
 splats), and its walks are looked for by `skyanchor anchors`: in squares of so many square kilometres round the middle
@@ -11,6 +12,11 @@ of each walk (`--within`), round it (`--near`), and everywhere. Every search has
 side by side as there are jobs for. `--depth exact` takes the town's own depth in place of depth measured between
 photos. Rows are printed as they come and added to a file; what lies in WORK is not made again, so the same command
 goes on after an interruption. The truth is read to score, for the camera, and for the middle of each walk.
+
+A group is wrong as in `benchmarks/hard.py`: more than 0.5 m or more than five of its stated sigmas off. It was found by
+the search, whatever the verdict, where its first look tried a place within 3 m of the truth in about its direction.
+The end is a table by area and number of house designs (`city_table.py`), of the rows of WORK and of other files of them
+(`--rows`; with these alone nothing is built or searched).
 """
 
 from __future__ import annotations
@@ -21,13 +27,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numba
 import numpy as np
+from city_table import read, table
+from hard import WRONG_M, WRONG_SIGMAS
 from scenes import camera_of
 
 from skyanchor.anchors.places import PlacesConfig
@@ -44,11 +52,12 @@ from skyanchor.run.executor import executor_of
 from skyanchor.run.folder import Made, Stage
 from skyanchor.run.memory import peaks, tree_bytes
 from skyanchor.run.prepared import Prepared
-from skyanchor.run.records import ANCHOR_SECONDS_FILE, AnchorSeconds
+from skyanchor.run.records import ANCHOR_SECONDS_FILE, AnchorSeconds, GroupSeconds
 from skyanchor.run.results import Run
 from skyanchor.run.timing import timings
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence.loading import street_camera
+from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.stages import scaffold as scaffold_stage
 from skyanchor.stages.places import place_files, places_part
 from skyanchor.stages.survey import Site, aerial_digests
@@ -57,12 +66,12 @@ from skyanchor.storage import files
 from skyanchor.town import CITY, Epoch, TownPreset, build_town, make_town, render_depth
 from skyanchor.town.photographing import side_by_side
 from skyanchor.town.presets import FlightPlan, WalkPlan
-from skyanchor.types import Camera, DepthMap, Floats, Floats32, Scaffold, View
+from skyanchor.types import Camera, DepthMap, Floats, Floats32, Pose, Scaffold, TriedPlace, View
 
-WRONG_M = 0.5
-"""An accepted group farther off than this is wrong, root mean square over its frames."""
 WORKERS = 2
 """Of one search."""
+NEAR_M, ALONG_DEG = 3.0, 30.0
+"""A place that was tried so near to the truth, turned by so little, is the right one."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +295,8 @@ class Search:
     """whole, a number of square kilometres, or `near`."""
     options: tuple[str, ...]
     """What a user says of the place."""
+    near_m: float | None = None
+    """Radius of `near`."""
 
 
 def searches(bench: Bench, areas: list[float], near: float) -> list[Search]:
@@ -297,7 +308,7 @@ def searches(bench: Bench, areas: list[float], near: float) -> list[Search]:
         asked.append(Search(walk, "whole", ()))
         asked += [Search(walk, f"{km2:g}", ("--within", _square(bench, walk, middle, km2))) for km2 in areas]
         if near > 0:
-            asked.append(Search(walk, "near", (f"--near={middle[0]:.1f},{middle[1]:.1f},{near:g}",)))
+            asked.append(Search(walk, "near", (f"--near={middle[0]:.1f},{middle[1]:.1f},{near:g}",), near))
     order = ["whole", *(f"{km2:g}" for km2 in areas), "near"]
     return sorted(asked, key=lambda search: order.index(search.area))
 
@@ -337,7 +348,7 @@ def searched(bench: Bench, search: Search, submap: int) -> None:
     row = scored(Run(out), ground / "truth") | {
         "wall_s": round(time.monotonic() - start, 1), "memory_mb": round(most / 1e6), "worker_mb": round(single / 1e6)
     }  # fmt: skip
-    bench.row(what="searched", walk=search.walk, area=search.area, **row)
+    bench.row(what="searched", walk=search.walk, area=search.area, near_m=search.near_m, **row)
     files.write_bytes(done, json.dumps(row).encode())
 
 
@@ -351,28 +362,50 @@ def _largest_worker(process: int) -> int:
 def scored(run: Run, truth: Path) -> dict[str, object]:
     """The figures of a run."""
     true, groups = read_truth(truth, run.anchors_record.georef.offset), run.anchors.groups
-    off = {}
+    off, sigmas = {}, {}
     for k, group in enumerate(groups):
         if group.accepted:
             off[k] = pose_errors({run.names[a.frame]: a.cam_from_world for a in group.poses}, true).position_m
+            stated = np.mean([centre_sigma_m(a.covariance) ** 2 for a in group.poses])
+            sigmas[k] = off[k] / float(np.sqrt(stated))
     looks = files.load(run.root / ANCHOR_SECONDS_FILE, AnchorSeconds).looks
     per_group = [sum(sum(look.seconds.values()) for look in looks if look.group == k) for k in range(len(groups))]
     stage = timings(run.root)
     return {
-        "groups": len(groups), "accepted": len(off), "wrong": sum(metres > WRONG_M for metres in off.values()),
+        "groups": len(groups), "accepted": len(off),
+        "wrong": sum(off[k] > WRONG_M or sigmas[k] > WRONG_SIGMAS for k in off),
+        "found": found(looks, {i: true[name] for i, name in enumerate(run.names) if name in true}, len(groups)),
         "worst_m": round(max(off.values(), default=0.0), 3),
         "rms_m": round(float(np.sqrt(np.mean(np.square(list(off.values()))))), 4) if off else None,
         "odds": [round(group.figures.log_odds, 1) for group in groups],
-        "metres": {k: round(m, 3) for k, m in off.items()},
+        "metres": {k: round(m, 3) for k, m in off.items()}, "sigmas": {k: round(s, 1) for k, s in sigmas.items()},
         "refused": {k: str(g.refusal.reason) for k, g in enumerate(groups) if g.refusal is not None},
         "attempts": [len(group.attempts) for group in groups],
         "group_s": [round(seconds, 1) for seconds in per_group], "stages_s": stage,
     }  # fmt: skip
 
 
+def found(looks: Iterable[GroupSeconds], true: dict[int, Pose], groups: int) -> list[int]:
+    """Which of the groups the search found: the first look at each, for a second one knows where its neighbours stand.
+
+    `true` are the poses of the frames by their numbers.
+    """
+    first: dict[int, GroupSeconds] = {}
+    for look in looks:
+        first.setdefault(look.group, look)
+    return [k for k in range(groups) if k in first and any(_right(place, true) for place in first[k].tried)]
+
+
+def _right(place: TriedPlace, true: dict[int, Pose]) -> bool:
+    if place.frame not in true:
+        return False
+    errors = pose_errors({"": place.cam_from_world}, {"": true[place.frame]})
+    return errors.position_m <= NEAR_M and errors.rotation_deg <= ALONG_DEG
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", type=Path)
+    parser.add_argument("work", type=Path, nargs="?")
     parser.add_argument("--part", type=int, nargs=2, default=(22, 25))
     parser.add_argument("--frames", type=int, default=240)
     parser.add_argument("--spacing", type=float, nargs=2, help="of stations, metres; the preset's without it")
@@ -395,7 +428,22 @@ def main() -> None:
     parser.add_argument("--submap", type=int, default=40, help="frames between anchor groups")
     parser.add_argument("--upto", choices=("built", "prepared", "searched"), default="searched")
     parser.add_argument("--into", type=Path, help="file that rows are added to; WORK/rows.jsonl without it")
+    parser.add_argument("--rows", type=Path, nargs="+", default=[], help="files of rows that the table has too")
+    parser.add_argument("--table", type=Path, help="file for the table, which is printed in any case")
     given = parser.parse_args()
+    if given.work is None and not given.rows:
+        parser.error("give WORK, or --rows for a table alone")
+    if given.work is not None:
+        searched_in(given)
+    own = [] if given.work is None else [given.into or given.work / "rows.jsonl"]
+    text = table(read([path for path in (*own, *given.rows) if path.is_file()]))
+    print(text)
+    if given.table is not None:
+        given.table.write_text(text)
+
+
+def searched_in(given: argparse.Namespace) -> None:
+    """Build, prepare and search, as far as is asked."""
     work = given.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     flight = CITY.flight

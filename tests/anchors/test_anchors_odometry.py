@@ -141,6 +141,77 @@ def test_in_a_large_model_two_groups_that_see_other_houses_bear_each_other_out()
     assert not stand((2.0, 1.6), prior=-3.0), "too large a model for both together"
 
 
+def northward(frames: list[int], odds: list[float], refusals: dict[int, Refusal] | None = None) -> list[LocalisedGroup]:
+    """Groups on a straight walk, from the given frames on, 0.7 m apart; some of them refused."""
+    north = np.array([0.0, 1.0, 0.0])
+    poses = [rigid.look_at(PACE * k * north, (PACE * k + 1.0) * north, UP) for k in range(max(frames) + 6)]
+    groups = []
+    for index, (first, one) in enumerate(zip(frames, odds, strict=True)):
+        group = localised(poses, first, index)
+        group = replace(group, figures=replace(group.figures, ratio=0.8, log_odds=one))
+        refusal = (refusals or {}).get(index)
+        groups.append(group if refusal is None else replace(group, poses=(), refusal=refusal))
+    return groups
+
+
+def stand(groups: list[LocalisedGroup], prior: float) -> bool:
+    """Whether those that were recognised are accepted: all of them or none."""
+    asked = Sequence(Path(), (), GROUND, False, (), tuple(group.group for group in groups))
+    verdicts = borne_out(groups, asked, AnchorConfig(), 0, prior)
+    (word,) = {after.accepted for before, after in zip(groups, verdicts, strict=True) if before.accepted}
+    return word
+
+
+def test_in_a_square_kilometre_a_walk_is_sure_by_all_its_groups() -> None:
+    """Groups 42 m apart see other houses: their odds multiply, and the size of the model is paid once."""
+    apart, odds = [0, 60, 120], [1.6, 1.7, 1.6]
+    assert stand(northward(apart, odds), -2.0), "no two of them are enough"
+    assert stand(northward(apart, odds), -3.3) and not stand(northward(apart, odds), -3.5)
+    assert not stand(northward(apart[:2], odds[:2]), -2.0)
+    assert not stand(northward(apart, [1.6, 1.7, 1.4]), -2.0), "one of them is not sure in any model"
+    assert stand(northward(apart, [float("nan"), 0.5, 0.5]), -2.0), "by a share alone, as ever"
+
+
+def test_groups_near_each_other_count_once() -> None:
+    """A walk past one look-alike is put beside it again and again."""
+    assert not stand(northward([0, 20, 40, 55], [3.4, 3.4, 3.4, 3.4]), -2.0), "all within 40 m"
+    assert stand(northward([0, 20, 40, 100], [3.4, 3.4, 3.4, 1.5]), -2.0)
+    assert not stand(northward([0, 40, 80], [2.0, 2.0, 2.0]), -3.0), "two of three at most stand 40 m apart"
+    assert stand(northward([0, 40, 80], [1.9, 2.0, 1.9]), -2.0), "the outer two, though the middle one is surest"
+    assert stand(northward([0, 60, 120], [2.0, 2.0, 2.0]), -3.0)
+
+
+OFF = Refusal(Reason.OFF_THE_WALK, "recognised elsewhere")
+UNLIKE = Refusal(Reason.LOOK_ALIKE, "where the walk leads")
+
+
+@pytest.mark.parametrize("tried_again", [False, True])
+def test_a_group_that_was_recognised_elsewhere_contradicts_the_others(tried_again: bool) -> None:
+    frames, odds = [0, 60, 120, 180], [1.6, 1.7, 1.6, 2.0]
+    groups = northward(frames, odds, {3: OFF})
+    if tried_again:  # where the walk leads, and nothing was found there
+        groups[3] = replace(groups[3], refusal=UNLIKE, figures=GroupFigures(), attempts=(OFF,))
+    assert stand(groups[:3], -3.0) and stand(northward(frames, odds), -3.0)
+    assert not stand(groups, -3.0), "a factor of ten less"
+    found = replace(groups[3], poses=northward(frames, odds)[3].poses, refusal=None, attempts=(OFF,))
+    assert stand([*groups[:3], replace(found, figures=replace(found.figures, log_odds=0.5))], -3.0), "it stands now"
+
+
+def test_in_a_large_model_all_that_is_not_recognised_counts_against_a_walk() -> None:
+    """Not only beside a group: the walk leads from those that stand to all others."""
+    frames, odds = [0, 60, 120, 180], [1.8, 1.8, 0.6, -0.4]
+    groups = northward(frames, odds, {3: UNLIKE})
+    assert stand(groups[:3], -2.0) and not stand(groups, -2.0)
+    assert stand([*groups[:3], replace(groups[3], figures=GroupFigures())], -2.0), "nothing was measured"
+    assert stand(groups, 0.0), "one is sure in a small model"
+
+
+def test_a_walk_of_which_one_place_is_recognised_is_refused_in_a_large_model() -> None:
+    nowhere = dict.fromkeys((1, 2, 3), Refusal(Reason.NO_PLACE, "nothing there"))
+    alone = northward([0, 60, 120, 180], [3.4, float("nan"), float("nan"), float("nan")], nowhere)
+    assert not stand(alone, -2.0) and stand(alone, -1.9)
+
+
 def test_a_cut_leads_anywhere() -> None:
     """The second half of the walk lies 60 m off where the steps lead, as after a lift or a ride."""
     poses = true_walk(80)

@@ -81,4 +81,7 @@ def test_the_stage_leaves_verdicts_and_seconds_and_is_not_repeated(tmp_path: Pat
     for look in seconds.looks:
         assert {"places", "bridge views", "matches with bridges", "adjustment"} <= set(look.seconds)
         assert min(look.seconds.values()) > 0.0
+        tried = [(one.frame, rigid.centre_in_world(one.cam_from_world)) for one in look.tried]
+        off = [np.linalg.norm(centre - rigid.centre_in_world(street_poses()[frame])) for frame, centre in tried]
+        assert min(off) < 3.0 and {frame for frame, _ in tried} <= set(walk.groups[look.group].frames)
     assert [event.stage for event in told if isinstance(event, StageSkipped)] == [ANCHORS]

@@ -79,17 +79,17 @@ def borne_out(
     """The groups; in a stretch where nothing is sure all are refused.
 
     Those accepted in one stretch agree with the walk between them, so one that is sure bears the others out, and so do
-    two that would be in a small model and stand so far apart that they see other houses: both would have to be copies,
-    and the one lie where the walk from the other leads. Two side by side do not: a walk past one look-alike is put
-    beside it twice, and agrees with itself. `prior` is what the user's word on where they are adds to the odds, and
-    the size of the model takes from them, powers of ten.
+    several that would be in a small model, if their odds together are enough for this one (`_sure_together`). `prior`
+    is what the user's word on where they are adds to the odds, and the size of the model takes from them, powers of
+    ten.
     """
     mine = [sequence.stretch_of(group.frames[0]) == stretch for group in sequence.groups]
     accepted = [i for i, group in enumerate(groups) if group.accepted and mine[i]]
     doubted = {i: _doubt([groups[k] for k in (i - 1, i + 1) if 0 <= k < len(groups) and mine[k]]) for i in accepted}
     alone = any(is_sure(groups[i].figures, config.verdict, prior - doubted[i]) for i in accepted)
     certain = [i for i in accepted if is_sure(groups[i].figures, config.verdict, -doubted[i])]
-    if alone or any(_sure_together(groups[i], groups[k], config.verdict, prior) for i, k in combinations(certain, 2)):
+    against = sum(_against(group) for group, one in zip(groups, mine, strict=True) if one)
+    if alone or _sure_together([groups[i] for i in certain], config.verdict, prior - against):
         return groups
     return [_alone(group, sequence.groups[i]) if i in accepted else group for i, group in enumerate(groups)]
 
@@ -103,10 +103,42 @@ def _doubt(neighbours: list[LocalisedGroup]) -> float:
     return sum(min(MOST_DOUBT, -odds) for odds in against if odds < 0.0)  # nan where nothing was measured
 
 
-def _sure_together(a: LocalisedGroup, b: LocalisedGroup, verdict: VerdictConfig, prior: float) -> bool:
-    """Whether two groups, each sure but for the size of the model, see other houses and are sure together."""
-    apart = float(np.linalg.norm(group_centre(a) - group_centre(b)))
-    return apart >= APART_M and a.figures.log_odds + b.figures.log_odds + prior >= verdict.sure_odds
+def _against(group: LocalisedGroup) -> float:
+    """What a refused group takes from the odds of all others together, powers of ten.
+
+    The walk from them leads somewhere: that it was recognised elsewhere, or hardly is there, is a doubt about them all.
+    """
+    if group.accepted:
+        return 0.0
+    said = [*group.attempts, *([] if group.refusal is None else [group.refusal])]
+    elsewhere = any(refusal.reason is Reason.OFF_THE_WALK for refusal in said)
+    return MOST_DOUBT if elsewhere else _doubt([group])
+
+
+def _sure_together(certain: list[LocalisedGroup], verdict: VerdictConfig, narrowed: float) -> bool:
+    """Whether groups, each sure but for the size of the model, are sure together: those that see other houses.
+
+    A look-alike would have to explain all of them where the walk from one leads to the next, in circles smaller than
+    the models that the odds were fitted on: so odds multiply, and the size of this one is paid once. Of groups side by
+    side one counts: a walk past one look-alike is put beside it twice, and agrees with itself.
+    """
+    ordered = sorted(certain, key=_odds, reverse=True)
+    chains = [_apart_from([first, *ordered]) for first in ordered]
+    return any(sum(map(_odds, chain)) + narrowed >= verdict.sure_odds for chain in chains)
+
+
+def _apart_from(groups: list[LocalisedGroup]) -> list[LocalisedGroup]:
+    """Those of the groups that stand apart from all that were taken before them, the first one in any case."""
+    taken: list[LocalisedGroup] = []
+    for group in groups:
+        centre = group_centre(group)
+        if all(np.linalg.norm(centre - group_centre(other)) >= APART_M for other in taken):
+            taken.append(group)
+    return taken
+
+
+def _odds(group: LocalisedGroup) -> float:
+    return group.figures.log_odds
 
 
 def _alone(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:

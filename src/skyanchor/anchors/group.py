@@ -31,6 +31,7 @@ from skyanchor.types import (
     Pose,
     Reason,
     Refusal,
+    TriedPlace,
 )
 
 Settle: TypeAlias = Callable[[Search, LocalGroup], Settled]
@@ -186,6 +187,8 @@ def _try_places(search: Search, local: LocalGroup, places: tuple[PlaceHypothesis
         start = place.solution.cams_from_world
         if any(_apart(start, other.start) < ladder.apart for other in tried):
             continue
+        middle = len(local.frames) // 2
+        search.tried.append(TriedPlace(local.frames[middle], start[middle]))
         settled = replace(settle(search, local, place.solution, been=tuple(tried)), start=start)
         tried.append(settled)
         if settled.done is not None and settled.refusal is not None:

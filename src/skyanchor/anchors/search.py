@@ -13,7 +13,7 @@ from skyanchor.anchors.places import PlaceSeed
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.matching import Matcher
-from skyanchor.types import Camera
+from skyanchor.types import Camera, TriedPlace
 
 if TYPE_CHECKING:
     from skyanchor.anchors.place import Settled
@@ -63,6 +63,8 @@ class Search:
     glances: Glances = field(default_factory=Glances)
     refused: dict[object, list[Settled]] = field(default_factory=dict)
     """Places that an attempt has measured and refused, by what was looked for with what; the next one skips them."""
+    tried: list[TriedPlace] = field(default_factory=list)
+    """Every place that was looked at, in order."""
 
     @property
     def camera(self) -> Camera:

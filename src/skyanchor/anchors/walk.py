@@ -32,6 +32,7 @@ from skyanchor.anchors.self_lens import distortion, heard, what_it_means, with_k
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.events import ANCHORS, Listener, Note, silent
 from skyanchor.types import (
+    QUIET,
     AnchorGroup,
     AnchorPose,
     Anchors,
@@ -40,6 +41,7 @@ from skyanchor.types import (
     LocalisedGroup,
     Reason,
     Sequence,
+    TriedPlace,
 )
 
 
@@ -68,6 +70,8 @@ class GroupVerdict:
     """Focal length found over the one assumed."""
     seconds: dict[str, float]
     """Per step of the work on it."""
+    tried: tuple[TriedPlace, ...] = field(default=(), metadata=QUIET)
+    """Places that were looked at, in order."""
 
 
 def verdict_on(search: Search, task: GroupTask) -> GroupVerdict:
@@ -81,7 +85,7 @@ def verdict_on(search: Search, task: GroupTask) -> GroupVerdict:
         localised, focal_scale = localise_again(search, task.group, task.found, task.figures)
     else:
         localised, focal_scale = localise_group(search, task.group)
-    return GroupVerdict(localised, focal_scale, search.frames.clock.take())
+    return GroupVerdict(localised, focal_scale, search.frames.clock.take(), tuple(search.tried))
 
 
 def _rungs(search: Search, group: AnchorGroup) -> tuple[Rung, ...]:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from skyanchor.changes import ChangeKind
 from skyanchor.gaussians.splat_file import SplatFile
 from skyanchor.run.folder import Made
 from skyanchor.scene.schedule import CurvePoint
 from skyanchor.scene.scoring import Quality
-from skyanchor.types import Anchors, Bytes, Camera, Floats, Georeference, Ints, Pose, PosedFrame, Tracks, Trajectory
+from skyanchor.types import (
+    QUIET,
+    Anchors,
+    Bytes,
+    Camera,
+    Floats,
+    Georeference,
+    Ints,
+    Pose,
+    PosedFrame,
+    Tracks,
+    Trajectory,
+    TriedPlace,
+)
 
 SEQUENCE_FILE = "sequence.json"
 """In .state/: the street frames as they were read."""
@@ -52,6 +65,8 @@ class GroupSeconds:
     group: int
     seconds: dict[str, float]
     """Per step, e.g. `places`, `bridge views`, `adjustment`."""
+    tried: tuple[TriedPlace, ...] = field(default=(), metadata=QUIET)
+    """Places that were looked at, in order, whatever came of them."""
 
 
 @dataclass(frozen=True)

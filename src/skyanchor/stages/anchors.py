@@ -113,7 +113,7 @@ class JobRunner:
         """The verdicts on independent tasks, in order."""
         work = {f"group-{task.group.index}-{value_digest(task)}": self._job(localise_group_job, task) for task in tasks}
         verdicts = tuple(files.load(path, GroupVerdict) for path in self._produced("groups", work))
-        self.spent += [GroupSeconds(t.group.index, v.seconds) for t, v in zip(tasks, verdicts, strict=True)]
+        self.spent += [GroupSeconds(t.group.index, v.seconds, v.tried) for t, v in zip(tasks, verdicts, strict=True)]
         return verdicts
 
     def votes(self, tasks: tuple[GroupTask, ...], factors: tuple[float, ...]) -> tuple[FocalVotes, ...]:

@@ -17,6 +17,7 @@ from skyanchor.types.anchors import (
     LocalisedGroup,
     Overlap,
     RadialWord,
+    TriedPlace,
 )
 from skyanchor.types.basics import QUIET, Bools, Bytes, Floats, Floats32, Ints
 from skyanchor.types.geometry import Camera, Plane, Pose, Similarity
@@ -61,6 +62,7 @@ __all__ = [
     "Support",
     "Tracks",
     "Trajectory",
+    "TriedPlace",
     "UpSource",
     "View",
     "VisibilityGraph",

@@ -133,6 +133,14 @@ class Overlap:
         return max(self.position_sigmas, self.turn_sigmas, self.scale_sigmas)
 
 
+@dataclass(frozen=True, eq=False)
+class TriedPlace:
+    """Where a group was tried, before views from there moved it: its middle frame in the scaffold's frame."""
+
+    frame: int
+    cam_from_world: Pose
+
+
 @dataclass(frozen=True)
 class RadialWord:
     """What a group says of k1 and k2 together, x' = x (1 + k1 r² + k2 r⁴), with standard deviations."""
