@@ -1,13 +1,14 @@
 """The mesh of the street against the true surface, over mini towns: by measured depth, and by surfels on a GPU.
 
     python benchmarks/street_mesh.py [SEED ...] [--ways depth surfels] [--poses true recovered] [--stereo triton]
-        [--jobs 8] [--out DIR] [--scene DIR --walk ground2]
+        [--jobs 8] [--out DIR] [--scene DIR --walk ground2 [--run RUN]]
 
 Every way goes through the stage that `skyanchor mesh` runs. At true poses there is no flight: what is missing is then
 owed to depth and fusion alone. At recovered ones the flight is rendered and the walk located by commands. Truth is read
 to score, and for the poses where they are said to be true. What is there already is not made again. With `--scene` it
-is a walk of that scene at true poses, against the exact depth of aerial photos: accuracy alone, for nobody knows what
-of it the street sees too.
+is a walk of that scene, at true poses or as `--run` has recovered them, against the exact depth of aerial photos:
+complete is what of it three street photos see too, by true poses and that depth, whatever the mesh has; accuracy is of
+all of the mesh that an aerial photo shows, within any depth.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +28,8 @@ from typing import Any
 import numpy as np
 
 from skyanchor import open_run
-from skyanchor.evaluation.surface import accuracy_alone, read_true_depths, surface_metrics
+from skyanchor.evaluation.surface import against_aerial, surface_metrics
+from skyanchor.evaluation.true_depth import read_true_depths
 from skyanchor.evaluation.truth import read_cameras
 from skyanchor.events import silent
 from skyanchor.meshing import Mesh
@@ -64,7 +67,8 @@ class Points:
 class Row:
     """One mesh."""
 
-    seed: int
+    of: str
+    """Seed of the town, or scene and walk."""
     poses: str
     way: str
     seconds: float
@@ -77,21 +81,25 @@ class Row:
         for one in self.scores:
             shares = f"{100 * (one.accuracy or 0):.0f} / {100 * (one.completeness or 0):.0f} %"
             figures.append(f"{shares}, {100 * (one.mean_m or 0):.1f} cm, {100 * (one.median_m or 0):.1f} cm")
-        return f"| {self.seed} | {self.poses} | {self.way} | {self.seconds:.0f} s | {' | '.join(figures)} |"
+        return f"| {self.of} | {self.poses} | {self.way} | {self.seconds:.0f} s | {' | '.join(figures)} |"
 
 
 def main() -> None:
     options = arguments()
-    if options.scene is not None:
-        return print(of_scene(options))
+    within = " | ".join(f"within {far:g} m: accuracy / completeness at 5 cm, mean, median" for far in FARTHEST_M)
+    print(f"| of | poses | way | time | {within} |\n|---|---|---|---|---|---|", flush=True)
+    for row in of_towns(options) if options.scene is None else of_scene(options):
+        print(row, flush=True)
+
+
+def of_towns(options: argparse.Namespace) -> Iterator[Row]:
+    """Every way over the towns of the seeds."""
     tasks = [(seed, poses) for seed in options.seeds for poses in options.poses]
     with ProcessPoolExecutor(min(options.jobs, len(tasks))) as pool:
         list(pool.map(partial(made, out=options.out), tasks))
-    within = " | ".join(f"within {far:g} m: accuracy / completeness at 5 cm, mean, median" for far in FARTHEST_M)
-    print(f"| seed | poses | way | time | {within} |\n|---|---|---|---|---|---|")
     for seed, poses in tasks:
         for way in options.ways:
-            print(meshed(options, seed, poses, way), flush=True)
+            yield meshed(options, seed, poses, way)
 
 
 def arguments() -> argparse.Namespace:
@@ -104,6 +112,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("out/street_mesh"))
     parser.add_argument("--scene", type=Path, help="a scene with aerial/, a walk and truth_aerial_depth/")
     parser.add_argument("--walk", default="ground", help="of that scene")
+    parser.add_argument("--run", type=Path, help="a run of that walk, for its poses and surface; without it true poses")
     return parser.parse_args()
 
 
@@ -138,18 +147,24 @@ def meshed(options: argparse.Namespace, seed: int, poses: str, way: str) -> Row:
     truth = read_true_depths(walk / TRUE_DEPTH, read_cameras(walk / "truth", moved_by(run.scaffold.georef)))
     seconds = time.perf_counter() - start
     scores = tuple(surface_metrics(mesh, truth, farthest_m=far) for far in FARTHEST_M)
-    return Row(seed, poses, way, seconds, scores)
+    return Row(str(seed), poses, way, seconds, scores)
 
 
-def of_scene(options: argparse.Namespace) -> Row:
-    """The mesh of a walk of a scene at true poses, against what aerial photos show."""
-    start, aerial = time.perf_counter(), load_scaffold(options.scene / "aerial")
-    root, way = options.out / f"{options.scene.name}-{options.walk}", options.ways[0]
-    run = true_run(options.scene / options.walk, root, aerial.points, aerial.georef)
-    mesh = by_the_stage(root / way, run, way, options)
+def of_scene(options: argparse.Namespace) -> Iterator[Row]:
+    """Every way on a walk of a scene, against what aerial photos and street see both."""
+    walk, aerial = options.scene / options.walk, load_scaffold(options.scene / "aerial")
+    root = options.out / f"{options.scene.name}-{options.walk}{'' if options.run is None else '-recovered'}"
+    recovered = options.run is not None
+    run = open_run(options.run) if recovered else true_run(walk, root, aerial.points, aerial.georef)
     views = {view.name: (view.camera, view.cam_from_world) for view in aerial.views}
-    score = accuracy_alone(mesh, read_true_depths(options.scene / "truth_aerial_depth", views), least_views=1)
-    return Row(0, "true", way, time.perf_counter() - start, (score,))
+    truth = read_true_depths(options.scene / "truth_aerial_depth", views)
+    street = list(read_cameras(walk / "truth", moved_by(aerial.georef)).values())
+    for way in options.ways:
+        start = time.perf_counter()
+        mesh = by_the_stage(root / way, run, way, options)
+        seconds = time.perf_counter() - start
+        scores = tuple(against_aerial(mesh, truth, street, farthest_m=far) for far in FARTHEST_M)
+        yield Row(f"{options.scene.name}, {options.walk}", "recovered" if recovered else "true", way, seconds, scores)
 
 
 def by_the_stage(folder: Path, run: Any, way: str, options: argparse.Namespace) -> Mesh:

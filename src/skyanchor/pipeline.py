@@ -89,7 +89,7 @@ PAPER = PipelineConfig(
     trajectory=TrajectoryConfig(
         matcher=Sift(keypoints=6000),
         verify=VerifyConfig(1.0, 0.999999, (100, 50_000), least_ratio=0.2, estimator="magsac"),
-        adjust=AdjustConfig(final_rounds=1),
+        adjust=AdjustConfig(registration_iterations=300, final_rounds=1),
         loop_pairs=0,
         last_adjustment=False,
         hold=None,

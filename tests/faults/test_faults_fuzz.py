@@ -21,7 +21,7 @@ from survey_fixture import make_survey, write_survey
 from skyanchor.anchors.area_file import read_area
 from skyanchor.backends.checkpoints import read_state
 from skyanchor.errors import SkyAnchorError
-from skyanchor.evaluation import surface, truth, tum
+from skyanchor.evaluation import true_depth, truth, tum
 from skyanchor.feedforward.free_frames import read_tum
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats
@@ -164,7 +164,7 @@ def _png(dtype: type[np.generic]) -> Callable[[Path], None]:
 
 
 def _read_true(path: Path) -> object:
-    return surface.read_true_depths(
+    return true_depth.read_true_depths(
         path.parent, {"frame.jpg": (cameras.pinhole(64, 48, 60.0), Pose(np.eye(3), np.zeros(3)))}
     )
 

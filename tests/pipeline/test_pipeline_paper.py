@@ -17,6 +17,7 @@ def test_groups_and_trajectory() -> None:
     assert (register.bootstrap, tracks.bootstrap_tracks, adjust.bootstrap_iterations) == (8, 6000, 350)
     assert (register.references, register.retry_references, register.window) == (4, 6, 6)
     assert (register.pnp_trials, register.pnp_threshold, register.least_inliers) == (8000, 3.0, 30)
+    assert (tracks.registration_tracks, adjust.registration_iterations) == (6000, 300)
     assert (adjust.online_every, tracks.online_tracks, adjust.online_iterations) == (10, 6000, 100)
     assert (tracks.final_tracks, adjust.final_iterations, adjust.final_rounds) == (10_000, 400, 1)
     assert (adjust.loss_px, tracks.most_depth_m, config.tail_window) == (1.5, 100.0, 8)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from skyanchor.errors import InputError
+from skyanchor.evaluation.shared_surface import HIDDEN_M, seen_from_the_street
+from skyanchor.evaluation.true_depth import TrueDepth, normals_of, pixels_of, read_true_depths
 from skyanchor.evaluation.truth import read_cameras
-from skyanchor.geometry import cameras
-from skyanchor.geometry.depth import inside, lift, pixel_centres
+from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.meshing.mesh import Mesh, area_m2, corners
 from skyanchor.run.metrics import SurfaceMetrics
 from skyanchor.run.results import Run
 from skyanchor.scaffold.georeference import moved_by
-from skyanchor.sequence import depth_files
-from skyanchor.types import Bools, Camera, Floats, Floats32, Ints, Pose
+from skyanchor.types import Bools, Camera, Floats, Ints, Pose
 
-ADVICE = "Give PNGs of one channel and 16 bits, named like the photos."
-UNIT_M = 0.002
-"""Of the 16-bit PNG, along the optical axis; 0 says nothing."""
-HIDDEN_M = 0.5
-"""A point this far behind the true surface was not looked at."""
 SAME_M, SAME_SHARE = 0.05, 0.01
 """Views agree on a point when their depths differ by less: metres, plus this share of the depth."""
 SPACING_M = 0.015
@@ -36,51 +31,18 @@ JUDGED = 200_000
 """Points at which a mesh, and the truth, are looked at."""
 
 
-@dataclass(frozen=True, eq=False)
-class TrueDepth:
-    """Exact depth of one camera."""
-
-    camera: Camera
-    cam_from_world: Pose
-    depth: Floats32
-    """(H, W), metres along the optical axis, 0 where nothing is known."""
-
-
-def read_true_depths(folder: Path, seen_by: Mapping[str, tuple[Camera, Pose]]) -> list[TrueDepth]:
-    """The PNGs of a folder, by the file name of the camera that saw them; InputError for one that is none of its."""
-    stems = {PurePosixPath(name).stem: value for name, value in seen_by.items()}
-    found = []
-    for path in sorted(folder.glob("*.png")):
-        if path.stem in stems:
-            found.append(_true_depth(path, *stems[path.stem]))
-    if not found:
-        raise InputError(folder, "holds no depth of a camera of the run", ADVICE)
-    return found
-
-
-def _true_depth(path: Path, camera: Camera, pose: Pose) -> TrueDepth:
-    """The depth in a PNG of the picture that a camera took, at any scale."""
-    values = depth_files.png_values(path)
-    seen = cameras.undistorted(cameras.scaled(camera, values.shape[1]))
-    if values.dtype != np.uint16:
-        raise InputError(path, f"has {8 * values.dtype.itemsize} bits a pixel", ADVICE)
-    if abs(values.shape[0] - seen.height) > 1:
-        problem = f"is {values.shape[1]}x{values.shape[0]}, its camera {camera.width}x{camera.height}"
-        raise InputError(path, problem, "Depth of the whole picture is needed, at any scale.")
-    return TrueDepth(seen, pose, values.astype(np.float32) * np.float32(UNIT_M))
-
-
 def run_surface(run: Run, truth: Path, depth: Path) -> SurfaceMetrics:
-    """The mesh of a run against true depth of its street frames, or of aerial photos: then without completeness.
-
-    Nobody knows which of the surfaces that a flight sees the street sees too; one aerial camera is enough to judge.
-    """
+    """The mesh of a run against true depth of its street frames, or of aerial photos, where both see."""
     mesh, farthest_m = run.mesh, run.mesh_record.farthest_m
     street = read_cameras(truth, moved_by(run.scaffold.georef))
     if any(PurePosixPath(name).stem == path.stem for path in depth.glob("*.png") for name in street):
         return surface_metrics(mesh, read_true_depths(depth, street), farthest_m=farthest_m)
     aerial = {view.name: (view.camera, view.cam_from_world) for view in run.scaffold.views}
-    return accuracy_alone(mesh, read_true_depths(depth, aerial), least_views=1)
+    walked = {PurePosixPath(frame.name).stem for frame in run.sequence.frames}
+    seen = [street[name] for name in sorted(street) if PurePosixPath(name).stem in walked]
+    if not seen:
+        raise InputError(truth, "holds no photo of the run's walk", "Give the true poses of this walk.")
+    return against_aerial(mesh, read_true_depths(depth, aerial), seen, farthest_m=farthest_m)
 
 
 def surface_metrics(
@@ -96,21 +58,39 @@ def surface_metrics(
     Accuracy is the share of the mesh, by area, that lies within the tolerance of the truth; completeness the share of
     the truth, by pixels, that the mesh lies within the tolerance of. Errors are distances to the other's plane.
     """
-    found = accuracy_alone(mesh, truth, tolerance_m, least_views, farthest_m, seed)
-    true = _true_points(truth, least_views, farthest_m, seed)
-    missed = _off_the_mesh(true, mesh, seed, SEARCHED * tolerance_m)
-    return replace(found, completeness=_share(missed <= tolerance_m), true_points=len(true))
+    found = _accuracy(mesh, truth, tolerance_m, least_views, farthest_m, seed)
+    return _with_completeness(found, _true_points(truth, least_views, farthest_m, seed), mesh, seed)
 
 
-def accuracy_alone(
+def against_aerial(
     mesh: Mesh,
     truth: Sequence[TrueDepth],
+    street: Sequence[tuple[Camera, Pose]],
     tolerance_m: float = 0.05,
     least_views: int = 3,
     farthest_m: float = np.inf,
     seed: int = 0,
 ) -> SurfaceMetrics:
-    """The same without completeness."""
+    """The same against the depth of aerial photos; one of them is enough to judge the mesh.
+
+    Completeness is of the true points that at least `least_views` of the street cameras see within `farthest_m`, as the
+    true surface and true cameras tell: what the mesh has, or has not, plays no part.
+    """
+    found = _accuracy(mesh, truth, tolerance_m, 1, np.inf, seed)
+    true = seen_from_the_street(truth, street, least_views, farthest_m)
+    return _with_completeness(found, true[np.random.default_rng(seed).permutation(len(true))[:JUDGED]], mesh, seed)
+
+
+def _with_completeness(found: SurfaceMetrics, true: Floats, mesh: Mesh, seed: int) -> SurfaceMetrics:
+    """The same with the share of true points near which the mesh is."""
+    missed = _off_the_mesh(true, mesh, seed, SEARCHED * found.tolerance_m)
+    return replace(found, completeness=_share(missed <= found.tolerance_m), true_points=len(true))
+
+
+def _accuracy(
+    mesh: Mesh, truth: Sequence[TrueDepth], tolerance_m: float, least_views: int, farthest_m: float, seed: int
+) -> SurfaceMetrics:
+    """The mesh against the truth, nothing of the truth against the mesh."""
     off, looks = _off_the_truth(area_samples(mesh, JUDGED, seed), truth, farthest_m)
     judged = off[looks >= least_views]
     mean, median = (float(value(judged)) if len(judged) else None for value in (np.mean, np.median))
@@ -151,46 +131,15 @@ def _off_the_truth(points: Floats, truth: Iterable[TrueDepth], farthest_m: float
     best, looks = np.full(len(points), np.inf), np.zeros(len(points), np.int64)
     for one in truth:
         in_cam = one.cam_from_world(points)
-        rows, row, column = _pixels(one, in_cam, farthest_m)
+        rows, row, column = pixels_of(one, in_cam, farthest_m)
         surface = one.depth[row, column].astype(np.float64)
         seen = (surface > 0) & (in_cam[rows, 2] < surface + HIDDEN_M)
         rows, row, column, surface = rows[seen], row[seen], column[seen], surface[seen]
         looks[rows] += 1
         on_surface = lift(one.camera, Pose(np.eye(3), np.zeros(3)), pixel_centres(row, column), surface)
-        off = np.abs(((in_cam[rows] - on_surface) * _normals(one)[row, column]).sum(axis=1))
+        off = np.abs(((in_cam[rows] - on_surface) * normals_of(one)[row, column]).sum(axis=1))
         best[rows] = np.minimum(best[rows], off)
     return best, looks
-
-
-def _pixels(one: TrueDepth, in_cam: Floats, farthest_m: float) -> tuple[Ints, Ints, Ints]:
-    """Rows of the points in the picture, and the pixels that they fall on."""
-    rows = np.flatnonzero((in_cam[:, 2] > 0.1) & (in_cam[:, 2] < farthest_m))
-    xy = cameras.project(one.camera, in_cam[rows])
-    good = inside(one.camera, xy)
-    column, row = xy[good].astype(np.int64).T
-    return rows[good], np.minimum(row, one.depth.shape[0] - 1), np.minimum(column, one.depth.shape[1] - 1)
-
-
-def _normals(one: TrueDepth) -> Floats:
-    """(H, W, 3), unit normals of the true surface in camera axes, from the neighbours that are nearer in depth."""
-    height, width = one.depth.shape
-    rows, columns = (axis.ravel() for axis in np.mgrid[:height, :width])
-    here = Pose(np.eye(3), np.zeros(3))
-    points = lift(one.camera, here, pixel_centres(rows, columns), one.depth.ravel().astype(np.float64))
-    points = points.reshape(height, width, 3)
-    right, down = _smaller_step(points, 1), _smaller_step(points, 0)
-    normal = np.cross(right, down)
-    return np.asarray(normal / np.maximum(np.linalg.norm(normal, axis=-1, keepdims=True), 1e-12))
-
-
-def _smaller_step(points: Floats, axis: int) -> Floats:
-    """To the next or from the last pixel along an axis, whichever is less in depth: edges do not bend normals."""
-    ahead = np.roll(points, -1, axis) - points
-    behind = points - np.roll(points, 1, axis)
-    first, last = (np.take(np.arange(points.shape[axis]), [k]) for k in (0, -1))
-    place = np.arange(points.shape[axis]).reshape([-1 if k == axis else 1 for k in range(2)])
-    forward = (np.abs(ahead[..., 2]) <= np.abs(behind[..., 2])) | (place == first)
-    return np.where((forward & (place != last))[..., None], ahead, behind)
 
 
 # --- truth against mesh -------------------------------------------------------------------------------------------
@@ -209,7 +158,7 @@ def _true_points(truth: Sequence[TrueDepth], least_views: int, farthest_m: float
     looks = np.zeros(len(points), np.int64)
     for one in truth:
         in_cam = one.cam_from_world(points)
-        rows, row, column = _pixels(one, in_cam, farthest_m)
+        rows, row, column = pixels_of(one, in_cam, farthest_m)
         gap = np.abs(one.depth[row, column] - in_cam[rows, 2])
         looks[rows] += gap < SAME_M + SAME_SHARE * in_cam[rows, 2]
     return np.asarray(points[looks >= least_views])

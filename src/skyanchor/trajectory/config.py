@@ -9,6 +9,7 @@ from skyanchor.backends.devices import TorchDevice
 from skyanchor.bounds import Count, CountOrNone, Degrees, Few, FewOrNone, NotNegative, Positive, Range, Seed, Share
 from skyanchor.feedforward.choices import AnyLocal, Incremental
 from skyanchor.matching import AnySparse, Sift, VerifyConfig
+from skyanchor.types import QUIET
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class TrackConfig:
     """Part of the budget kept for tracks that touch an anchor, 0..1."""
     bootstrap_tracks: Count = 6000
     """Tracks of the bootstrap's adjustment."""
+    registration_tracks: Count = field(default=6000, metadata=QUIET)
+    """Tracks of the adjustment of a frame that was just registered, where there is one."""
     online_tracks: Count = 6000
     """Tracks of an online adjustment."""
     final_tracks: Count = 10_000
@@ -93,6 +96,9 @@ class AdjustConfig:
     """Scale of the Soft-L1 loss, pixels."""
     bootstrap_iterations: Count = 350
     """Most solver iterations after the bootstrap."""
+    registration_iterations: CountOrNone = field(default=0, metadata=QUIET)
+    """Most solver iterations of an adjustment of every frame that is registered and the points it sees, its references
+    constant; the paper's 300. 0: the pose stands as PnP found it and refined it, the points constant."""
     online_every: Count = 10
     """New keyframes between two online adjustments."""
     online_window: Annotated[int, Range(2, 1e6)] = 30

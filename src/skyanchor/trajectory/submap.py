@@ -261,6 +261,8 @@ def _accept(state: _State, frame: int, found: Located) -> None:
     state.pending.pop(frame, None)
     state.local.insert(frame, found.cam_from_world)
     state.references[frame] = found.references
+    if state.config.adjust.registration_iterations and state.config.ablation.anchored_adjustment:
+        _adjust_registered(state, frame, found.references)
     _refresh(state, [frame, *found.references, *state.local.nearest(frame, state.config.register.bootstrap)])
     state.since_adjusted += 1
 
@@ -311,6 +313,20 @@ def _adjust(
     state.since_adjusted = 0
     _refresh(state, frames)
     return done
+
+
+def _adjust_registered(state: _State, frame: int, references: tuple[int, ...]) -> None:
+    """Adjust a frame that was just registered and the points it sees, its references constant: the paper's mini-BA."""
+    local, config, held = state.local, state.config, frozenset(references)
+    table, points = local.structure({frame, *references}, _limits(state))
+    with local.finder.clock.step("tracks"):
+        table, points = tr.subset(table, points, np.unique(table.point[table.frame == frame]))
+        if len(points) < config.register.least_inliers:
+            return
+        table, points = choose_tracks(local, table, points, held, config.tracks.registration_tracks, 0.0)
+        bundle = local.bundle(table, points, held)
+    solver = Ceres(config.adjust.registration_iterations, config.adjust.loss_px, threads=config.adjust.threads)
+    local.take_over(table, adjust(bundle, solver, local.finder.clock).bundle)
 
 
 def choose_tracks(
