@@ -54,6 +54,15 @@ def test_sources_lie_before_and_after_and_look_the_same_way() -> None:
     assert all(abs(k - 5) <= 7 for k in chosen)
 
 
+def test_the_ends_of_a_walk_take_sources_on_their_one_side_instead_of_the_other() -> None:
+    views = walk([(0.6 * k, 0.0) for k in range(30)])
+    config = GroundPointConfig(baselines=(0.6, 1.2, 2.4, 4.8), instead=1.5)
+    assert source_views(views, 29, replace(config, instead=0.0)) == (28, 27, 25, 21)
+    assert source_views(views, 29, config) == (28, 27, 25, 21, 26, 23, 17)
+    assert source_views(views, 0, config) == (1, 2, 4, 8, 3, 6, 12)
+    assert source_views(views, 15, config) == source_views(views, 15, replace(config, instead=0.0))
+
+
 def test_thinning_prefers_the_finer_point_and_keeps_one_per_voxel() -> None:
     points = np.array([[0.001, 0, 0], [0.002, 0, 0], [0.03, 0, 0], [5, 5, 5], [0.011, 0.011, 0.011]], np.float32)
     spacing = np.array([0.02, 0.019, 0.02, 0.16, 0.16], np.float32)

@@ -43,6 +43,9 @@ class GroundPointConfig:
     """Sources look at most this much elsewhere, degrees."""
     consistency: ConsistencyConfig = field(default_factory=lambda: ConsistencyConfig(tolerance_px=8.0, fewest_layers=2))
     """A walk looks ahead, where depth is several times less sure than a pixel's footprint."""
+    instead: NotNegative = field(default=0.0, metadata=QUIET)
+    """Where the walk has no view a baseline before one, or after it, another at so many baselines on the other side is
+    taken instead: the ends of a walk have sources on one side alone. 0 takes none."""
     least_motion: NotNegative = 0.8
     """Distance walked between two views whose depth is measured, metres ..."""
     least_turn_deg: Degrees = 20.0
@@ -83,16 +86,26 @@ def source_views(views: Sequence[View], index: int, config: GroundPointConfig) -
     centres = rigid.centres_in_world([view.cam_from_world for view in views])
     forward = np.array([view.cam_from_world.rotation[2] for view in views])
     apart = np.linalg.norm(centres - centres[index], axis=1)
-    alike = forward @ forward[index] >= np.cos(np.deg2rad(config.most_turn_deg))
-    place = np.arange(len(views))
+    free = forward @ forward[index] >= np.cos(np.deg2rad(config.most_turn_deg))
+    before, after = (np.arange(len(views)) < index, np.arange(len(views)) > index)
+    asked = [(baseline, *sides) for baseline in config.baselines for sides in ((before, after), (after, before))]
     chosen: list[int] = []
-    for baseline in config.baselines:
-        for side in (place < index, place > index):
-            fits = np.flatnonzero(side & alike & (apart > 0.4 * baseline) & (apart < 1.8 * baseline))
-            fits = fits[~np.isin(fits, chosen)]
-            if len(fits):
-                chosen.append(int(fits[np.argmin(np.abs(apart[fits] - baseline))]))
+    instead: list[tuple[float, Bools]] = []
+    for baseline, side, other in asked:
+        if not _taken(chosen, apart, free & side, baseline):
+            instead.append((config.instead * baseline, other))
+    for baseline, side in instead:
+        _taken(chosen, apart, free & side, baseline)
     return tuple(chosen)
+
+
+def _taken(chosen: list[int], apart: Floats, free: Bools, baseline: float) -> bool:
+    """Whether a free view lies about a baseline away; the one nearest to that joins the chosen."""
+    fits = np.flatnonzero(free & (apart > 0.4 * baseline) & (apart < 1.8 * baseline))
+    fits = fits[~np.isin(fits, chosen)]
+    if len(fits):
+        chosen.append(int(fits[np.argmin(np.abs(apart[fits] - baseline))]))
+    return len(fits) > 0
 
 
 def ground_depth(

@@ -57,6 +57,7 @@ def _careful() -> GroundPointConfig:
     return GroundPointConfig(
         stereo=stereo,
         baselines=(0.6, 1.2, 2.4, 4.8),
+        instead=1.5,
         consistency=agreeing,
         least_motion=0.4,
         halo_px=stereo.refine.radius,
