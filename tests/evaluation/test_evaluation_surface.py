@@ -54,6 +54,30 @@ def test_a_shifted_surface_is_off_by_its_shift(truth: list[TrueDepth], off: floa
     assert found.mean_m == pytest.approx(off, rel=0.01)
 
 
+def before_a_wall(eye: Floats) -> TrueDepth:
+    """The wall behind a post of half a metre, both upright before the camera."""
+    one = depth_of_wall(eye, 9.0)
+    pose = rigid.look_at(eye, np.array([eye[0], 9.0, 0.0]), UP)
+    columns = np.arange(80) + 0.5
+    x = eye[0] + (columns - 40.0) / 70.0 * (POST_Y - eye[1])
+    depth = np.where(np.abs(x) < POST, POST_Y - eye[1], 9.0 - eye[1])
+    return TrueDepth(one.camera, pose, np.tile(depth.astype(np.float32), (60, 1)))
+
+
+POST, POST_Y = 0.25, 3.0
+
+
+@pytest.mark.parametrize("wider", [0.04, 0.2])
+def test_the_rim_of_a_post_is_off_by_what_it_is_wider(wider: float) -> None:
+    """The wall is six metres behind what stands out beside the post."""
+    truth = [before_a_wall(np.array([x, 0.0, 0.0])) for x in (-0.3, -0.1, 0.1, 0.3)]
+    rim = wall_mesh(POST_Y, POST + wider - 0.02, POST + wider)
+    found = surface_metrics(rim, truth, farthest_m=5.0)
+    pixel = POST_Y / 70.0
+    assert found.mean_m is not None and found.mesh_points > 0
+    assert abs(found.mean_m - (wider - 0.01)) < pixel
+
+
 def test_half_a_wall_is_right_and_half_complete(truth: list[TrueDepth]) -> None:
     found = surface_metrics(wall_mesh(5.0, low=0.5), truth)
     assert found.accuracy == 1.0

@@ -13,6 +13,7 @@ from skyanchor.errors import InputError
 from skyanchor.evaluation.shared_surface import HIDDEN_M, seen_from_the_street
 from skyanchor.evaluation.true_depth import TrueDepth, normals_of, pixels_of, read_true_depths
 from skyanchor.evaluation.truth import read_cameras
+from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.meshing.mesh import Mesh, area_m2, corners
 from skyanchor.run.metrics import SurfaceMetrics
@@ -29,6 +30,8 @@ SEARCHED = 4.0
 """Tolerances within which a mesh is looked for."""
 JUDGED = 200_000
 """Points at which a mesh, and the truth, are looked at."""
+BESIDE_M, NEAREST_DISCS = 2.0, 6
+"""How far around a point of the mesh, and at how many of the nearest true pixels, its surface is looked for."""
 
 
 def run_surface(run: Run, truth: Path, depth: Path) -> SurfaceMetrics:
@@ -56,7 +59,7 @@ def surface_metrics(
     """Accuracy, completeness and mean error where at least `least_views` of the true cameras look, within `farthest_m`.
 
     Accuracy is the share of the mesh, by area, that lies within the tolerance of the truth; completeness the share of
-    the truth, by pixels, that the mesh lies within the tolerance of. Errors are distances to the other's plane.
+    the truth, by pixels, that the mesh lies within the tolerance of. Errors are distances to the other's surface.
     """
     found = _accuracy(mesh, truth, tolerance_m, least_views, farthest_m, seed)
     return _with_completeness(found, _true_points(truth, least_views, farthest_m, seed), mesh, seed)
@@ -91,8 +94,10 @@ def _accuracy(
     mesh: Mesh, truth: Sequence[TrueDepth], tolerance_m: float, least_views: int, farthest_m: float, seed: int
 ) -> SurfaceMetrics:
     """The mesh against the truth, nothing of the truth against the mesh."""
-    off, looks = _off_the_truth(area_samples(mesh, JUDGED, seed), truth, farthest_m)
-    judged = off[looks >= least_views]
+    points = area_samples(mesh, JUDGED, seed)
+    off, looks = _off_the_truth(points, truth, farthest_m)
+    seen = looks >= least_views
+    judged = np.minimum(off[seen], _off_the_pixels(points[seen], truth))
     mean, median = (float(value(judged)) if len(judged) else None for value in (np.mean, np.median))
     return SurfaceMetrics(tolerance_m, _share(judged <= tolerance_m), None, mean, median, len(judged), 0)
 
@@ -124,6 +129,36 @@ def _in_triangles(mesh: Mesh, rows: Ints, rng: np.random.Generator) -> Floats:
     beyond = u + v > 1.0
     u, v = np.where(beyond, 1.0 - u, u), np.where(beyond, 1.0 - v, v)
     return a + u * (b - a) + v * (c - a)
+
+
+def _off_the_pixels(points: Floats, truth: Sequence[TrueDepth]) -> Floats:
+    """(N,), distance to the nearest true pixel as a disc on its plane, metres; infinite beyond `BESIDE_M`.
+
+    A point just beside a post or a crown is seen before what lies metres behind them, whose plane says nothing of it:
+    its distance to the surface is that to the edge.
+    """
+    if not len(points):
+        return np.zeros(0)
+    parts = [_discs(one) for one in truth]
+    centres, normals, radii = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    gap, near = cKDTree(centres).query(points, k=NEAREST_DISCS, distance_upper_bound=BESIDE_M)
+    near = np.minimum(near, len(centres) - 1)
+    plane = np.abs(((points[:, None] - centres[near]) * normals[near]).sum(axis=2))
+    beside = np.sqrt(np.maximum(gap**2 - plane**2, 0.0)) - radii[near]
+    off = np.where(np.isfinite(gap), np.hypot(plane, np.maximum(beside, 0.0)), np.inf)
+    return np.asarray(off.min(axis=1))
+
+
+def _discs(one: TrueDepth) -> tuple[Floats, Floats, Floats]:
+    """Centres (N, 3) and normals (N, 3) in the world, and radii (N,), of the pixels of a true depth map.
+
+    r = z / (√2 f): from the middle of a pixel that is met at a right angle to its corner.
+    """
+    rows, columns = np.nonzero(one.depth > 0)
+    depth = one.depth[rows, columns].astype(np.float64)
+    centres = lift(one.camera, one.cam_from_world, pixel_centres(rows, columns), depth)
+    normals = normals_of(one)[rows, columns] @ one.cam_from_world.rotation
+    return centres, normals, depth / (np.sqrt(2.0) * cameras.focal_px(one.camera))
 
 
 def _off_the_truth(points: Floats, truth: Iterable[TrueDepth], farthest_m: float) -> tuple[Floats, Ints]:
