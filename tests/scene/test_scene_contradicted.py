@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from update_world import BOX, CAMERA, World, box_splats, inputs_of, photographed, quick, traced_depth
 
+from skyanchor import pipeline
 from skyanchor.events import SCENE, Event, Note
 from skyanchor.gaussians.splats import concat
 from skyanchor.gaussians.split import Split
@@ -18,7 +19,6 @@ from skyanchor.photos import read_mask, read_pixels
 from skyanchor.run.folder import RunFolder
 from skyanchor.scene.contradicted import ContradictedConfig, uses
 from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
-from skyanchor.scene.settings import PAPER, preset
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.stages.masks import deciding, masked, without_contradicted
 from skyanchor.types import Bools, Bytes, View
@@ -190,5 +190,5 @@ def test_what_moves_is_not_fitted(world: World, moving: Split, tmp_path: Path) -
 
 
 def test_presets() -> None:
-    assert PAPER.contradicted is None
-    assert preset("cpu").contradicted == preset("cuda").contradicted == ContradictedConfig()
+    assert pipeline.PAPER.scene.contradicted is None
+    assert pipeline.CPU.scene.contradicted == pipeline.GPU.scene.contradicted == ContradictedConfig()

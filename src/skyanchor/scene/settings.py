@@ -12,7 +12,6 @@ from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.exposure import ExposureConfig
 from skyanchor.gaussians.parameters import QUICK, Rates
 from skyanchor.gaussians.training import TrainConfig
-from skyanchor.scene.contradicted import ContradictedConfig
 from skyanchor.scene.floaters import FloaterConfig
 from skyanchor.types import QUIET
 
@@ -51,9 +50,6 @@ class UpdateConfig:
     vanished: ChangeConfig | None = field(default_factory=ChangeConfig, metadata=QUIET)
     """What counts as vanished since earlier walks: its Gaussians are hidden with the floaters, and photos of those days
     are masked where they show it; None = not looked for."""
-    contradicted: ContradictedConfig | None = field(default_factory=ContradictedConfig)
-    """Pixels of street photos that neighbouring ones contradict (what moves, shadows that pass) neither train nor
-    decide; None = all pixels count. Test views stay whole."""
     in_the_air: FloaterConfig | None = field(default_factory=lambda: FloaterConfig(margin=0.4, relative_margin=0.01))
     """Ground points that aerial views look through are left out; None = keep all."""
     seeds: Literal["dense", "tracks", "random"] = "dense"
@@ -140,9 +136,8 @@ PAPER = UpdateConfig(
     joint=TrainConfig(
         iterations=40_000, rates=(Rates(), Rates(), None), growth=None, sh_every=0, checkpoint_every=5_000
     ),
-    refined="all", in_reach=False, floaters=None, vanished=None, contradicted=None, in_the_air=None,
-    finer_views=0, guard=False, guard_weight=1.0, guard_pictures=0, exposures=False,
-    sky_radius=0.0, most_aerial_loss_db=math.inf, patience=0,
+    refined="all", in_reach=False, floaters=None, vanished=None, in_the_air=None, finer_views=0, guard=False,
+    guard_weight=1.0, guard_pictures=0, exposures=False, sky_radius=0.0, most_aerial_loss_db=math.inf, patience=0,
 )  # fmt: skip
 """The paper's 30K + 40K iterations and its objective: 3DGS as published, nothing hidden, guarded, ended or undone."""
 

@@ -47,6 +47,7 @@ from skyanchor.scaffold import frame_check, georeference, training
 from skyanchor.scaffold.blocks import BlockConfig
 from skyanchor.scaffold.training import AerialConfig
 from skyanchor.scene import patch as patches
+from skyanchor.scene.contradicted import ContradictedConfig
 from skyanchor.scene.ground_points import (
     GroundPointConfig,
     consistent_ground_depth,
@@ -90,6 +91,9 @@ class SceneConfig:
 
     points: GroundPointConfig = field(default_factory=GroundPointConfig)
     """Dense ground points."""
+    contradicted: ContradictedConfig | None = field(default_factory=ContradictedConfig)
+    """Pixels of street photos that neighbouring ones contradict (what moves, shadows that pass) neither train nor
+    decide; None = all pixels count. Test views stay whole."""
     aerial: AerialConfig | None = None
     """Training of the aerial model where none is given; None = the device's preset."""
     blocks: BlockConfig = field(default_factory=BlockConfig)
@@ -146,7 +150,12 @@ def run(work: Work, config: SceneConfig, above: Made) -> Made:
     if len(split(ground_views(work.sequence, trajectory)).training) < 2:
         raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to add to the scene")
     engine = load_engine(config.device)
-    settings = {"points": config.points, "update": config.update or preset(engine.device), "device": engine.device}
+    settings = {
+        "points": config.points,
+        "contradicted": config.contradicted,
+        "update": config.update or preset(engine.device),
+        "device": engine.device,
+    }
     given = frame_check.given_splats(work.scaffold)
     earlier = tuple(one for one in work.earlier if one.in_scene)
     if given is not None:
@@ -177,7 +186,7 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
     with clock.step("street depth"):
         maps = list(made_ahead(load_depth, street_depth(stage, plan, work.executor).values()))
     with clock.step("what neighbours contradict"):
-        views, contradicted = without_contradicted(stage, views, maps, config.points, settings.contradicted)
+        views, contradicted = without_contradicted(stage, views, maps, config.points, config.contradicted)
     with clock.step("street points"):
         cloud = ground_cloud(maps, views.training, config.points)
     with clock.step("what vanished"):
