@@ -94,7 +94,7 @@ PAPER = PipelineConfig(
         last_adjustment=False,
         hold=None,
     ),
-    scene=SceneConfig(aerial=scaffold_training.PAPER, update=update_settings.PAPER),
+    scene=SceneConfig(contradicted=None, aerial=scaffold_training.PAPER, update=update_settings.PAPER),
 )
 """The paper's settings but for the anchors' route, which needs weights that are not ours to give: docs/paper.md."""
 PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}

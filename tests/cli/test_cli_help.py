@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,46 @@ def test_the_settings_of_a_part_and_of_a_choice(capsys: pytest.CaptureFixture[st
     for words in (["--help", "anchors.refine.matcher:light-glue"], ["anchors.refine.matcher:light-glue", "--help"]):
         assert main(["update", *words]) == 0
         assert "--anchors.refine.matcher.detector" in capsys.readouterr().out
+
+
+VERBS: dict[tuple[str, ...], Callable[..., None]] = {
+    **{(name,): verb for name, verb in command_line.OTHERS.items()},
+    **{
+        (group, name): verb
+        for group, verbs in (
+            ("scaffold", command_line.AERIAL), ("walk", command_line.WALKS), ("dataset", command_line.DATASETS),
+            ("patch", command_line.PATCHES), ("tiles", command_line.TILES),
+        )
+        for name, verb in verbs.items()
+    },
+}  # fmt: skip
+"""Verbs whose options are the parameters of a function."""
+
+
+def _mentioned(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--([a-z][a-z.-]*[a-z])", text))
+
+
+@pytest.mark.parametrize("words", [words for words in VERBS if words != ("dataset", "run")], ids=" ".join)
+def test_the_help_of_a_verb_names_only_options_that_it_has(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or names the verb that has the option, as in `update --onto`."""
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    out = capsys.readouterr().out
+    assert f"skyanchor {' '.join(words)}" in out
+    own = {name.replace("_", "-") for name in signature(VERBS[words]).parameters}
+    of_others = re.findall(r"`(\w+) --([a-z.-]+)`", " ".join(re.sub(r"[│╭╮╰╯─\n]", " ", out).split()))
+    for verb, option in of_others:
+        assert f"--{option}" in shown.everything(verb), (words, option)
+    assert _mentioned(out) - own <= {"help", *(option for _, option in of_others)}, words
+
+
+@pytest.mark.parametrize("verb", STAGES)
+def test_the_short_help_of_a_stage_names_only_options_that_it_has(verb: str) -> None:
+    every = set(re.findall(r"(?:^|[ |])--([a-z][a-z.-]*[a-z])", shown.everything(verb), re.M))
+    assert _mentioned(shown.everyday(verb)) - every <= {"help", "help-all", "traceback"}
 
 
 @pytest.mark.parametrize("words", [("update", "nonsense"), ("anchors", "scene"), ("update", "anchors.nonsense")])

@@ -12,6 +12,8 @@ from update_world import CAMERA, UP, World, quick
 from skyanchor.events import SCAFFOLD, TRAJECTORY
 from skyanchor.gaussians.ply import read_bytes, read_splats, write_ply
 from skyanchor.gaussians.splats import concat, select
+from skyanchor.gaussians.split import Split
+from skyanchor.report.scene_folder import scene_figures
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.executor import InProcess
@@ -21,6 +23,7 @@ from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneReco
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.scene.patch import load_patch, remove_patch
 from skyanchor.stages import scene
+from skyanchor.stages.masks import without_contradicted
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work
 from skyanchor.stereo import StereoConfig
@@ -84,7 +87,15 @@ def measured(root: Path) -> Prepared:
     return Prepared(root)
 
 
-def test_scene_stage_end_to_end(world: World, scaffold: Scaffold, tmp_path: Path) -> None:
+def test_scene_stage_end_to_end(
+    world: World, scaffold: Scaffold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def watched(stage: Stage, views: Split, *rest: object) -> tuple[Split, float]:
+        found, share = without_contradicted(stage, views, *rest)  # type: ignore[arg-type]
+        assert share == 0.0 and vars(found) == vars(views), "nothing moves here"
+        return found, 0.25
+
+    monkeypatch.setattr(scene, "without_contradicted", watched)
     points = GroundPointConfig(stereo=StereoConfig(width=64), least_motion=0.3, baselines=(0.4, 0.8))
     short = quick(joint=None)
     shorter = replace(short, insertion=replace(short.insertion, iterations=20))
@@ -97,6 +108,7 @@ def test_scene_stage_end_to_end(world: World, scaffold: Scaffold, tmp_path: Path
         assert scene.run(work, config, above).path(UPDATED_PLY).stat().st_mtime_ns == written
     record = stage.load(SCENE_FILE, SceneRecord)
     assert record.added > 100 and record.aerial == len(world.aerial)
+    assert record.contradicted == 0.25 and "contradicted" in str(scene_figures(record)["splats"])
     assert record.after.ground_psnr > record.before.ground_psnr + 1.0
     updated = read_splats(stage.path(UPDATED_PLY))
     assert len(updated) == record.aerial + record.added

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+from dataclasses import fields
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
 
-from skyanchor.town.conditions import HARD, MIDDLE, MILD, Condition
+from skyanchor.town import CLEAR
+from skyanchor.town.conditions import (
+    HARD,
+    MIDDLE,
+    MILD,
+    Condition,
+    drifting_leaf_shade,
+    drifting_shadows,
+    leaf_shade,
+    shadows,
+    traffic,
+)
 from skyanchor.town.spoiling import (
     OPERATIONS,
     compression,
@@ -16,8 +31,10 @@ from skyanchor.town.spoiling import (
     motion_blur,
     spoiled,
 )
-from skyanchor.town.weather import Photos
+from skyanchor.town.weather import Photos, changed
 from skyanchor.types import Bytes, Floats
+
+ROOT = Path(__file__).parents[2]
 
 
 def textured() -> Bytes:
@@ -77,6 +94,27 @@ def test_a_video_has_its_bit_rate() -> None:
     assert [mbit_per_s(severity) for severity in (MILD, MIDDLE, HARD)] == pytest.approx([8.0, 4.0, 2.0])
     errors = [np.abs(compression(textured(), s, 3, 0).astype(float) - textured()).mean() for s in (MILD, HARD)]
     assert 0.0 < errors[0] < errors[1]
+
+
+def test_every_operation_is_a_setting_and_every_setting_an_operation() -> None:
+    """What lies over a photo in `conditions` can be asked for by name, and is what that name does."""
+    assert list(OPERATIONS) == [field.name for field in fields(Photos)]
+    held = set(OPERATIONS.values())
+    over_photos = {shadows, drifting_shadows, leaf_shade, drifting_leaf_shade, traffic}
+    assert over_photos <= held and len(held) == len(OPERATIONS)
+    for name, operation in OPERATIONS.items():
+        day = changed(CLEAR, [f"photos.{name}={MIDDLE}"]).photos
+        assert np.array_equal(spoiled(textured(), day, 3, 4), operation(textured(), MIDDLE, 3, 4)), name
+
+
+def test_every_operation_is_a_condition_of_the_benchmark_and_in_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    hard = importlib.import_module("hard")
+    listed = (ROOT / "docs/commands.md").read_text()
+    for name in OPERATIONS:
+        hardship = hard.CONDITIONS[name.replace("_", "-")]
+        assert hardship.operation == name and getattr(hardship.weather("hard").photos, name) == HARD
+        assert f"| `photos.{name}` |" in listed
 
 
 def test_all_of_it_comes_in_order() -> None:

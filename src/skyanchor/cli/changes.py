@@ -21,7 +21,7 @@ def changes(
 
     Args:
         run: Run folder whose trajectory is finished.
-        since: Earlier runs on the same aerial model, the newest first; without them those that it was made --onto.
+        since: Earlier runs on the same aerial model, the newest first; without them those of `update --onto`.
         workers: Worker processes; 0 takes one per core as memory allows.
         redo: Replace changes that were found with other settings or since other runs.
         json: Print JSON instead of a table.

@@ -143,7 +143,7 @@ def report(run: RunPath, /, truth: Annotated[Path | None, unless_said("MODEL")] 
     """Write RUN/report.html, one page with everything there is to see of a run, plots/*.png and runtime.json.
 
     Args:
-        run: Run folder; left away with --model.
+        run: Run folder.
         truth: COLMAP model with the true poses, only to be drawn on the map.
         json: Print seconds per step and the most memory as JSON, which is also in runtime.json; write nothing.
     """

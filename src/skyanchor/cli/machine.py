@@ -82,7 +82,7 @@ def depth(
     multiple: Annotated[Radius, tyro.conf.arg(metavar="PX")] = 14,
     inverse: bool = False,
 ) -> None:
-    """Make depth maps of street photos with a monocular network that you have, for --anchors.local.depth.
+    """Make depth maps of street photos with a monocular network that you have, for `update --anchors.local.depth`.
 
     Args:
         ground: Folder of street photos (of a video: RUN/frames); depth/ is written beside it, maps there stay.

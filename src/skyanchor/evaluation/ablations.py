@@ -197,7 +197,7 @@ def _papers_schedule(config: PipelineConfig) -> PipelineConfig:
     paper = update_settings.PAPER
     assert paper.joint is not None
     wide = replace(paper, insertion=replace(paper.insertion, width=width), joint=replace(paper.joint, width=width))
-    return replace(config, scene=replace(config.scene, update=wide))
+    return replace(config, scene=replace(config.scene, contradicted=None, update=wide))
 
 
 def _update_changed(changed: Callable[[UpdateConfig], UpdateConfig]) -> Change:

@@ -111,6 +111,7 @@ def scene_figures(record: SceneRecord) -> dict[str, dict[str, float]]:
         "hidden": record.hidden,
         "hidden, of what vanished": record.hidden_vanished,
         "left out": record.left_out,
+        "contradicted pixels of street photos, %": 100.0 * record.contradicted,
     }
     walks = {f"render of the earlier walk {before.name}": _of_walk(before, after) for before, after in _walks(record)}
     return {STREET_TABLE: table("ground"), AIR_TABLE: table("aerial"), **walks, "splats": counts}

@@ -151,6 +151,8 @@ class SceneRecord:
     """Of `hidden`, those in places where what the flight or an earlier walk measured is gone."""
     vanished: tuple[VanishedRow, ...] = ()
     """Those places, the ones with most hidden Gaussians first."""
+    contradicted: float = 0.0
+    """Share of the pixels of the street photos, the test left out, that took no part: neighbours contradict them."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ from skyanchor.scaffold import frame_check, georeference, training
 from skyanchor.scaffold.blocks import BlockConfig
 from skyanchor.scaffold.training import AerialConfig
 from skyanchor.scene import patch as patches
+from skyanchor.scene.contradicted import ContradictedConfig
 from skyanchor.scene.ground_points import (
     GroundPointConfig,
     consistent_ground_depth,
@@ -64,7 +65,7 @@ from skyanchor.scene.since import DayDepth, Since, since_flight, since_walk
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.earlier import patch_digests, with_patches
-from skyanchor.stages.masks import masked_inputs
+from skyanchor.stages.masks import masked_inputs, without_contradicted
 from skyanchor.stages.splats import splats_part
 from skyanchor.stages.survey import Work
 from skyanchor.stages.vanished import HiddenPlace, hidden_places, vanished_rows, write_vanished
@@ -90,6 +91,9 @@ class SceneConfig:
 
     points: GroundPointConfig = field(default_factory=GroundPointConfig)
     """Dense ground points."""
+    contradicted: ContradictedConfig | None = field(default_factory=ContradictedConfig)
+    """Pixels of street photos that neighbouring ones contradict (what moves, shadows that pass) neither train nor
+    decide; None = all pixels count. Test views stay whole."""
     aerial: AerialConfig | None = None
     """Training of the aerial model where none is given; None = the device's preset."""
     blocks: BlockConfig = field(default_factory=BlockConfig)
@@ -146,7 +150,12 @@ def run(work: Work, config: SceneConfig, above: Made) -> Made:
     if len(split(ground_views(work.sequence, trajectory)).training) < 2:
         raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to add to the scene")
     engine = load_engine(config.device)
-    settings = {"points": config.points, "update": config.update or preset(engine.device), "device": engine.device}
+    settings = {
+        "points": config.points,
+        "contradicted": config.contradicted,
+        "update": config.update or preset(engine.device),
+        "device": engine.device,
+    }
     given = frame_check.given_splats(work.scaffold)
     earlier = tuple(one for one in work.earlier if one.in_scene)
     if given is not None:
@@ -176,6 +185,8 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
     plan, clock = StreetPlan(views.training, trajectory.points, work.scaffold.up, config.points), StepClock()
     with clock.step("street depth"):
         maps = list(made_ahead(load_depth, street_depth(stage, plan, work.executor).values()))
+    with clock.step("what neighbours contradict"):
+        views, contradicted = without_contradicted(stage, views, maps, config.points, config.contradicted)
     with clock.step("street points"):
         cloud = ground_cloud(maps, views.training, config.points)
     with clock.step("what vanished"):
@@ -195,7 +206,7 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
             inputs = masked_inputs(stage, inputs, since)
     update = update_scene(inputs, settings, engine, stage.listen, stage.path(PROGRESS), clock)
     whole = change_of_all(update.change, splats, reach)
-    _write(stage, work, base, inputs, update, whole, engine, settings, clock)
+    _write(stage, work, base, inputs, update, whole, engine, settings, clock, contradicted)
 
 
 def _reach(
@@ -342,7 +353,7 @@ def _refuse_other_frame(base: Base, scaffold: Scaffold, engine: Engine) -> None:
 
 def _write(
     stage: Stage, work: Work, base: Base, inputs: UpdateInputs, update: SceneUpdate, whole: patches.Change,
-    engine: Engine, config: UpdateConfig, clock: StepClock,
+    engine: Engine, config: UpdateConfig, clock: StepClock, contradicted: float,
 ) -> None:  # fmt: skip
     """Everything that the stage leaves: the patch on a thread of its own, beside the pictures."""
     file, name = base.file, _patch_name(base.held, work.sequence)
@@ -363,7 +374,7 @@ def _write(
             file.at(Path(file.path.name)), update.before, update.after, update.start, update.curves,
             update.rolled_back, len(whole.aerial), facts.added, facts.changed, facts.hidden, update.end,
             update.left_out, int((vanished_gaussians(inputs) & update.change.hidden).sum()),
-            vanished_rows(places, work.scaffold.georef),
+            vanished_rows(places, work.scaffold.georef), contradicted,
         ),
     )  # fmt: skip
     georeference.write_georef(stage.folder, work.scaffold.georef, work.scaffold.up)

@@ -38,7 +38,7 @@ def make_consistent(
 
     config = config or ConsistencyConfig()
     tolerance = config.tolerance_px / cameras.focal_px(depth_map.camera)
-    layers = _drawn(depth_map, neighbours, tolerance, config)
+    layers = drawn(depth_map, neighbours, tolerance, config)
     depth, support, agreeing, chosen = consistency_kernels.vote(layers.z, layers.confidence, tolerance)
     keep = (agreeing >= min(config.fewest_layers, 1 + len(neighbours))) & (support >= config.fewest_support)
     chosen[~keep] = -1
@@ -56,7 +56,7 @@ def make_consistent(
 def seen_from(view: DepthMap, maps: list[DepthMap], config: ConsistencyConfig | None = None) -> Floats32:
     """(H, W), depth of the surfaces of other maps as a view sees them, their median; 0 where none has any."""
     config = config or ConsistencyConfig()
-    layers = _drawn(view, maps, config.tolerance_px / cameras.focal_px(view.camera), config).z[1:]
+    layers = drawn(view, maps, config.tolerance_px / cameras.focal_px(view.camera), config).z[1:]
     order = np.sort(np.where(layers > 0, layers, np.float32(np.inf)), axis=0)
     count = (layers > 0).sum(axis=0)
     middle = np.take_along_axis(order, np.maximum(count - 1, 0)[None] // 2, axis=0)[0]
@@ -64,7 +64,7 @@ def seen_from(view: DepthMap, maps: list[DepthMap], config: ConsistencyConfig | 
 
 
 @dataclass(frozen=True, eq=False)
-class _Layers:
+class Layers:
     """The photo itself and every neighbour drawn into it, (N, H, W) each."""
 
     z: Floats32
@@ -74,11 +74,15 @@ class _Layers:
     """Which pixel of its map is seen, row by row."""
 
 
-def _drawn(own: DepthMap, neighbours: list[DepthMap], tolerance: float, config: ConsistencyConfig) -> _Layers:
+def drawn(own: DepthMap, neighbours: list[DepthMap], tolerance: float, config: ConsistencyConfig) -> Layers:
+    """Every pixel's depth in the photo's own map and in those of its neighbours, drawn as oriented pixels.
+
+    `tolerance` is a fraction of the depth: what is nearer by more hides the rest.
+    """
     from skyanchor.stereo import consistency_kernels
 
     shape = (1 + len(neighbours), *own.depth.shape)
-    layers = _Layers(np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.int32))
+    layers = Layers(np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.int32))
     layers.z[0], layers.confidence[0] = own.depth, np.maximum(own.confidence, config.floor)
     layers.sample[0] = np.arange(own.depth.size).reshape(own.depth.shape)
     gap = np.empty(own.depth.shape, np.float32)
@@ -93,7 +97,7 @@ def _drawn(own: DepthMap, neighbours: list[DepthMap], tolerance: float, config: 
     return layers
 
 
-def _normals(layers: _Layers, chosen: npt.NDArray[np.int8], maps: list[DepthMap]) -> Floats32:
+def _normals(layers: Layers, chosen: npt.NDArray[np.int8], maps: list[DepthMap]) -> Floats32:
     """(H, W, 3), the normal of the sample in the chosen layer; zeros where none is chosen, -1."""
     out = np.zeros((*chosen.shape, 3), np.float32)
     for k, one in enumerate(maps):

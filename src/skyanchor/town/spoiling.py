@@ -105,6 +105,8 @@ def _stored(light: Floats32) -> Bytes:
 OPERATIONS: dict[str, conditions.Condition] = {
     "shadows": conditions.shadows,
     "drifting_shadows": conditions.drifting_shadows,
+    "leaf_shade": conditions.leaf_shade,
+    "drifting_leaf_shade": conditions.drifting_leaf_shade,
     "passers": conditions.traffic,
     "motion_blur": motion_blur,
     "defocus": defocus,

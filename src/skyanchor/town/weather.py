@@ -80,6 +80,10 @@ class Photos:
     """Shadows and sunlit patches that no other photo has."""
     drifting_shadows: Share = 0.0
     """The same, drifting across the photos."""
+    leaf_shade: Share = 0.0
+    """Light and shade through leaves all over the photo, no two photos alike."""
+    drifting_leaf_shade: Share = 0.0
+    """The same, drifting across the photos."""
     passers: Share = 0.0
     """People and cars painted over the photo."""
     motion_blur: Share = 0.0
