@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
+import types
 from pathlib import Path
 
 import pytest
 
-from skyanchor.backends.packages import Package, imported
+from skyanchor.backends.packages import Package, imported, quietly
 from skyanchor.errors import BackendError
 
 OUTER = Package("outer-dist", "outer.part", "pip install outer-dist==1")
@@ -70,3 +72,23 @@ def test_a_second_try_fails_as_the_first(outer, tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(BackendError, match="inner_thing, which it needs, is not"):
             imported(OUTER)
+
+
+def test_imports_in_two_threads_leave_the_output_where_it_was(outer) -> None:
+    """As workers on threads load their networks; two that overlapped sent all later prints nowhere."""
+    outer("import threads_of_the_test\nthreads_of_the_test.begun.set()\nthreads_of_the_test.first_is_over.wait(1.0)\n")
+    events = types.ModuleType("threads_of_the_test")
+    events.begun, events.first_is_over = threading.Event(), threading.Event()
+    sys.modules[events.__name__] = events
+    before = sys.stdout
+    try:
+        second = threading.Thread(target=imported, args=(OUTER,))
+        with quietly():
+            second.start()
+            events.begun.wait(0.5)
+        events.first_is_over.set()
+        second.join()
+        assert sys.stdout is before
+    finally:
+        sys.stdout = before
+        del sys.modules[events.__name__]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import io
+import threading
 import warnings
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -41,11 +43,24 @@ class Package:
             return None
 
 
+_ONE_BY_ONE = threading.RLock()
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """A block whose prints and warnings nobody sees. One thread at a time, for all of a process share its output.
+
+    Of two that overlap the second would give back what the first had put there, and all that is printed later is lost.
+    """
+    with _ONE_BY_ONE, redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def imported(package: Package) -> ModuleType:
     """The package's module; BackendError with the command that helps where it, or what it needs in turn, is missing."""
     try:
-        with redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quietly():
             importlib.import_module(package.module.partition(".")[0])  # parts of one that failed before may be left
             return importlib.import_module(package.module)
     except ModuleNotFoundError as error:

@@ -6,11 +6,10 @@ here; settings stored in a checkpoint are never evaluated.
 
 from __future__ import annotations
 
-import io
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -23,7 +22,7 @@ import torch
 
 from skyanchor.backends import weights
 from skyanchor.backends.checkpoints import load_into, read_state
-from skyanchor.backends.packages import Package, imported
+from skyanchor.backends.packages import Package, imported, quietly
 from skyanchor.errors import BackendError
 from skyanchor.matching.choices import MAST3R_CODE, Mast3r
 from skyanchor.matching.dense import SIGMA, Crops, DenseMatcher
@@ -84,8 +83,7 @@ def _importing(folder: Path) -> Iterator[None]:
     parked = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in GENERIC}
     sys.path.insert(0, str(folder))
     try:
-        with redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quietly():
             yield
     finally:
         sys.path[:] = paths
