@@ -65,7 +65,7 @@ class PipelineConfig:
 Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
 
 CPU = PipelineConfig(scene=SceneConfig(device="cpu"))
-GPU_STEREO = StereoConfig(width=1600, refine=RefineConfig(tried_sources=5), backend=TritonStereo())
+GPU_STEREO = StereoConfig(refine=RefineConfig(tried_sources=5), backend=TritonStereo())
 
 
 def on_gpu(config: PipelineConfig) -> PipelineConfig:

@@ -11,6 +11,7 @@ from skyanchor.anchors.shape.incremental import single_frame
 from skyanchor.anchors.showing import PAIRS, PER_PAIR, shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution
 from skyanchor.geometry import cameras, rigid, similarity
+from skyanchor.scaffold.windows import Photos
 from skyanchor.types import CrossView, View
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -20,6 +21,7 @@ VIEWS = tuple(
     View(f"a{k}.jpg", Path(f"a{k}.jpg"), AERIAL, rigid.look_at(np.array([k - 4.0, -6.0, 30.0]), np.zeros(3), UP))
     for k in range(4)
 )
+PHOTOS = Photos(VIEWS, np.arange(4))
 
 
 def matches(count: int = 200, seed: int = 0) -> tuple[CrossMatches, np.ndarray]:
@@ -41,7 +43,7 @@ def standing(found: CrossMatches, agrees: np.ndarray) -> GroupAt:
 
 
 def shown(found: CrossMatches, agrees: np.ndarray) -> CrossView | None:
-    return shown_matches(standing(found, agrees), found.points, agrees, VIEWS)
+    return shown_matches(standing(found, agrees), found.points, agrees, PHOTOS)
 
 
 def test_pixels_lie_where_the_photos_show_the_points() -> None:
@@ -80,7 +82,7 @@ def test_matches_left_out_for_their_number_are_not_called_bad() -> None:
     points = found.points[agrees][kept]
     nothing = np.zeros(len(kept), np.int64)
     done = FixedAerial(POSES, np.zeros((3, 6, 6)), kept, nothing, nothing, 0.5, 0.5, points, 1.0, len(tried))
-    seen = shown_adjusted(standing(found, agrees), done, VIEWS, config)
+    seen = shown_adjusted(standing(found, agrees), done, PHOTOS, config)
     assert seen is not None
     off = seen.residual_px > 10
     assert off.any() and not seen.agrees[off].any() and (~seen.agrees[~off]).sum() <= 1

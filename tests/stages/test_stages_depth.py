@@ -17,6 +17,7 @@ from skyanchor.stages.scaffold import (
     PHOTOS,
     PHOTOS_HELD,
     SMALLEST_DEPTH,
+    UNSAMPLED_DEPTH,
     GeometryConfig,
     depth_width,
     photo_room,
@@ -48,7 +49,7 @@ def test_it_has_bounds() -> None:
     assert depth_width(flight(1200), GeometryConfig(sample_m=5.0)) == SMALLEST_DEPTH
     nothing_seen = flight(1200)
     nothing_seen.points = nothing_seen.points[:0]
-    assert depth_width(nothing_seen, GeometryConfig()) == StereoConfig().width
+    assert depth_width(nothing_seen, GeometryConfig()) == UNSAMPLED_DEPTH
 
 
 def test_the_photos_that_are_kept_go_by_their_size() -> None:

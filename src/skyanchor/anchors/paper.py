@@ -27,6 +27,7 @@ from skyanchor.anchors.snapped import Snapped, adjusted_at_reference, evidence, 
 from skyanchor.anchors.verdict import judge, measure, with_odds
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, verify
+from skyanchor.scaffold.windows import photos_of
 from skyanchor.sfm.bundle import Bundle
 from skyanchor.types import Camera, Floats, Ints, Pose, Reason, Refusal, Similarity
 
@@ -122,12 +123,13 @@ def settle_matched(search: Search, local: LocalGroup, support: Supported, paired
     if done is None:
         return Settled(local, None, Refusal(Reason.NOTHING_LEFT, "At the reference poses too few matches are left."))
     at, fixed = evidence(local, search.camera, before, *done, start)
-    figures = measure(at, fixed, halves_of(before, config), search.prepared.ground, search.config.verdict)
+    photos, ground = photos_of(search.prepared.scaffold), search.prepared.ground
+    figures = measure(at, fixed, halves_of(before, config), ground, search.config.verdict, photo_of=photos.of_view)
     if search.config.ablation.bridges and judge(figures, search.config.verdict) is None:
         seen = seen_from(search, local, fixed.cams_from_world)
         away = apart_m(seen.solution.cams_from_world, fixed.cams_from_world)
         figures = replace(with_odds(figures, seen), routes_m=away)
-    shown = shown_matches(at, at.matches.points, at.solution.inliers, views)
+    shown = shown_matches(at, at.matches.points, at.solution.inliers, photos)
     refusal = judge(figures, search.config.verdict)
     return Settled(local, fixed, refusal, figures, figures.support, at, cross_view=shown)
 

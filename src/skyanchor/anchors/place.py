@@ -26,6 +26,7 @@ from skyanchor.anchors.solve import GroupSolution, refined, solve_group
 from skyanchor.anchors.verdict import compare_halves, judge, measure, recognised
 from skyanchor.bridges.views import render_bridge
 from skyanchor.geometry import cameras, rigid, similarity
+from skyanchor.scaffold.windows import photos_of
 from skyanchor.types import Bools, CrossView, GroupFigures, Overlap, Pose, Reason, Refusal
 
 PAYS = 2.0
@@ -257,8 +258,9 @@ def adjusted(search: Search, at: GroupAt) -> Settled:
         halves = compare_halves(at.agreeing, at.local, at.camera, at.solution.world_from_local)
     with clock.step("edges compared"):
         edges = _edges(search, at.local, done.cams_from_world)
-    figures = measure(at, done, halves, prepared.ground, config.verdict, edges)
-    shown = shown_adjusted(at, done, prepared.scaffold.views, config.adjustment)
+    photos = photos_of(prepared.scaffold)
+    figures = measure(at, done, halves, prepared.ground, config.verdict, edges, photos.of_view)
+    shown = shown_adjusted(at, done, photos, config.adjustment)
     refusal = judge(figures, config.verdict)
     return Settled(at.local, done, refusal, figures, figures.support, at, cross_view=shown)
 
@@ -280,4 +282,4 @@ def _edges(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> tuple[
 
 def _shown(search: Search, at: GroupAt, agrees: Bools) -> CrossView | None:
     """A few of the matches of a place that was dropped before its adjustment."""
-    return shown_matches(at, at.matches.points, agrees, search.prepared.scaffold.views)
+    return shown_matches(at, at.matches.points, agrees, photos_of(search.prepared.scaffold))

@@ -39,6 +39,9 @@ class PlacesConfig:
         default_factory=lambda: BridgeConfig(near=2.5, far=80.0, paint_width=800, front_width=400, sources=12)
     )
     """Bridge views of the index: cheaper than those of the refinement."""
+    paint_m: Positive = 0.12
+    """A pixel of the photos that they are painted from covers at most so much of a front, metres; photos are wider than
+    `bridge.paint_width` where that takes it and they are."""
     width: Pixels = 416
     """Of those views, pixels."""
     features: XFeat = field(default_factory=lambda: XFeat(keypoints=700, longest=416, threshold=0.01))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+import numpy as np
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, PlaceView, make_tile
@@ -27,6 +29,7 @@ from skyanchor.matching import SparseMatcher, XFeat
 from skyanchor.matching.global_descriptors import GlobalDescriptor
 from skyanchor.matching.retrieval import Vocabulary
 from skyanchor.scaffold import visibility_graph
+from skyanchor.scaffold.windows import ground_samples
 from skyanchor.types import Camera, Floats, Scaffold, VisibilityGraph
 
 COARSE_BYTES = 1 << 28
@@ -35,7 +38,18 @@ COARSE_BYTES = 1 << 28
 
 def coarse_atlas(scaffold: Scaffold, surface: Surface, config: PlacesConfig) -> AerialAtlas:
     """The aerial photos as places are painted from them."""
-    return AerialAtlas(surface, scaffold.views, config.bridge, limit_bytes=COARSE_BYTES)
+    return AerialAtlas(surface, scaffold.views, coarse_painting(scaffold, config), limit_bytes=COARSE_BYTES)
+
+
+def coarse_painting(scaffold: Scaffold, config: PlacesConfig) -> BridgeConfig:
+    """How places are painted: from small photos, but none whose pixel would cover more than `paint_m`."""
+    widths = np.array([view.camera.width for view in scaffold.views])
+    asked = widths * ground_samples(scaffold) / config.paint_m
+    if not np.isfinite(asked).any():
+        return config.bridge
+    finer = max(1.0, float(np.nanmedian(asked)) / config.bridge.paint_width)
+    width, front = (int(np.ceil(finer * size)) for size in (config.bridge.paint_width, config.bridge.front_width))
+    return replace(config.bridge, paint_width=width, front_width=front)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ from skyanchor.anchors.adjustment import AdjustmentConfig, FixedAerial, thinned
 from skyanchor.anchors.evidence import CrossMatches, GroupAt
 from skyanchor.anchors.frames import with_focal
 from skyanchor.geometry import cameras
-from skyanchor.types import Bools, Camera, CrossView, Floats, Ints, Pose, View
+from skyanchor.scaffold.windows import Photos
+from skyanchor.types import Bools, Camera, CrossView, Floats, Ints, Pose
 
 PAIRS = 2
 """Pairs of a street frame and an aerial photo that are shown of a group."""
@@ -18,22 +19,22 @@ PER_PAIR = 20
 """Matches of one pair, at most."""
 
 
-def shown_matches(at: GroupAt, points: Floats, agrees: Bools, views: tuple[View, ...]) -> CrossView | None:
+def shown_matches(at: GroupAt, points: Floats, agrees: Bools, photos: Photos) -> CrossView | None:
     """Matches of the pairs of photos with the most agreement, good and bad as they come; None without any.
 
-    `points` (N, 3) are the matched places, adjusted where they were; `agrees` (N,) marks the good ones.
+    `points` (N, 3) are the matched places, adjusted where they were; `agrees` (N,) marks the good ones. Pixels
+    are those of whole photos, where matches lie in windows of them.
     """
     matches = at.matches
     rows = _chosen(matches, agrees)
     if not len(rows):
         return None
-    frame, view = matches.frame[rows], matches.source[rows]
+    frame, view = matches.frame[rows], photos.of_view[matches.source[rows]]
     poses = at.solution.cams_from_world
     seen = np.stack([_seen(at.camera, poses[f], x) for f, x in zip(frame, points[rows], strict=True)])
-    photos = [views[v] for v in view]
     above = [
         _seen(cameras.undistorted(photo.camera), photo.cam_from_world, x)
-        for photo, x in zip(photos, points[rows], strict=True)
+        for photo, x in zip([photos.views[v] for v in view], points[rows], strict=True)
     ]
     off = np.linalg.norm(seen - matches.xy[rows], axis=1)
     return CrossView(
@@ -46,9 +47,7 @@ def shown_matches(at: GroupAt, points: Floats, agrees: Bools, views: tuple[View,
     )
 
 
-def shown_adjusted(
-    at: GroupAt, done: FixedAerial, views: tuple[View, ...], config: AdjustmentConfig
-) -> CrossView | None:
+def shown_adjusted(at: GroupAt, done: FixedAerial, photos: Photos, config: AdjustmentConfig) -> CrossView | None:
     """As `shown_matches` after the adjustment of the agreeing ones.
 
     Those that the adjustment left out for their number alone agree when they fit its poses as well as it asks for.
@@ -64,7 +63,7 @@ def shown_adjusted(
     agrees[rows[done.cross]] = True
     agrees[spare] = off <= config.tight * matches.sigma_px[spare]
     there = replace(at, camera=camera, solution=replace(at.solution, cams_from_world=done.cams_from_world))
-    return shown_matches(there, points, agrees, views)
+    return shown_matches(there, points, agrees, photos)
 
 
 def _seen(camera: Camera, cam_from_world: Pose, point: Floats) -> Floats:

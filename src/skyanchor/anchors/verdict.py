@@ -247,12 +247,16 @@ def measure(
     ground: Ground,
     config: VerdictConfig,
     edges: tuple[float, float] = (0.0, 0.0),
+    photo_of: Ints | None = None,
 ) -> GroupFigures:
-    """Every figure the verdict looks at; `edges` are the cells with edges and the share that is met."""
+    """Every figure the verdict looks at; `edges` are the cells with edges and the share that is met.
+
+    `photo_of` (V,) is the photo that each view of the flight is a window of, where some are.
+    """
     matches, camera = at.agreeing, at.camera
     agreeing = subset(matches, done.cross)
     held = supported(agreeing, len(at.local.frames), config)
-    per_view = np.bincount(done.aerial_views, minlength=1)
+    per_view = np.bincount(done.aerial_views if photo_of is None else photo_of[done.aerial_views], minlength=1)
     centres = rigid.centres_in_world(done.cams_from_world)
     tilt = [np.degrees(np.arccos(np.clip(-pose.rotation[1] @ ground.up, -1, 1))) for pose in done.cams_from_world]
     bend, turn_deg = shape_deviation(done.cams_from_world, at.local)

@@ -124,11 +124,19 @@ class AerialAtlas:
         return Rig(photos, sizes, fronts, front_sizes, rotations, rigid.centres_in_world(poses))
 
     @cached_property
-    def half_angles(self) -> Floats:
-        """(V,), between the optical axis of each view and its farthest corner, radians."""
-        k, size = self.rig.fronts, self.rig.front_sizes
-        aside = np.maximum(k[:, 2:], size - k[:, 2:]) / k[:, :2]
-        return np.arctan(np.linalg.norm(aside, axis=1))
+    def cones(self) -> tuple[Floats, Floats]:
+        """((V, 3) unit, to the middle of each view, world; (V,) from there to its farthest corner, radians).
+
+        The middle of a window is not where the optical axis meets it.
+        """
+        k, size = self.rig.fronts, self.rig.front_sizes.astype(np.float64)
+        corners = np.stack([size * share for share in ((0.5, 0.5), (0, 0), (1, 0), (0, 1), (1, 1))], axis=1)
+        flat = (corners - k[:, None, 2:]) / k[:, None, :2]
+        rays = np.concatenate([flat, np.ones((*flat.shape[:2], 1))], axis=2)
+        rays /= np.linalg.norm(rays, axis=2, keepdims=True)
+        middle, others = rays[:, 0], rays[:, 1:]
+        least = (others * middle[:, None]).sum(axis=2).min(axis=1, initial=1.0)
+        return np.einsum("vij,vi->vj", self.rig.rotations, middle), np.arccos(np.clip(least, -1.0, 1.0))
 
     def photo_camera(self, index: int) -> Camera:
         """The PINHOLE camera of the photo as it is used."""
@@ -197,11 +205,11 @@ def _in_sight(atlas: AerialAtlas, points: Floats) -> Ints:
         return np.empty(0, np.int64)
     middle = points.mean(axis=0)
     radius = float(np.linalg.norm(points - middle, axis=1).max())
-    towards, axes = middle - atlas.rig.centres, atlas.rig.rotations[:, 2]
+    towards, (axes, half_angles) = middle - atlas.rig.centres, atlas.cones
     distance = np.linalg.norm(towards, axis=1)
     aside = np.arccos(np.clip((towards * axes).sum(axis=1) / np.maximum(distance, 1e-9), -1.0, 1.0))
     slack = np.arcsin(np.clip(radius / np.maximum(distance, 1e-9), 0.0, 1.0))
-    return np.flatnonzero((aside < atlas.half_angles + slack + 1e-6) | (distance <= radius))
+    return np.flatnonzero((aside < half_angles + slack + 1e-6) | (distance <= radius))
 
 
 def _sampled_points(camera: Camera, cam_from_world: Pose, depth: Floats32, normal: Floats32) -> tuple[Floats, Floats]:

@@ -4,6 +4,7 @@
     SCAFFOLD/model/               the COLMAP model as it came
     SCAFFOLD/depth/               dense depth of every photo, NAME.npz
     SCAFFOLD/surface/             surface.npz, ground.npz
+    SCAFFOLD/windows/             windows.json and windows of large photos, NUMBER-WINDOW.jpg, where there are any
     SCAFFOLD/places/<camera>/     described places, one set per field of view of a street camera: vocabulary.npz,
                                   tiles/X_Y.npz for every square of the map
     SCAFFOLD/splats/              splats.ply: aerial Gaussians, where they were trained here
@@ -35,9 +36,9 @@ from skyanchor.storage import files
 from skyanchor.types import Floats, Plane, Scaffold, UpSource
 
 AERIAL_FILE, MODEL = "aerial.json", "model"
-DEPTH, SURFACE, PLACES, SPLATS = "depth", "surface", "places", "splats"
+DEPTH, SURFACE, WINDOWS, PLACES, SPLATS = "depth", "surface", "windows", "places", "splats"
 """The parts."""
-OF_A_SCAFFOLD = Layout((DEPTH, SURFACE, SPLATS), (*COMMON, AERIAL_FILE, MODEL))
+OF_A_SCAFFOLD = Layout((DEPTH, SURFACE, WINDOWS, SPLATS), (*COMMON, AERIAL_FILE, MODEL))
 SURFACE_FILE, GROUND_FILE, TILES, SPLATS_FILE = "surface.npz", "ground.npz", "tiles", "splats.ply"
 
 

@@ -269,7 +269,9 @@ class Run:
     def seconds(self) -> dict[str, float]:
         """Seconds per stage, in the order of the work; a scaffold that was prepared elsewhere counts nothing."""
         own, spent = self.prepared.root == self.root / SCAFFOLD, timings(self.prepared.root)
-        order = {part: k for k, part in enumerate((parts.DEPTH, parts.SURFACE, parts.PLACES, parts.SPLATS))}
+        order = {
+            part: k for k, part in enumerate((parts.DEPTH, parts.SURFACE, parts.WINDOWS, parts.PLACES, parts.SPLATS))
+        }
         named = sorted(spent, key=lambda name: order.get(name.partition("/")[0], len(order)))
         scaffold = {f"{SCAFFOLD}/{name}": spent[name] for name in named}
         return {**(scaffold if own else {}), **timings(self.root)}

@@ -30,6 +30,7 @@ from skyanchor.stages.earlier import describe_walks, earlier_digests, load_earli
 from skyanchor.stages.places import PlaceFiles, place_files, places_part
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.survey import Work, free_digests, ground_digests, value_digest
+from skyanchor.stages.windows import painted_from, windows_under
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Anchors, Sequence
@@ -68,9 +69,9 @@ def run(work: Work, config: AnchorConfig, surface: Made) -> Made:
     what = f"places of {len(sequence.groups)} anchor groups"
     inputs = {**ground_digests(work.run, sequence), **free_digests(work.run, config.shape)}
     inputs |= earlier_digests(work.run, work.earlier)
-    above: tuple[Made, ...] = (surface,)
+    above: tuple[Made, ...] = (surface, *windows_under(work.site))
     if not config.prior.near:  # with a prior only the tiles that it allows are described
-        above = (surface, places_part(work.site, surface, sequence.camera, config.places))
+        above = (*above, places_part(work.site, surface, sequence.camera, config.places))
     stage = work.run.stage(ANCHORS, what, settings, inputs, above)
     if not stage.done:
         anchors = _localised(stage, work, above, config)
@@ -85,7 +86,7 @@ def _localised(stage: Stage, work: Work, above: tuple[Made, ...], config: Anchor
     """The groups' verdicts."""
     scaffold, sequence = work.scaffold, work.sequence
     config = replace(config, prior=replace(config.prior, near=local_priors(config.prior.near, scaffold)))
-    stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", scaffold)
+    stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", painted_from(work.site))
     stage.save(f"{PROGRESS}/{SETTINGS}", config)
     surface = above[0]
     places = place_files(work.site, surface, sequence.camera, config.places, config.prior.near, stage.listen)

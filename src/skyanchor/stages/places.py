@@ -25,6 +25,7 @@ from skyanchor.run.layout import PROGRESS
 from skyanchor.sequence.intrinsics import guessed_camera
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.survey import Site, value_digest
+from skyanchor.stages.windows import painted_from, windows_under
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Camera
@@ -40,7 +41,8 @@ VOCABULARY_FILE = "vocabulary.npz"
 SAMPLED_FILE = f"{PROGRESS}/sampled.npz"
 """The views that words were found in, for the jobs that describe the tiles."""
 DESCRIBING = (
-    "nodes", "bridge", "width", "features", "centres", "descriptor", "least_painted", "landmarks", "tile", "sampled",
+    "nodes", "bridge", "paint_m", "width", "features", "centres", "descriptor", "least_painted", "landmarks", "tile",
+    "sampled",
 )  # fmt: skip
 """Settings of `PlacesConfig` that the described places depend on; the others only matter for the search."""
 
@@ -76,7 +78,8 @@ def places_part(site: Site, surface: Made, camera: Camera, config: PlacesConfig)
     if held is not None:
         return held
     with site.adding(parts.PLACES) as folder:
-        stage = folder.stage(name, "places as this street camera sees them", settings, {}, (surface,))
+        upstream = (surface, *windows_under(site))
+        stage = folder.stage(name, "places as this street camera sees them", settings, {}, upstream)
         if not stage.done:
             made = _make(stage, site, surface, camera, config, ())
             stage.finish({"views": len(made.index())})
@@ -96,7 +99,8 @@ def place_files(
         ground = surface.load(parts.GROUND_FILE, Ground)
         return _files(site.prepared.root / name, tuple(tiles_of(site.scaffold, ground, config, near, listen)))
     with site.adding(parts.PLACES) as folder:
-        stage = folder.stage(name, "places where the walk may have been", settings, {}, (surface,))
+        upstream = (surface, *windows_under(site))
+        stage = folder.stage(name, "places where the walk may have been", settings, {}, upstream)
         stage.grows = True
         made = _make(stage, site, surface, camera, config, near)
         stage.refuse_changed()
@@ -143,7 +147,7 @@ def _make(
     stage: Stage, site: Site, surface: Made, camera: Camera, config: PlacesConfig, near: tuple[Prior, ...]
 ) -> PlaceFiles:
     """The vocabulary and the tiles that priors allow, described by jobs where they are not there."""
-    scaffold, ground = site.scaffold, surface.load(parts.GROUND_FILE, Ground)
+    scaffold, ground = painted_from(site), surface.load(parts.GROUND_FILE, Ground)
     stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", scaffold)
     shared = {
         "scaffold": stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}"),

@@ -15,7 +15,7 @@ from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import find_ground
 from skyanchor.errors import InputError, RecipeError
 from skyanchor.events import SCAFFOLD, Listener, Note
-from skyanchor.geometry import cameras, rigid
+from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor, alone, in_threads
@@ -24,7 +24,9 @@ from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS, RECIPE
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, georeference
+from skyanchor.scaffold.windows import WindowConfig, ground_samples
 from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.windows import windows_part
 from skyanchor.stereo import (
     CompletionConfig,
     ConsistencyConfig,
@@ -58,6 +60,9 @@ TILES = "tiles"
 SMALLEST_DEPTH = 256
 """Width of depth maps of low flights, pixels: windows of the stereo matching must not span houses."""
 
+UNSAMPLED_DEPTH = 800
+"""Width of depth maps where no sparse point tells what a pixel covers."""
+
 LEAST_BASELINE = 0.002
 """Between two photos over the distance to what they show: with less there is no depth to be measured."""
 
@@ -90,17 +95,26 @@ class GeometryConfig:
     completion: CompletionConfig = field(default_factory=CompletionConfig)
     surface: SurfaceConfig = field(default_factory=SurfaceConfig)
     """The surface that the depth maps agree on."""
+    windows: WindowConfig = field(default_factory=WindowConfig)
+    """Large photos are cut, for street-level views to be painted from as fine as they are."""
 
 
 def run(site: Site, config: GeometryConfig, reading: ScaffoldConfig) -> Made:
-    """The surface of the scaffold: as it was prepared, or made now with the depth that it needs."""
+    """The surface of the scaffold: as it was prepared, or made now with the depth that it needs.
+
+    Large photos have their windows beside it then.
+    """
     if site.given:
-        return site.prepared.needed(parts.SURFACE)
+        found = site.prepared.needed(parts.SURFACE)
+        windows_part(site, config.windows)
+        return found
     replace_earlier_layout(site)
     with site.adding(parts.DEPTH) as folder:
         depth = depth_part(folder, site.scaffold, config, site.executor)
         parts.write_aerial(folder.root, site.scaffold, reading)
-        return surface_part(folder, site.scaffold, depth, config.surface, site.executor)
+        surface = surface_part(folder, site.scaffold, depth, config.surface, site.executor)
+    windows_part(site, config.windows)
+    return surface
 
 
 def replace_earlier_layout(site: Site) -> None:
@@ -170,15 +184,13 @@ def depth_width(scaffold: Scaffold, config: GeometryConfig) -> int:
     Places, bridges and the scene need the shape of houses and cars, which are metres large; what a wall looks like
     comes from the photos, and where a match lies from several of them.
     """
-    widths, samples = [], []
-    for index, view in enumerate(scaffold.views):
-        depth = view.cam_from_world(points_in_view(index, view, scaffold.points, scaffold.tracks))[:, 2]
-        if (depth > 0).any():
-            widths.append(view.camera.width)
-            samples.append(float(np.median(depth[depth > 0])) / cameras.focal_px(view.camera))
-    if not samples or config.sample_m <= 0:
+    samples = ground_samples(scaffold)
+    across = (samples * [view.camera.width for view in scaffold.views])[np.isfinite(samples)]
+    if not len(across):
+        return min(config.stereo.width, UNSAMPLED_DEPTH)
+    if config.sample_m <= 0:
         return config.stereo.width
-    asked = float(np.median(np.array(widths) * np.array(samples))) / config.sample_m
+    asked = float(np.median(across)) / config.sample_m
     return int(min(config.stereo.width, max(SMALLEST_DEPTH, 16 * np.ceil(asked / 16))))
 
 

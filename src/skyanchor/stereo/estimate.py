@@ -34,8 +34,8 @@ AROUND = (5, 5)
 class StereoConfig:
     """How the depth of one photo is measured."""
 
-    width: Pixels = 800
-    """Width of the depth map, pixels."""
+    width: Pixels = 3072
+    """Width of the depth map at most, pixels."""
     sweep_scale: Annotated[int, Range(1, 16)] = 2
     """The sweep runs on photos smaller by this factor."""
     photometry: Photometry = field(default_factory=Photometry)

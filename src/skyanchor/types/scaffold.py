@@ -74,6 +74,10 @@ class Scaffold:
     model_path: Path | None = None
     """Folder with the COLMAP files it was read from."""
     up_source: UpSource = UpSource.GIVEN
+    whole: tuple[View, ...] = ()
+    """The photos, where some of `views` are windows of them."""
+    whole_of: Ints | None = None
+    """(V,), index in `whole` of the photo that each of `views` is, or is a window of; None where all are photos."""
 
 
 @dataclass(frozen=True, eq=False)
