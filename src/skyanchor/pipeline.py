@@ -251,8 +251,8 @@ def tell_outlook(work: Work, config: PipelineConfig, upto: str) -> None:
     work.run.listen(Note("walk", first))
     for warning in warnings:
         work.run.listen(Note("walk", warning, warning=True))
-    load = outlook.remaining(work, upto)
-    if any((load.photos, load.groups, load.frames, load.scene)):
+    load = outlook.remaining(work, upto, config.geometry)
+    if any((load.megapixels, load.groups, load.frames, load.scene)):
         work.run.listen(Note("walk", str(outlook.estimate(load, config.geometry.stereo.backend.takes_turns))))
 
 

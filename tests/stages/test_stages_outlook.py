@@ -13,20 +13,20 @@ from skyanchor.scaffold import load_scaffold
 from skyanchor.stages import outlook
 from skyanchor.stages.outlook import Estimate, Load, estimate, gps_on_model
 
-WALK = Load(0, 3, 2, 156, False)
+WALK = Load(0.0, 3, 2, 156, False)
 
 
 def test_yard_is_the_hardest_of_the_measured_scenes() -> None:
-    found = estimate(replace(WALK, photos=77), False, 2)
-    assert 460 < found.most_s < 510 and found.least_s < found.most_s  # 471 s when it was measured
-    mini = estimate(Load(26, 2, 1, 40, True), False, 2)
-    assert 160 < mini.least_s < 170 and str(mini).startswith("about 3 to 7 min")  # 164 s
+    found = estimate(replace(WALK, megapixels=77 * 0.528 * 0.396), False, 2)
+    assert 300 < found.least_s < 471 < found.most_s < 540  # 471 s when it was measured
+    mini = estimate(Load(26 * 0.288 * 0.216, 2, 1, 40, True), False, 2)
+    assert 150 < mini.least_s < 164 < mini.most_s and str(mini).startswith("about 3 to 7 min")  # 164 s
 
 
 def test_more_work_takes_longer_and_more_cores_less() -> None:
     usual = estimate(WALK, False, 2)
     for more in (
-        replace(WALK, photos=5),
+        replace(WALK, megapixels=1.0),
         replace(WALK, groups=9),
         replace(WALK, frames=400),
         replace(WALK, scene=True),
@@ -34,7 +34,8 @@ def test_more_work_takes_longer_and_more_cores_less() -> None:
         assert estimate(more, False, 2).least_s > usual.least_s
     assert estimate(WALK, False, 8).most_s < usual.most_s
     assert estimate(WALK, False, 3) == estimate(WALK, False, 64)  # no more hands than groups and submaps
-    assert estimate(replace(WALK, photos=9), True, 2).most_s < estimate(replace(WALK, photos=9), False, 2).most_s
+    flown = replace(WALK, megapixels=2.0)
+    assert estimate(flown, True, 2).most_s < estimate(flown, False, 2).most_s
 
 
 def test_an_estimate_in_words() -> None:

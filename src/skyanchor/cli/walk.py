@@ -53,7 +53,9 @@ def check(
 def _with_model(summary: WalkSummary, aerial: tuple[Scaffold, bool] | None) -> tuple[list[tuple[str, str]], list[str]]:
     """Rows on GPS and time, and warnings, from the aerial model where one is given."""
     from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
+    from skyanchor.pipeline import CPU, GPU
     from skyanchor.stages.outlook import Load, estimate, gps_on_model
+    from skyanchor.stages.scaffold import depth_megapixels
 
     held, ready = aerial if aerial is not None else (None, True)
     rows, warnings = [], []
@@ -63,7 +65,9 @@ def _with_model(summary: WalkSummary, aerial: tuple[Scaffold, bool] | None) -> t
         warnings += [warning] if warning else []
     photos = 0 if held is None or ready else len(held.views)
     gpu = missing_for_cuda() is None
-    walk = (photos, summary.groups, summary.submaps, summary.frames)
+    geometry = (GPU if gpu else CPU).geometry
+    megapixels = 0.0 if held is None or ready else depth_megapixels(held, geometry)
+    walk = (megapixels, summary.groups, summary.submaps, summary.frames)
     poses, whole = (estimate(Load(*walk, scene), gpu) for scene in (False, True))
     stands = "on a prepared scaffold" if photos == 0 else f"{photos} aerial photos prepared first"
     rows.append(("`trajectory`", f"{poses} ({stands})"))

@@ -12,15 +12,17 @@ from skyanchor.run import prepared as parts
 from skyanchor.run.folder import read_finished
 from skyanchor.run.worker import cores
 from skyanchor.scaffold.georeference import local_from_gps
+from skyanchor.stages.scaffold import GeometryConfig, depth_megapixels
 from skyanchor.stages.survey import Work
 from skyanchor.types import Floats, Scaffold
 
-PHOTO_S = (2.8, 8.4)
-"""An aerial photo's depth, surface and places: seconds of a core, mini town and yard (26 and 77 photos, `--preset cpu`,
-both on two cores of an AMD EPYC: 36 and 323 s)."""
-PHOTO_GPU_S = (1.0, 1.6)
-"""The same with `--preset gpu`: seconds, yard on one H200 with 16 cores, kernels compiled before and compiled then
-(docs/stages.md)."""
+MEGAPIXEL_S = (36.0, 48.0)
+"""A megapixel of aerial depth, with the surface and the places that follow from it: seconds of a core, around yard and
+mini town (40 and 45: 77 maps of 528x396 and 26 of 288x216, `--preset cpu`, both on two cores of an AMD EPYC: 323 and
+36 s)."""
+MEGAPIXEL_GPU_S = (2.1, 3.4)
+"""The same with `--preset gpu`: seconds, yard (maps of 792x594) on one H200 with 16 cores, kernels compiled before and
+compiled then (docs/stages.md)."""
 GROUP_S = (6.2, 67.0)
 """An anchor group, its share of retries included: seconds of a core, mini town and yard on those two cores (2 groups in
 6 s, 3 in 101 s)."""
@@ -41,8 +43,8 @@ CORES = 2
 class Load:
     """What is still to be done."""
 
-    photos: int
-    """Aerial photos without depth."""
+    megapixels: float
+    """Of aerial depth that is to be measured."""
     groups: int
     submaps: int
     frames: int
@@ -67,16 +69,16 @@ def estimate(load: Load, gpu: bool, workers: int | None = None) -> Estimate:
     found = []
     many = workers or cores()
     for k in range(2):
-        photos = PHOTO_GPU_S[k] * load.photos if gpu else PHOTO_S[k] * load.photos / many
+        depth = MEGAPIXEL_GPU_S[k] * load.megapixels if gpu else MEGAPIXEL_S[k] * load.megapixels / many
         groups = GROUP_S[k] * load.groups / max(1, min(many, load.groups))
         frames = FRAME_S[k] * load.frames / max(1, min(many, load.submaps))
         scene = SCENE_GPU_S[k] if gpu else SCENE_S[k] * CORES / many
-        found.append(photos + groups + frames + (scene if load.scene else 0.0))
+        found.append(depth + groups + frames + (scene if load.scene else 0.0))
     return Estimate(*found)
 
 
-def remaining(work: Work, upto: str) -> Load:
-    """What a run still has to do up to a stage."""
+def remaining(work: Work, upto: str, geometry: GeometryConfig) -> Load:
+    """What a run still has to do up to a stage; `geometry` says how fine depth is measured where there is none."""
     done = {stage: read_finished(work.run.root / stage) is not None for stage in (ANCHORS, TRAJECTORY, SCENE)}
     asked = {
         ANCHORS: upto in (ANCHORS, TRAJECTORY, SCENE),
@@ -87,7 +89,7 @@ def remaining(work: Work, upto: str) -> Load:
     ready = work.site.prepared.part(parts.SURFACE) is not None
     sequence = work.sequence
     return Load(
-        0 if ready else len(work.scaffold.views),
+        0.0 if ready else depth_megapixels(work.scaffold, geometry),
         len(sequence.groups) if todo[ANCHORS] else 0,
         len(sequence.submaps),
         len(sequence.frames) if todo[TRAJECTORY] else 0,

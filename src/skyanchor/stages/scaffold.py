@@ -194,6 +194,13 @@ def depth_width(scaffold: Scaffold, config: GeometryConfig) -> int:
     return int(min(config.stereo.width, max(SMALLEST_DEPTH, 16 * np.ceil(asked / 16))))
 
 
+def depth_megapixels(scaffold: Scaffold, config: GeometryConfig) -> float:
+    """Of the depth maps of all photos."""
+    width = depth_width(scaffold, config)
+    sizes = [(min(width, view.camera.width), view.camera.height / view.camera.width) for view in scaffold.views]
+    return sum(across**2 * shape for across, shape in sizes) / 1e6
+
+
 def _measured_depths(
     stage: Stage, views: tuple[View, ...], sources: tuple[Ints, ...], config: StereoConfig, executor: Executor
 ) -> list[Path]:
