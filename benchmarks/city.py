@@ -61,6 +61,7 @@ from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.stages import scaffold as scaffold_stage
 from skyanchor.stages.places import place_files, places_part
 from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.windows import windows_part
 from skyanchor.stereo import depth_files, save_depth
 from skyanchor.storage import files
 from skyanchor.town import CITY, Epoch, TownPreset, build_town, make_town, render_depth
@@ -253,7 +254,10 @@ def exact_surface(bench: Bench, site: Site) -> Made:
                 site.listen(Progress(stage.label, "exact depth", done + 1, len(site.scaffold.views)))
             stage.finish({"photos": len(site.scaffold.views)})
         parts.write_aerial(folder.root, site.scaffold, bench.config.scaffold)
-        return scaffold_stage.surface_part(folder, site.scaffold, stage, bench.config.geometry.surface, site.executor)
+        surface = bench.config.geometry.surface
+        made = scaffold_stage.surface_part(folder, site.scaffold, stage, surface, site.executor)
+    windows_part(site, bench.config.geometry.windows)
+    return made
 
 
 def _exact_maps(bench: Bench, scaffold: Scaffold, stage: Stage) -> Iterator[None]:
@@ -418,7 +422,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--depth", choices=("measured", "exact"), default="measured")
     parser.add_argument("--sample", type=float, default=0.15, help="metres per pixel of depth")
-    parser.add_argument("--width", type=int, default=800, help="pixels of depth, at most")
+    parser.add_argument("--width", type=int, help="pixels of depth, at most; the preset's without it")
     parser.add_argument("--preset", default="auto", help="of the preparation: auto, cpu or gpu")
     parser.add_argument("--areas", type=float, nargs="*", default=[0.05, 0.2], help="square kilometres")
     parser.add_argument("--near", type=float, default=100.0, help="metres; 0 leaves it out")
@@ -454,7 +458,8 @@ def searched_in(given: argparse.Namespace) -> None:
     plan = Plan(tuple(given.part), given.frames, given.designs, given.depth, given.sample, flight)
     plan = plan if given.seed is None else replace(plan, seed=given.seed)
     config = chosen_preset(given.preset).config
-    stereo = replace(config.geometry.stereo, width=given.width)
+    stereo = config.geometry.stereo
+    stereo = stereo if given.width is None else replace(stereo, width=given.width)
     config = replace(config, geometry=replace(config.geometry, sample_m=given.sample, stereo=stereo))
     places = config.anchors.places
     headings = given.headings or places.nodes.headings
