@@ -164,6 +164,7 @@ WORK = MappingProxyType(
     {
         "1-scaffold/depth": "measures how far away everything in the aerial photos is",
         "1-scaffold/surface": "joins these distances into the surface of the scene",
+        "1-scaffold/windows": "cuts large aerial photos, to show the street as fine as they do",
         "1-scaffold/places": "describes the places where a walk may have been",
         "1-scaffold/splats": "makes the aerial photos a 3D scene",
         "2-anchors": "finds groups of street photos in the aerial photos",
