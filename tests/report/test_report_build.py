@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from skyanchor.events import SCAFFOLD
 from skyanchor.gaussians.seeding import splats_from_points
 from skyanchor.gaussians.splats import select
 from skyanchor.geometry import cameras, rigid
@@ -17,6 +18,10 @@ from skyanchor.report.build import ReportInputs, build_report, thinned, verdict
 from skyanchor.report.content import AIR_TABLE, STREET_TABLE
 from skyanchor.report.page import render_page
 from skyanchor.report.top_points import drawn
+from skyanchor.report.words import work_of
+from skyanchor.run import prepared as parts
+from skyanchor.run.layout import OF_A_RUN
+from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.types import (
     AnchorGroup,
     AnchorPose,
@@ -167,6 +172,12 @@ def test_every_reason_is_explained_in_page_and_docs() -> None:
     rows = "".join(line.split("|")[1] for line in manual.splitlines() if line.startswith("| `"))
     assert [reason for reason in Reason if f"`{reason}`" not in rows] == []
     assert set(re.findall(r"`([a-z-]+)`", rows)) == set(Reason)
+
+
+def test_every_stage_and_every_part_of_a_scaffold_says_what_it_does() -> None:
+    scaffold = [f"{SCAFFOLD}/{part}" for part in (*OF_A_SCAFFOLD.stages, parts.PLACES)]
+    for stage in (*scaffold, *(name for name in OF_A_RUN.stages if name != SCAFFOLD)):
+        assert work_of(stage), stage
 
 
 def test_only_what_was_measured_is_printed() -> None:

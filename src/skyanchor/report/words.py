@@ -171,6 +171,7 @@ WORK = MappingProxyType(
         "3-trajectory": "locates all street photos between them",
         "4-scene": "adds the street to the 3D scene",
         "5-mesh": "makes the street a mesh",
+        "6-changes": "finds what changed since earlier walks",
     }
 )
 """What the stages do."""
