@@ -26,6 +26,7 @@ from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.stages import scaffold as scaffold_stage
 from skyanchor.stages.places import place_files, places_part
 from skyanchor.stages.survey import Site
+from skyanchor.stages.windows import painted_from
 from skyanchor.types import Pose, Scaffold, Sequence
 
 
@@ -82,7 +83,7 @@ def prepared_in(run: Path, folder: Path, ground: str, listen: Listener = told) -
         camera, settings = work.sequence.camera, config.anchors.places
         places_part(work.site, surface, camera, settings)
         places = place_files(work.site, surface, camera, settings, (), listen).index()
-    return _ready(work.scaffold, surface, places, config)
+    return _ready(painted_from(work.site), surface, places, config)
 
 
 def prepared_at(run: Path, ground: Path) -> PreparedScaffold:
@@ -91,16 +92,16 @@ def prepared_at(run: Path, ground: Path) -> PreparedScaffold:
     assert held is not None, f"{run} holds no prepared scaffold"
     site, surface = Site(held.scaffold(), held, executor_of(1), given=True), held.needed(parts.SURFACE)
     camera = load_sequence(ground / "images", config.sequence).camera
-    return _ready(
-        site.scaffold, surface, place_files(site, surface, camera, config.anchors.places, (), silent).index(), config
-    )
+    places = place_files(site, surface, camera, config.anchors.places, (), silent).index()
+    return _ready(painted_from(site), surface, places, config)
 
 
 def surface_at(run: Path) -> PreparedScaffold:
     """A scaffold as some run has left it, with no place described: for ways that match the aerial photos themselves."""
     held = find_prepared(run)
     assert held is not None, f"{run} holds no prepared scaffold"
-    return _ready(held.scaffold(), held.needed(parts.SURFACE), PlaceIndex((), None), CPU)
+    site = Site(held.scaffold(), held, executor_of(1), given=True)
+    return _ready(painted_from(site), held.needed(parts.SURFACE), PlaceIndex((), None), CPU)
 
 
 def _ready(scaffold: Scaffold, surface: Made, places: PlaceIndex, config: PipelineConfig) -> PreparedScaffold:
