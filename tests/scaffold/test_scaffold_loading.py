@@ -15,7 +15,7 @@ from skyanchor.errors import InputError
 from skyanchor.geometry import cameras, planes, rigid
 from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, describe, load_scaffold
 from skyanchor.scaffold.loading import check_model, pose_of
-from skyanchor.types import Scaffold, UpSource
+from skyanchor.types import Scaffold, Tracks, UpSource
 
 
 def assert_is_the_survey(scaffold: Scaffold, images: int = 48) -> None:
@@ -147,6 +147,16 @@ def test_summary_tells_the_truth(tmp_path: Path) -> None:
     assert summary.reprojection_px < 1e-6 and summary.track_length > 3
     assert (summary.cameras[0].model, summary.cameras[0].images, summary.cameras[0].focal_px) == ("PINHOLE", 48, 55.0)
     assert summary.warnings == ()
+
+
+def test_summary_warns_of_a_flight_that_looks_straight_down(tmp_path: Path) -> None:
+    write_survey(tmp_path, make_survey())
+    scaffold = load_scaffold(tmp_path)
+    down = tuple(view for view in scaffold.views if view.name.endswith("_n.jpg"))
+    none = Tracks(scaffold.tracks.point[:0], scaffold.tracks.image[:0], scaffold.tracks.xy[:0])
+    assert any("straight down" in text for text in describe(replace(scaffold, views=down, tracks=none)).warnings)
+    one = (*down, next(view for view in scaffold.views if not view.name.endswith("_n.jpg")))
+    assert not any("straight down" in text for text in describe(replace(scaffold, views=one, tracks=none)).warnings)
 
 
 def test_summary_warns_of_points_that_miss_their_pixels_and_of_other_models(tmp_path: Path) -> None:

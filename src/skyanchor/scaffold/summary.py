@@ -16,6 +16,8 @@ SAMPLED = 200_000
 FEW_VIEWS = 4
 PLAUSIBLE_ALTITUDE_M = (8.0, 3000.0)
 LARGE_ERROR_PX = 4.0
+STRAIGHT_DOWN_DEG = 15.0
+"""Photos that look no farther aside show roofs and ground, and hardly a front."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,12 @@ def ground_sample_m(scaffold: Scaffold) -> float:
     return float(np.median((height / falling / focal)[looking])) if looking.any() else float("nan")
 
 
+def _only_down(scaffold: Scaffold) -> bool:
+    """Whether no photo looks aside."""
+    forward = np.stack([view.cam_from_world.rotation[2] for view in scaffold.views])
+    return bool(np.all(-(forward @ scaffold.ground.normal) > np.cos(np.radians(STRAIGHT_DOWN_DEG))))
+
+
 def _centres(scaffold: Scaffold) -> Floats:
     return rigid.centres_in_world([view.cam_from_world for view in scaffold.views])
 
@@ -169,6 +177,10 @@ def _warnings(scaffold: Scaffold, heights: Floats, error: float) -> tuple[str, .
         (
             error > LARGE_ERROR_PX,
             f"points miss their pixels by {error:.1f} px: poses, points or image sizes do not belong together",
+        ),
+        (
+            _only_down(scaffold),
+            "all photos look straight down: house fronts, by which a street is known, need oblique ones",
         ),
         (
             georeference.unplaced(scaffold),
