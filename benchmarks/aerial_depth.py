@@ -3,10 +3,10 @@
     python benchmarks/aerial_depth.py --scene DIR [--photos N] [--work DIR] [--compare DIR ...] [--device cuda]
     python benchmarks/aerial_depth.py --scene DIR --run RUN [--splats aerial.ply]
 
-DIR holds aerial/images, aerial/sparse and truth_aerial_depth (16-bit PNG in units of 2 mm, 0 = none; read here only, to
-score). Raw maps are kept in --work and reused, so that a broken run goes on where it stopped. --compare scores other
-folders of depth maps beside ours. --run scores the maps of a finished run instead of making them, and --splats the
-expected depth of a Gaussian model.
+DIR holds aerial/images, aerial/sparse and truth_aerial_depth (16-bit PNG in units of 2 mm or of what it says, 0 = none;
+read here only, to score). Raw maps are kept in --work and reused, so that a broken run goes on where it stopped.
+--compare scores other folders of depth maps beside ours. --run scores the maps of a finished run instead of making
+them, and --splats the expected depth of a Gaussian model.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import cv2
 import numpy as np
 
 from skyanchor import stereo
+from skyanchor.evaluation.true_depth import unit_m
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
 from skyanchor.scaffold import load_scaffold
@@ -29,7 +30,6 @@ from skyanchor.stereo.completion import plane_field
 from skyanchor.stereo.planes import pixel_grid, upsampled
 from skyanchor.types import Bools, DepthMap, Floats32, Plane, Scaffold, View
 
-UNIT_M = 0.002
 FACADE_ANGLES_DEG = ((0, 15), (15, 30), (30, 90))
 """Angles between the ray and the front, by which facades are told apart."""
 
@@ -53,7 +53,7 @@ class Score:
 
 def read_truth(scene: Path, view: View) -> Floats32 | None:
     path = scene / "truth_aerial_depth" / Path(view.name).with_suffix(".png").name
-    return cv2.imread(str(path), cv2.IMREAD_UNCHANGED).astype(np.float32) * UNIT_M if path.is_file() else None
+    return cv2.imread(str(path), cv2.IMREAD_UNCHANGED).astype(np.float32) * unit_m(path) if path.is_file() else None
 
 
 def truth_slope(view: View, depth: Floats32, up: np.ndarray) -> tuple[Floats32, Floats32]:

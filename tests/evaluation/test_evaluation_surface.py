@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from skyanchor.errors import InputError
 from skyanchor.evaluation.shared_surface import seen_from_the_street
@@ -101,6 +102,25 @@ def test_depth_is_read_in_its_units_by_the_name_of_the_photo(tmp_path: Path) -> 
     assert np.abs(found[0].depth - 5.0).max() < 1e-6
     with pytest.raises(InputError, match="no depth of a camera"):
         read_true_depths(tmp_path, {"b.jpg": (CAMERA, rigid.identity())})
+
+
+def said_unit(unit: str) -> PngInfo:
+    held = PngInfo()
+    held.add_text("unit_m", unit)
+    return held
+
+
+def test_a_depth_says_its_own_unit(tmp_path: Path) -> None:
+    Image.fromarray(np.full((30, 40), 2500, np.uint16)).save(tmp_path / "frame_1.png", pnginfo=said_unit("0.006"))
+    found = read_true_depths(tmp_path, {"walk/frame_1.jpg": (CAMERA, rigid.identity())})
+    assert np.abs(found[0].depth - 15.0).max() < 1e-5
+
+
+@pytest.mark.parametrize("unit", ["", "two", "nan", "0", "-0.002", "inf"])
+def test_a_unit_that_is_no_length_is_told(unit: str, tmp_path: Path) -> None:
+    Image.fromarray(np.full((30, 40), 2500, np.uint16)).save(tmp_path / "frame_1.png", pnginfo=said_unit(unit))
+    with pytest.raises(InputError, match=r"frame_1\.png: says that its unit_m is"):
+        read_true_depths(tmp_path, {"walk/frame_1.jpg": (CAMERA, rigid.identity())})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numba
@@ -12,12 +13,14 @@ import pytest
 from PIL import Image
 
 from skyanchor.errors import InputError
+from skyanchor.evaluation.true_depth import read_true_depths
 from skyanchor.events import Event, Progress
 from skyanchor.geometry import cameras, colmap, rigid
 from skyanchor.photos import read_pixels
 from skyanchor.scaffold import colmap_files
 from skyanchor.town import PRESETS, Epoch, Town, TownPreset, build_town, build_walks, render_depth
-from skyanchor.town.build import DEPTH_UNIT, half_camera
+from skyanchor.town.build import DEPTH_UNIT, _write_depth, depth_unit, half_camera
+from skyanchor.town.routes import Shot, flight_camera
 from skyanchor.types import Pose
 
 
@@ -77,6 +80,19 @@ def test_depth_files_are_the_renderers(tiny_scene: Path, tiny_town: Town) -> Non
     assert shown.mean() > 0.5
     # poses pass through a quaternion: equal to a unit, but for the odd pixel that an edge runs through
     assert np.mean(np.abs(stored - depth)[shown] <= 0.6 * DEPTH_UNIT) > 0.999
+
+
+def test_depth_of_a_high_flight_reaches_all_that_it_shows(tmp_path: Path, tiny_town: Town) -> None:
+    high = replace(PRESETS["city"].flight, width=64, height=48, focal=60.0)
+    assert depth_unit(PRESETS["mini"].flight) == DEPTH_UNIT and depth_unit(high) == 2 * DEPTH_UNIT
+    turn, eye = np.diag([1.0, -1.0, -1.0]), np.array([20.0, 20.0, 180.0])
+    down = Pose(turn, -turn @ eye)
+    camera = half_camera(flight_camera(high))
+    _write_depth(tmp_path, tiny_town, camera, Shot("a.jpg", down), Epoch.AERIAL, depth_unit(high))
+    found = read_true_depths(tmp_path, {"a.jpg": (flight_camera(high), down)})[0].depth
+    depth = render_depth(tiny_town, camera, down, Epoch.AERIAL)
+    assert depth.min() > 131.0
+    assert np.abs(found - depth).max() <= 0.51 * depth_unit(high)
 
 
 def test_points_lie_on_surfaces_and_tracks_are_real(tiny_scene: Path, tiny_town: Town) -> None:

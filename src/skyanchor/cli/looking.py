@@ -47,8 +47,8 @@ def evaluate(
         ground_prefix: What it puts before the names of street photos, e.g. ground/.
         fps: Frames per second of a TUM trajectory whose first column holds seconds: 30 for MASt3R-SLAM on photos.
         moved_m: Most that aerial cameras may be off their places after the similarity, metres.
-        truth_surface: Folder of true depth maps that the mesh is measured against: 16-bit PNG in units of 2 mm, named
-            like the street or aerial photos they belong to.
+        truth_surface: Folder of true depth maps that the mesh is measured against: 16-bit PNG in units of 2 mm, or
+            of what its text `unit_m` says, named like the street or aerial photos they belong to.
         json: Print JSON instead of tables.
     """
     if model is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -11,12 +12,15 @@ import numpy as np
 from skyanchor.errors import InputError
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import inside, lift, pixel_centres
+from skyanchor.photos import opened
 from skyanchor.sequence import depth_files
 from skyanchor.types import Camera, Floats, Floats32, Ints, Pose
 
 ADVICE = "Give PNGs of one channel and 16 bits, named like the photos."
 UNIT_M = 0.002
-"""Of the 16-bit PNG, along the optical axis; 0 says nothing."""
+"""Of a 16-bit PNG that does not say its own, along the optical axis; 0 says nothing."""
+UNIT_TEXT = "unit_m"
+"""Name of the text in a PNG that says it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,22 @@ def _true_depth(path: Path, camera: Camera, pose: Pose) -> TrueDepth:
     if abs(values.shape[0] - seen.height) > 1:
         problem = f"is {values.shape[1]}x{values.shape[0]}, its camera {camera.width}x{camera.height}"
         raise InputError(path, problem, "Depth of the whole picture is needed, at any scale.")
-    return TrueDepth(seen, pose, values.astype(np.float32) * np.float32(UNIT_M))
+    return TrueDepth(seen, pose, values.astype(np.float32) * np.float32(unit_m(path)))
+
+
+def unit_m(path: Path) -> float:
+    """Metres per count of a depth PNG; InputError where it says something that is no length."""
+    with opened(path) as image:
+        said = image.info.get(UNIT_TEXT, UNIT_M)
+    try:
+        unit = float(said)
+    except (TypeError, ValueError):
+        unit = 0.0
+    if not (isfinite(unit) and unit > 0.0):
+        raise InputError(
+            path, f"says that its {UNIT_TEXT} is {said!r}", "Metres per count of depth are a number above 0."
+        )
+    return unit
 
 
 def pixels_of(one: TrueDepth, in_cam: Floats, farthest_m: float) -> tuple[Ints, Ints, Ints]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Progress, StageFinished, StageStarted, silent
 from skyanchor.geometry import cameras
 from skyanchor.storage import files
 from skyanchor.town import routes, sensor
-from skyanchor.town.presets import TownPreset, WalkPlan
+from skyanchor.town.presets import FlightPlan, TownPreset, WalkPlan
 from skyanchor.town.routes import Shot
 from skyanchor.types import Camera, Floats
 
@@ -31,7 +33,9 @@ TRUE_DEPTH = Path("truth/depth")
 TRUE_CHANGES = Path("truth/changes.json")
 """What is another way than at the flight and at the first walk, below a walk."""
 DEPTH_UNIT = 0.002
-"""Metres per count of a depth PNG."""
+"""Metres per count of the depth PNGs of street frames and of flights up to `LOW_M` above the ground."""
+LOW_M = 50.0
+"""From there 16 bits reach all that a photo shows; those of higher flights count in so many times the unit."""
 
 
 def build_town(out: Path, preset: TownPreset, seed: int | None = None, listen: Listener = silent) -> None:
@@ -130,7 +134,7 @@ def _write_scene(root: Path, preset: TownPreset, seed: int, listen: Listener) ->
     photographing.photograph(scene.town, Roll(eye, scene.aerial, Epoch.AERIAL, mapping), folder, seed, listen)
     shots = routes.delivered(scene.aerial, preset.weather.flight, np.random.default_rng([seed, 34]))
     figures = _write_aerial_model(root / "aerial" / "sparse", folder, eye, shots, listen)
-    _write_depths(root / "truth_aerial_depth", scene, eye, preset.depth_photos, listen)
+    _write_depths(root / "truth_aerial_depth", scene, eye, preset, listen)
     _write_walks(root, scene, seed, listen)
     record = _record(preset, seed, scene, figures)
     files.write_bytes(root / "scene.json", (json.dumps(record, indent=2) + "\n").encode())
@@ -182,25 +186,34 @@ def half_camera(camera: Camera) -> Camera:
     return cameras.scaled(camera, camera.width // 2)
 
 
-def _write_depths(folder: Path, scene: _Scene, camera: Camera, count: int, listen: Listener) -> None:
-    """True depth of photos spread over the flight, 16-bit PNG in units of 2 mm; 0 = none or too far."""
+def depth_unit(flight: FlightPlan) -> float:
+    """Metres per count of the depth PNGs of a flight."""
+    return DEPTH_UNIT * max(1, math.ceil(flight.altitude / LOW_M))
+
+
+def _write_depths(folder: Path, scene: _Scene, camera: Camera, preset: TownPreset, listen: Listener) -> None:
+    """True depth of photos spread over the flight, 16-bit PNG; 0 = none or too far."""
     from skyanchor.town.town import Epoch
 
     folder.mkdir(parents=True)
-    chosen = np.unique(np.linspace(0, len(scene.aerial) - 1, min(count, len(scene.aerial))).round().astype(int))
+    count, unit = min(preset.depth_photos, len(scene.aerial)), depth_unit(preset.flight)
+    chosen = np.unique(np.linspace(0, len(scene.aerial) - 1, count).round().astype(int))
     for done, k in enumerate(chosen.tolist()):
-        _write_depth(folder, scene.town, half_camera(camera), scene.aerial[k], Epoch.AERIAL)
+        _write_depth(folder, scene.town, half_camera(camera), scene.aerial[k], Epoch.AERIAL, unit)
         listen(Progress("town", "aerial depth", done + 1, len(chosen)))
 
 
-def _write_depth(folder: Path, town: Town, camera: Camera, shot: Shot, epoch: Epoch) -> None:
-    """True depth of one shot, 16-bit PNG."""
+def _write_depth(folder: Path, town: Town, camera: Camera, shot: Shot, epoch: Epoch, unit: float = DEPTH_UNIT) -> None:
+    """True depth of one shot, 16-bit PNG, which says its unit where that is not the usual one."""
     from skyanchor.town.rendering import render_depth
 
-    counts = np.round(render_depth(town, camera, shot.cam_from_world, epoch) / DEPTH_UNIT)
+    counts = np.round(render_depth(town, camera, shot.cam_from_world, epoch) / unit)
     counts = np.where(counts > 65535, 0, counts).astype(np.uint16)
+    said = PngInfo()
+    if unit != DEPTH_UNIT:
+        said.add_text("unit_m", f"{unit:g}")
     # Pillow, because OpenCV's PNG writer aborts the process when pycolmap was imported before it
-    Image.fromarray(counts).save(folder / Path(shot.name).with_suffix(".png").name)
+    Image.fromarray(counts).save(folder / Path(shot.name).with_suffix(".png").name, pnginfo=said)
 
 
 # --- words ------------------------------------------------------------------------------------------------------
@@ -238,7 +251,7 @@ def _record(preset: TownPreset, seed: int, scene: _Scene, figures: dict[str, flo
             "ground_sample_distance": preset.flight.altitude / preset.flight.focal,
             **figures,
         },
-        "truth_aerial_depth": {"camera": _camera_record(half_camera(eye)), "unit": DEPTH_UNIT},
+        "truth_aerial_depth": {"camera": _camera_record(half_camera(eye)), "unit": depth_unit(preset.flight)},
         "preset": asdict(preset),
     }
 
@@ -250,6 +263,7 @@ def _way(plan: WalkPlan, scene: _Scene) -> float:
 
 def _readme(preset: TownPreset, scene: _Scene, figures: dict[str, float]) -> str:
     flight, half = preset.flight, half_camera(routes.flight_camera(preset.flight))
+    unit = depth_unit(flight)
     lines = [
         f"# Scene `{preset.name}`",
         "",
@@ -273,7 +287,8 @@ def _readme(preset: TownPreset, scene: _Scene, figures: dict[str, float]) -> str
         ]
     lines += [
         f"- `truth_aerial_depth`: exact depth of aerial photos for scoring: 16-bit PNG, {half.width}x{half.height} "
-        "(the photo's camera halved), depth along the optical axis in units of 2 mm, 0 = none or beyond 131 m",
+        f"(the photo's camera halved), depth along the optical axis in units of {1000.0 * unit:g} mm, 0 = none or "
+        f"beyond {65535 * unit:.0f} m; the PNGs say other units than 2 mm as the text `unit_m`",
         "- `scene.json`: settings and frame (metres, z up)",
         "",
     ]
