@@ -124,7 +124,7 @@ TOWN = TownPreset(
 CITY = TownPreset(
     name="city",
     streets=StreetPlan(columns=22, rows=25, column_spacing=46.0, row_spacing=40.0, skew_deg=0.6),
-    flight=FlightPlan(width=1280, height=960, focal=1200.0, altitude=150.0, spacing=(72.0, 64.0), margin=190.0),
+    flight=FlightPlan(width=1280, height=960, focal=1250.0, altitude=100.0, spacing=(72.0, 64.0), margin=190.0),
     walk=WalkPlan(corners=((4.0, 4.2), (4.0, 7.0), (6.0, 7.0), (6.0, 8.5)), frames=240),
     later_walk=None,
     other_walks=(
