@@ -146,7 +146,17 @@ def test_summary_tells_the_truth(tmp_path: Path) -> None:
     assert summary.extent_m == pytest.approx((74.0, 74.0), abs=2.5)
     assert summary.reprojection_px < 1e-6 and summary.track_length > 3
     assert (summary.cameras[0].model, summary.cameras[0].images, summary.cameras[0].focal_px) == ("PINHOLE", 48, 55.0)
-    assert summary.warnings == ()
+    covered = f"a pixel covers {100 * summary.ground_sample_m:.0f} cm of the ground"
+    assert len(summary.warnings) == 1 and covered in summary.warnings[0]
+
+
+def test_summary_has_nothing_to_say_of_a_fine_flight(tmp_path: Path) -> None:
+    write_survey(tmp_path, make_survey())
+    scaffold = load_scaffold(tmp_path)
+    none = Tracks(scaffold.tracks.point[:0], scaffold.tracks.image[:0], scaffold.tracks.xy[:0])
+    finer = tuple(replace(view, camera=cameras.scaled(view.camera, 10 * view.camera.width)) for view in scaffold.views)
+    warnings = describe(replace(scaffold, views=finer, tracks=none)).warnings
+    assert len(warnings) == 1 and "no tracks" in warnings[0]
 
 
 def test_summary_warns_of_a_flight_that_looks_straight_down(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ SAMPLED = 200_000
 FEW_VIEWS = 4
 PLAUSIBLE_ALTITUDE_M = (8.0, 3000.0)
 LARGE_ERROR_PX = 4.0
+COARSE_M = 0.15
+"""Ground sample distance from which on the fronts of a town are hardly recognised (docs/scale.md)."""
 STRAIGHT_DOWN_DEG = 15.0
 """Photos that look no farther aside show roofs and ground, and hardly a front."""
 
@@ -68,7 +70,7 @@ class ScaffoldSummary:
 
 def describe(scaffold: Scaffold) -> ScaffoldSummary:
     """Counts, cameras, scale, up, ground, and what looks wrong."""
-    heights = planes.heights(scaffold.ground, _centres(scaffold))
+    heights, sample = planes.heights(scaffold.ground, _centres(scaffold)), ground_sample_m(scaffold)
     errors = reprojection_errors(scaffold)
     error = float(np.median(errors)) if len(errors) else float("nan")
     observations = len(scaffold.tracks.point)
@@ -83,7 +85,7 @@ def describe(scaffold: Scaffold) -> ScaffoldSummary:
         observations / seen if seen else 0.0,
         error,
         float(np.median(heights)),
-        ground_sample_m(scaffold),
+        sample,
         _extent(scaffold),
         _triple(scaffold.up),
         scaffold.up_source.value,
@@ -91,7 +93,7 @@ def describe(scaffold: Scaffold) -> ScaffoldSummary:
         _triple(scaffold.georef.offset),
         scaffold.georef.crs,
         None if scaffold.splats_path is None else str(scaffold.splats_path),
-        _warnings(scaffold, heights, error),
+        _warnings(scaffold, heights, error, sample),
     )
 
 
@@ -157,7 +159,7 @@ def _extent(scaffold: Scaffold) -> tuple[float, float]:
 # --- what looks wrong -------------------------------------------------------------------------------------------
 
 
-def _warnings(scaffold: Scaffold, heights: Floats, error: float) -> tuple[str, ...]:
+def _warnings(scaffold: Scaffold, heights: Floats, error: float, sample: float) -> tuple[str, ...]:
     low, high = PLAUSIBLE_ALTITUDE_M
     altitude = float(np.median(heights))
     checks = [
@@ -177,6 +179,10 @@ def _warnings(scaffold: Scaffold, heights: Floats, error: float) -> tuple[str, .
         (
             error > LARGE_ERROR_PX,
             f"points miss their pixels by {error:.1f} px: poses, points or image sizes do not belong together",
+        ),
+        (
+            sample > COARSE_M,
+            f"a pixel covers {100 * sample:.0f} cm of the ground: fronts are so coarse that many a walk is refused",
         ),
         (
             _only_down(scaffold),
