@@ -17,8 +17,9 @@ from killable import UNITS, State, first
 
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError, WriteError
 from skyanchor.events import Event, Progress, StageFinished, StageSkipped, StageStarted
-from skyanchor.run.executor import InProcess
+from skyanchor.run.executor import InProcess, Processes
 from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.run.job import Job
 from skyanchor.run.recipe import Recipe, in_short
 from skyanchor.run.timing import timings
 from skyanchor.storage import codec, files
@@ -207,6 +208,17 @@ def test_a_failing_writer_leaves_nothing(tmp_path: Path) -> None:
     files.sweep(tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert codec.to_json(Settings())
+
+
+def test_what_others_were_writing_when_a_job_failed_is_gone(tmp_path: Path) -> None:
+    """A worker in the middle of a file is ended with the run: nobody else would remove its half before the next."""
+    jobs = {f"{name}.txt": Job(f"half_file:{name}", {}) for name in ("writing", "failing")}
+    with pytest.raises(SkyAnchorError, match="half-way"), RunFolder(tmp_path / "run") as run:
+        stage = run.stage("1-units", "units", {}, {})
+        (stage.path("kept.txt")).write_text("whole")
+        stage.produce("units", jobs, Processes(workers=2, threads=1))
+    left = [path.name for path in stage.folder.iterdir()]
+    assert "kept.txt" in left and not [name for name in left if name.endswith(files.TEMPORARY)]
 
 
 def test_many_differences_are_counted() -> None:

@@ -147,10 +147,13 @@ class RunFolder:
         return self._lock_name == LOCK
 
     def __exit__(self, *_: object) -> None:
-        """Remove what stages that were not finished made of inputs that have changed, and release the lock."""
+        """Remove what unfinished stages made of inputs that have changed and half files of workers that were ended with
+        a run that failed, and release the lock.
+        """
         for stage in (stage for stage in self.begun if not stage.done):
             with suppress(SkyAnchorError):
                 stage.refuse_changed()
+            files.sweep(stage.folder)
         for watch in self.watches:
             watch.stop()
         if self._lock is not None:
