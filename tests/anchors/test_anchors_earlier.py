@@ -68,14 +68,16 @@ def seen(pose: Pose, seed: int) -> Features:
     return Features(xy[there] + rng.normal(0, 0.5, (len(there), 2)), WORDS[there], ones, ones, 640, 360, 1.0)
 
 
-def search_beside(folder: Path, shift: float = 0.0, near: tuple[Near, ...] = ()) -> Search:
-    """The look for a group beside a walk whose poses are all off by so many metres to the east."""
+def search_beside(folder: Path, *shifts: float, near: tuple[Near, ...] = ()) -> Search:
+    """The look for a group beside walks, one without a shift, whose poses are off by so many metres to the east."""
     keyframes, paths = [], []
-    for k, pose in enumerate(WALK):
-        paths.append(folder / f"{k}.npz")
-        files.save(paths[-1], seen(pose, k))
-        moved = rigid.from_centre(pose.rotation, rigid.centres_in_world([pose])[0] + [shift, 0.0, 0.0])
-        keyframes.append(Keyframe("first", View(f"{k}.jpg", Path(f"{k}.jpg"), CAMERA, moved), SIGMA))
+    for name, shift in zip(("first", "second"), shifts or (0.0,), strict=False):
+        for k, pose in enumerate(WALK):
+            paths.append(folder / f"{name}-{k}.npz")
+            files.save(paths[-1], seen(pose, len(keyframes)))
+            moved = rigid.from_centre(pose.rotation, rigid.centres_in_world([pose])[0] + [shift, 0.0, 0.0])
+            photo = f"{name}-{k}.jpg"
+            keyframes.append(Keyframe(name, View(photo, Path(photo), CAMERA, moved), SIGMA))
     flat = np.zeros((80, 80), np.float32)
     ground = Ground(np.eye(3)[:2], UP, np.array([-40.0, -40.0]), 1.0, flat, flat == 0)
     above = rigid.centres_in_world([FLOWN])
@@ -157,7 +159,7 @@ def test_of_both_the_surer_weighs_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, halves_m: float, least: float, most: float
 ) -> None:
     monkeypatch.setattr(earlier, "held_from_above", from_above)
-    search = search_beside(tmp_path, shift=0.05)
+    search = search_beside(tmp_path, 0.05)
     search.prepared.atlas.views = (None,)  # type: ignore[misc, assignment]
     both = beside_walks(search, by_flight(halves_m))
     assert both.placed and both.overlap is not None and not both.overlap.carried
@@ -166,11 +168,33 @@ def test_of_both_the_surer_weighs_more(
 
 
 def test_a_contradiction_is_refused_with_a_reason_of_its_own(tmp_path: Path) -> None:
-    refused = beside_walks(search_beside(tmp_path, shift=0.6), by_flight())
+    refused = beside_walks(search_beside(tmp_path, 0.6), by_flight())
     assert refused.refusal is not None and refused.refusal.reason is Reason.EARLIER_WALK_DISAGREES
     assert refused.overlap is not None and refused.overlap.metres == pytest.approx(0.6, abs=0.03)
     assert refused.overlap.position_sigmas > 5.0 > refused.overlap.turn_sigmas
     assert "first put the group 0.6" in refused.refusal.detail
+
+
+@pytest.mark.parametrize("by_the_flight", [False, True])
+def test_earlier_walks_that_contradict_each_other_refuse_the_group(tmp_path: Path, by_the_flight: bool) -> None:
+    """The one of them that the flight bears out does not outvote the other."""
+    found = by_flight() if by_the_flight else Settled(shape(), None, NOWHERE)
+    refused = beside_walks(search_beside(tmp_path, 0.0, 0.6), found)
+    assert refused.refusal is not None and refused.refusal.reason is Reason.EARLIER_WALK_DISAGREES
+    assert refused.refusal.detail.startswith("The earlier walks first and second put the group 0.6")
+    assert refused.refusal.figures["sigmas"] > 5.0 and refused.instead_of is found.refusal
+    assert refused.overlap is not None and not refused.overlap.carried
+
+
+@pytest.mark.parametrize(("apart", "together"), [(0.0, True), (0.2, False)])
+def test_walks_a_little_apart_are_not_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: float, together: bool
+) -> None:
+    """One front of the first and one of the second fit a street that is wider, and the group 0.3 m ahead."""
+    monkeypatch.setattr(earlier, "settle", lambda *_, **__: Settled(None, None, NOWHERE))
+    carried = beside_walks(search_beside(tmp_path, 0.0, apart), Settled(shape(), None, NOWHERE))
+    assert carried.placed and errors(carried).mean() < apart + 0.02
+    assert carried.overlap is not None and (len(carried.overlap.walks) == 2) == together
 
 
 def test_a_walk_that_shows_something_else_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

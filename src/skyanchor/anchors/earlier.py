@@ -3,7 +3,7 @@
 Street photos match street photos far better than anything that is seen from above. Those of earlier walks that look
 like a group are matched with it, points that two or more of them see are triangulated at their constant poses, and the
 group is solved, adjusted and judged on these points as it is on the flight's. Where both say where it stands they must
-agree within what they state; where only the earlier walks do, they carry it.
+agree within what they state; where only the earlier walks do, they carry it. So must several earlier walks.
 """
 
 from __future__ import annotations
@@ -165,10 +165,19 @@ class OnWalks:
 
 def settle_on_walks(search: Search, earlier: EarlierWalks, local: LocalGroup) -> OnWalks:
     """The group's place by keyframes of earlier walks alone, or why there is none."""
-    clock, config = search.frames.clock, search.config
-    with clock.step("earlier walks"):
+    config = search.config
+    with search.frames.clock.step("earlier walks"):
         street = street_points(earlier, recalled(search, earlier, local.frames), config)
         matches = match_street(search, local, street)
+    whole = _settled_by(search, earlier, local, street, matches)
+    return _unless_walks_differ(search, earlier, local, matches, whole)
+
+
+def _settled_by(
+    search: Search, earlier: EarlierWalks, local: LocalGroup, street: StreetPoints, matches: CrossMatches
+) -> OnWalks:
+    """The group's place by some matches with points of earlier walks, or why there is none."""
+    clock, config = search.frames.clock, search.config
     with clock.step("group pose"):
         seen = sightings(matches, search.camera)
         solution = solve_group(seen, local.cams_from_local, search.prepared.ground.up, config.refine.solve)
@@ -235,6 +244,45 @@ def _carried(search: Search, earlier: EarlierWalks, street: StreetPoints, settle
     return Overlap(walks, len(real), settled.support, carried=True)
 
 
+# --- walks among themselves -----------------------------------------------------------------------------------------
+
+
+def _unless_walks_differ(
+    search: Search, earlier: EarlierWalks, local: LocalGroup, matches: CrossMatches, whole: OnWalks
+) -> OnWalks:
+    """What all earlier walks say together, as long as those that place the group by themselves bear it out.
+
+    Walks that contradict each other refuse it. Where they agree, what they say together must lie no farther from each
+    of them than they lie apart, or than one standard deviation: points of two walks that are a little apart also fit
+    together by a wrong scale, the left front of one and the right front of the other. Then the surest speaks alone.
+    """
+    walks = np.array([earlier.keyframes[k].walk for k in whole.street.keyframes])
+    names = tuple(dict.fromkeys(walks))
+    parts = [subset(matches, np.flatnonzero(walks[matches.source] == name)) for name in names if len(names) > 1]
+    found = [_settled_by(search, earlier, local, whole.street, part) for part in parts]
+    alone = [one for one in found if one.settled.placed and one.overlap is not None]
+    pairs = [_apart(search, a, b) for a, b in combinations(alone, 2)]
+    if not pairs:
+        return whole
+    worst = max(pairs, key=lambda one: one.sigmas)
+    if worst.sigmas > search.config.earlier.most_sigmas:
+        differ = replace(whole.settled, refusal=_contradiction(worst, "The earlier walks"))
+        return replace(
+            whole, settled=differ, overlap=Overlap(worst.walks, worst.keyframes, worst.support, carried=False)
+        )
+    bound = max(1.0, worst.sigmas)
+    if not whole.settled.placed or all(_apart(search, whole, one).sigmas <= bound for one in alone):
+        return whole
+    return min(alone, key=lambda one: _stated(search, one.settled).position_m)
+
+
+def _apart(search: Search, one: OnWalks, other: OnWalks) -> Overlap:
+    """How far two settled places lie apart, by walks that say so."""
+    assert one.overlap is not None and other.overlap is not None
+    walks = tuple(dict.fromkeys((*one.overlap.walks, *other.overlap.walks)))
+    return compared(search, one.settled, other.settled, replace(one.overlap, walks=walks))
+
+
 # --- beside the flight ----------------------------------------------------------------------------------------------
 
 
@@ -244,6 +292,9 @@ def beside_walks(search: Search, found: Settled) -> Settled:
         return found
     there = replace(search, lens=Lens(search.lens.factor * found.focal, known=search.lens.known or found.placed))
     street = settle_on_walks(there, search.earlier, found.local)
+    refusal = street.settled.refusal
+    if refusal is not None and refusal.reason is Reason.EARLIER_WALK_DISAGREES:
+        return replace(found, refusal=refusal, overlap=street.overlap, instead_of=found.refusal)
     if not street.settled.placed or street.overlap is None:
         return found
     above = found if found.placed else _looked_at(there, street.settled)
@@ -262,7 +313,7 @@ def _looked_at(search: Search, street: Settled) -> Settled:
 
 
 def compared(search: Search, found: Settled, street: Settled, overlap: Overlap) -> Overlap:
-    """How far the flight alone and earlier walks alone lie apart, also in units of what they state."""
+    """How far two places of a group, as by the flight and by earlier walks, lie apart, and in what they state."""
     a, b = _stated(search, found), _stated(search, street)
     metres = float(np.linalg.norm(a.centres - b.centres, axis=1).mean())
     turns = [rigid.angle_between(p.rotation, q.rotation) for p, q in zip(a.poses, b.poses, strict=True)]
@@ -330,10 +381,10 @@ def shared_of(search: Search, settled: Settled) -> float:
     return shared_by_photos(sample_in_photos(search.prepared.atlas.rig, settled.done))
 
 
-def _contradiction(overlap: Overlap) -> Refusal:
+def _contradiction(overlap: Overlap, who: str = "The flight and the earlier walk") -> Refusal:
     walks = " and ".join(overlap.walks)
     text = (
-        f"The flight and the earlier walk {walks} put the group {overlap.metres:.2f} m and {overlap.degrees:.2f} "
+        f"{who} {walks} put the group {overlap.metres:.2f} m and {overlap.degrees:.2f} "
         f"degrees apart, {overlap.sigmas:.1f} times what they state."
     )
     figures = {"metres": overlap.metres, "degrees": overlap.degrees, "scale": overlap.scale, "sigmas": overlap.sigmas}

@@ -108,7 +108,7 @@ ADVICE = MappingProxyType(
         ),
         Reason.ROUTES_DISAGREE: Advice("bridge views and the paper's way lead to different places", _CAUGHT),
         Reason.EARLIER_WALK_DISAGREES: Advice(
-            "the flight and an earlier walk put the group farther apart than both state",
+            "the flight and an earlier walk, or two earlier walks, put the group farther apart than both state",
             "which of them is wrong: the earlier run without --onto, its anchors in its report",
         ),
         Reason.NO_GROUND_MATCHES: Advice("no two frames of the group match each other", _STEPS),
