@@ -2,7 +2,7 @@
 
     python benchmarks/city.py WORK [--part 22 25] [--frames 240] [--designs 9] [--seed 7] [--jobs N]
                                    [--depth measured|exact]
-                                   [--spacing 72 64] [--altitude 150] [--pixels 1280 1200] [--areas 0.05 0.2]
+                                   [--spacing 72 64] [--altitude 100] [--pixels 1280 1250] [--areas 0.05 0.2]
                                    [--near 100] [--headings 6] [--fixed] [--into ROWS.jsonl] [--table OUT.md]
     python benchmarks/city.py --rows ROWS.jsonl [...] [--table OUT.md]
 

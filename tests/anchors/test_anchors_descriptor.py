@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +96,32 @@ def test_tiles_keep_what_was_described(tmp_path: Path) -> None:
     files.save(tmp_path / "0.npz", held.tiles[2])
     os.utime(tmp_path / "0.npz", ns=(1, 1))
     assert len(PlaceIndex((tmp_path / "0.npz",), None)) == 5  # a tile that was made anew
+
+
+SEARCH = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+allowed = int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+from skyanchor.anchors import place_index
+index = place_index.PlaceIndex(tuple(sorted(Path(sys.argv[1]).glob("*.npz"))), None)
+for _ in range(2):
+    like = index.likeness(np.ones((1, 64), np.float32))
+opened = place_index._mapped.cache_info()
+print(like.shape[1], opened.misses, opened.currsize)
+"""
+
+
+@pytest.mark.parametrize(("allowed", "opened", "held"), [(64, 160, 16), (400, 80, 80)])
+def test_more_tiles_than_files_that_may_be_open(tmp_path: Path, allowed: int, opened: int, held: int) -> None:
+    """All tiles are looked at whatever the system allows, and opened once where that has room for them."""
+    one = make_tile((view(0, np.eye(64, dtype=np.float32)[0]),), None)
+    for k in range(80):
+        files.save(tmp_path / f"{k:02d}.npz", one)
+    words = [sys.executable, "-c", SEARCH, str(tmp_path), str(allowed)]
+    said = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    assert [int(word) for word in said] == [80, opened, held]
 
 
 def test_cosines_of_kept_descriptors_keep_their_mean() -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from skyanchor.anchors.config import WalkVotesConfig
-from skyanchor.anchors.odometry import Walk
+from skyanchor.anchors.config import AnchorConfig, WalkVotesConfig
+from skyanchor.anchors.frames import Lens
+from skyanchor.anchors.odometry import Steps, Walk
 from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, make_tile
-from skyanchor.anchors.walk_votes import Voters, hints_for, middle_frame, voting_frames
+from skyanchor.anchors.places import PlacesConfig
+from skyanchor.anchors.priors import Near
+from skyanchor.anchors.walk import GroupTask, _Outing, _with_hints
+from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import NodeConfig
 from skyanchor.geometry import cameras, rigid
@@ -119,3 +125,43 @@ def test_frames_that_vote_lie_round_the_group_and_are_shared() -> None:
     assert voting_frames(walk, first, config) == (0, 3, 6, 9, 12)
     assert middle_frame(second) == 23
     assert voting_frames(walk, second, config) == (15, 18, 21, 23, 24, 27)  # 30 begins another stretch
+
+
+class Runner:
+    """What all frames of a walk say, in parts of ten frames as jobs leave it, and the steps between them."""
+
+    def __init__(self, held: PlaceIndex, places: Floats, headings: Floats, walk: Walk) -> None:
+        self.likeness = looks(held, places, headings, alike=8)
+        self.walk = walk
+        self.asked: list[int] = []
+
+    def looks(self, frames: tuple[int, ...]) -> tuple[Looks, ...]:
+        self.asked += frames
+        return tuple(Looks(self.likeness[list(frames[k : k + 10])]) for k in range(0, len(frames), 10))
+
+    def steps(self, lens: Lens) -> tuple[Steps, ...]:
+        poses = self.walk.cams_from_start
+        moved = tuple(b @ a.inverse for a, b in pairwise(poses))
+        return (Steps(moved, (True,) * len(moved)),)
+
+
+def test_groups_that_may_stand_anywhere_are_told_what_the_walk_says() -> None:
+    """Every group gets the hints of its own frames; one whose prior leaves few places is not told any."""
+    held = index()
+    places, headings = path(97, 1.1)
+    runner = Runner(held, places, headings, reckoned_walk(places, headings, 1.1, 0.001))
+    frames = tuple(Frame(k, f"{k}.jpg", Path(f"{k}.jpg")) for k in range(97))
+    sequence = Sequence(Path(), frames, cameras.pinhole(64, 48, 50.0), False, (), ())
+    prepared = SimpleNamespace(places=held, ground=GROUND, described_with=PlacesConfig(nodes=NODES))
+    middles = (20, 48, 80)
+    groups = [AnchorGroup(k, tuple(range(middle - 3, middle + 3)), (0,)) for k, middle in enumerate(middles)]
+    tasks = (*(GroupTask(group, ()) for group in groups[:2]), GroupTask(groups[2], (Near(90.0, 90.0, 40.0),)))
+    told: list[str] = []
+    outing = _Outing(prepared, sequence, AnchorConfig(), runner, lambda event: told.append(event.text))  # type: ignore[arg-type]
+    found = _with_hints(outing, tasks)
+    for task, middle in zip(found[:2], middles, strict=False):
+        best = task.hints[0]
+        assert np.hypot(*(places[middle] - [best.x, best.y])) < SPACING
+    assert found[2].hints == ()
+    assert runner.asked == sorted(set(runner.asked)) and len(runner.asked) < 40, "each frame that votes once"
+    assert "voted on where 2 groups stand, among 5400 views" in told[0]

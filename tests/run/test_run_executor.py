@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from skyanchor.events import Event, Listener, Note, Progress
 from skyanchor.run import executor, pool, worker
 from skyanchor.run.executor import Executor, InProcess, Processes, Threads, executor_of, in_threads
 from skyanchor.run.job import Job
-from skyanchor.run.nursery import Nursery
+from skyanchor.run.nursery import OPEN_FILES, Nursery
 from skyanchor.run.pool import Stretches, WorkerError, starting_early, usual_workers
 
 ENGINES = [InProcess(), Threads(workers=2), Processes(workers=2)]
@@ -65,6 +66,12 @@ def process_number(listen: Listener) -> int:
 
 def parent_number(listen: Listener) -> int:
     return os.getppid()
+
+
+def room_for_places(listen: Listener) -> list[int]:
+    from skyanchor.anchors.place_index import _mapped
+
+    return [resource.getrlimit(resource.RLIMIT_NOFILE)[0], int(_mapped.cache_info().maxsize or 0)]
 
 
 def is_gone(number: int) -> bool:
@@ -183,6 +190,19 @@ def test_workers_are_copies_of_one_interpreter() -> None:
         parents = engine.run([Job.of(parent_number)] * 2)
         nursery = engine._held.idle[0].nursery.process.pid
     assert set(map(int, parents)) == {nursery} and is_gone(nursery)
+
+
+def test_workers_may_have_more_files_open_than_this_process() -> None:
+    """Places are a file each: as many stay open as the system allows, not as many as a shell has by default."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+        allowed, places = Processes(workers=1).run([Job.of(room_for_places)])[0]
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 512
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert allowed == (OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard))
+    assert places == allowed // 4
 
 
 def test_workers_that_start_early_are_those_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -31,8 +32,17 @@ SIDE = 15
 """Steps of a component on either side of zero: five bits."""
 FINEST_M = 0.01
 """Step of a point's coordinates, metres; more where a tile sees further than 16 bits reach."""
-OPEN_TILES = 256
-"""Tiles that are mapped at a time."""
+MOST_TILES = 4096
+"""That are mapped at a time, where the system allows so many open files."""
+
+
+def open_tiles() -> int:
+    """Tiles that are mapped at a time. Each is an open file, and a quarter of those that a process may have is theirs.
+
+    A search looks at all tiles in turn: where they have no room together, each is opened anew every time.
+    """
+    files_allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return MOST_TILES if files_allowed == resource.RLIM_INFINITY else max(1, min(MOST_TILES, files_allowed // 4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +167,7 @@ def _look(view: PlaceView, vocabulary: Vocabulary | None) -> Floats32:
     return view.look
 
 
-@lru_cache(maxsize=OPEN_TILES)
+@lru_cache(maxsize=open_tiles())
 def _mapped(path: Path, seen: str) -> PlaceTile:
     """The tile in a file as it was at some time: a file that is replaced is mapped anew."""
     return files.load_mapped(path, PlaceTile)

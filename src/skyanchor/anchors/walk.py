@@ -211,13 +211,13 @@ def _with_hints(outing: _Outing, tasks: tuple[GroupTask, ...]) -> tuple[GroupTas
         return tasks
     voting = {task.group.index: voting_frames(outing.sequence, task.group, config) for task in wide}
     asked = tuple(sorted({frame for frames in voting.values() for frame in frames}))
-    row = {frame: k for k, frame in enumerate(asked)}
-    looks = np.concatenate([part.likeness for part in outing.runner.looks(asked)])
+    rows = (row for part in outing.runner.looks(asked) for row in part.likeness)
+    looks = dict(zip(asked, rows, strict=True))
     walk, grid = walked(outing.runner.steps(Lens()), outing.sequence.cuts), outing.prepared.described_with.nodes
     hints: dict[int, tuple[Near, ...]] = {}
     for task in wide:
         k, frames = task.group.index, voting[task.group.index]
-        own = looks[[row[frame] for frame in frames]]
+        own = np.stack([looks[frame] for frame in frames])
         voters = Voters(walk, middle_frame(task.group), frames, own)
         hints[k] = hints_for(index, ground, voters, free[k], grid, config)
     outing.tell(f"{len(asked)} frames voted on where {len(wide)} groups stand, among {len(index)} views")

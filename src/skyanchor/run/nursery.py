@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import resource
 import signal
 import socket
 import struct
@@ -32,6 +33,8 @@ DEAF = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}
 """SIGTERM waits in all threads while modules are imported: pycolmap answers one then by a stack, or never."""
 PATIENCE_S = 20.0
 """Seconds that it has to end when it is told to; it is killed then."""
+OPEN_FILES = 8192
+"""That a worker may have open, where the system allows it: a search looks at one for every square of the map."""
 
 
 class Nursery:
@@ -91,6 +94,7 @@ class Nursery:
 def serve() -> NoReturn:
     """Import, then make workers as they are asked for, until the process that asks is gone."""
     line, (work, when, *modules) = socket.socket(fileno=int(sys.argv[1])), sys.argv[2:]
+    _may_open_more()
     with suppress(ImportError):
         import pycolmap  # noqa: F401  it takes SIGTERM for itself when it is imported
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -122,6 +126,15 @@ def serve() -> NoReturn:
         if not workers[-1]:
             _import(modules)
             function()
+
+
+def _may_open_more() -> None:
+    """Have room for OPEN_FILES, in this process and its copies, where it has less and the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _import(modules: Sequence[str]) -> None:

@@ -111,9 +111,11 @@ def _added_images(
 ) -> tuple[list[ColmapImage], np.ndarray]:
     """Images with one keypoint per observation, and the keypoint index of every observation."""
     keypoints = np.zeros(len(tracks.image), np.int64)
+    order = np.argsort(tracks.image, kind="stable")
+    starts = np.searchsorted(tracks.image[order], np.arange(len(added) + 1))
     images = []
     for k, view in enumerate(added):
-        own = np.flatnonzero(tracks.image == k)
+        own = order[starts[k] : starts[k + 1]]
         keypoints[own] = np.arange(len(own))
         placed = georeference.to_original(view.cam_from_world, moved)
         quaternion = rigid.quaternion_from_rotation(placed.rotation)

@@ -136,14 +136,14 @@ class JobRunner:
         return tuple(files.load(path, Steps) for path in self._produced("walk between groups", work))
 
     def looks(self, frames: tuple[int, ...]) -> tuple[Looks, ...]:
-        """How much the frames are like all described places, a few frames a job."""
+        """How much the frames are like all described places, a few frames a job; the figures stay in their files."""
         work = {}
         for first in range(0, len(frames), LOOKS_PER_JOB):
             some = frames[first : first + LOOKS_PER_JOB]
             work[f"looks-{first}-{value_digest(some)}"] = Job.of(
                 look_job, context=self.stage.path(PROGRESS), frames=some
             )
-        return tuple(files.load(path, Looks) for path in self._produced("frames compared with places", work))
+        return tuple(files.load_mapped(path, Looks) for path in self._produced("frames compared with places", work))
 
     def _job(self, function: Callable[..., None], task: GroupTask) -> Job:
         return Job.of(function, context=self.stage.path(PROGRESS), task=task)

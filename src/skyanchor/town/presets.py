@@ -132,7 +132,7 @@ CITY = TownPreset(
         WalkPlan(corners=((9.3, 20.0), (11.0, 20.0), (11.0, 17.0), (12.6, 17.0)), frames=240, side=0.3, gain=0.9),
     ),
 )
-"""A square kilometre, a quarter of an hour to build on 13 cores: for the search of a place nobody named."""
+"""A square kilometre in 1 076 photos, some 20 minutes to build on 13 cores: for the search of a place nobody named."""
 
 HARD = tuple(
     replace(MINI, name=f"hard-{k + 1}", weather=weather) for k, weather in enumerate((HARD_1, HARD_2, HARD_3, HARD_4))
