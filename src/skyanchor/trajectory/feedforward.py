@@ -90,7 +90,7 @@ def recover_feedforward(
         whole.limits = replace(final, error_px=widening * final.error_px)
         adjust_all(whole, sequence.camera_is_guess)
     used = {frame: anchor for frame, anchor in held.items() if frame in whole.constant}
-    return trajectory_of(whole, len(sequence.frames), used, {}, refused), laid
+    return trajectory_of(whole, sequence, used, {}, refused), laid
 
 
 class SequencePhotos(Mapping[int, Bytes]):

@@ -135,7 +135,7 @@ def _recovered(
     if not any(r.poses for r in results):
         trajectory = nothing_posed(sequence, anchors.camera, results)
     else:
-        whole = assemble(results, source, config, clock)
+        whole = assemble(results, source, config, clock, sequence.stretch_of)
         if config.last_adjustment and config.ablation.anchored_adjustment:
             adjust_all(whole, sequence.camera_is_guess)
             if config.hold is not None:
@@ -147,7 +147,7 @@ def _recovered(
         refused = {one.frame: one.found for one in between if isinstance(one.found, Refusal)}
         reasons = {r.frame: r.refusal for result in results for r in result.refusals} | refused
         used = {f: held[f] for f in held if f in whole.local.poses}
-        trajectory = trajectory_of(whole, len(sequence.frames), used, resected, reasons)
+        trajectory = trajectory_of(whole, sequence, used, resected, reasons)
         _assert_anchored(trajectory, used, config)
     return trajectory, results, rejected
 
