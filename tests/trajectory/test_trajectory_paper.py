@@ -10,7 +10,8 @@ import pytest
 from trajectory_world import anchors_of, posed, scaffold, sequence_of, street
 
 from skyanchor import CPU, PAPER, PipelineConfig
-from skyanchor.trajectory import localmap, recover, submap
+from skyanchor.trajectory import SubmapReport, localmap, recover, submap
+from skyanchor.trajectory.jobs import BOOTSTRAP, REFINEMENT, REGISTRATION
 
 
 class Noted:
@@ -26,6 +27,7 @@ class Noted:
         """Loop pairs a keyframe, at most."""
         self.last: list[str] = []
         """What is done with all submaps together."""
+        self.submap: SubmapReport | None = None
         self._note(submap, "adjust", lambda bundle, solver, clock: self.solves.update([solver.iterations]))
         self._note(localmap, "verify", lambda *given: self.verified.add((given[-1].estimator, given[-1].trials[1])))
         self._note(submap, "loop_pairs", lambda *given: self.loops.add(given[-1]))
@@ -48,8 +50,9 @@ def asked_for(preset: PipelineConfig) -> Noted:
         noted = Noted(patch)
         world = street(24)
         sequence = sequence_of(world)
-        trajectory, _ = recover(scaffold(), sequence, anchors_of(world, sequence), preset.trajectory, source=world)
+        trajectory, report = recover(scaffold(), sequence, anchors_of(world, sequence), preset.trajectory, source=world)
         assert len(posed(trajectory)) == 24
+        noted.submap = report.submaps[0]
     return noted
 
 
@@ -60,3 +63,9 @@ def test_the_papers_trajectory_is_its_own() -> None:
     assert papers.last == [] and ours.last == ["adjust_all", "hold_anchors"]
     assert (papers.solves[350], papers.solves[400]) == (1, 1) and (ours.solves[350], ours.solves[400]) == (1, 2)
     assert papers.solves[300] >= 3 and ours.solves[300] == 0, "every frame with its points when it is registered"
+    for noted in (papers, ours):
+        assert noted.submap is not None
+        spent, phases = noted.submap.seconds, noted.submap.phases
+        assert set(phases) == {BOOTSTRAP, REGISTRATION, REFINEMENT} and min(phases.values()) > 0.0
+        assert 0.8 * spent["total"] < sum(phases.values()) < 1.2 * spent["total"], "the same time told twice"
+        assert ("one-frame adjustment" in spent) == (noted is papers)
