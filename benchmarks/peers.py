@@ -2,7 +2,7 @@
 
     python benchmarks/peers.py SCENE [--ground ground] [--work DIR] [--run RUN]
                                [--ways extend,joint,global,single,chain]
-                               [--matchers sift,x-feat,light-glue-aliked] [--guess] [--least-height M]
+                               [--matchers sift,lighter-glue,light-glue-aliked] [--guess] [--least-height M]
                                [--model NAME=PATH[,AERIAL_PREFIX,GROUND_PREFIX] ...] [--fps FPS] [--splats RUN]
                                [--most-s SECONDS] [--all-pairs 100] [--preset auto]
 
@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path)
     parser.add_argument("--run", type=Path)
     parser.add_argument("--ways", default="extend,joint,global,single,chain")
-    parser.add_argument("--matchers", default="sift,x-feat")
+    parser.add_argument("--matchers", default="sift,lighter-glue")
     parser.add_argument("--guess", action="store_true")
     parser.add_argument("--least-height", type=float)
     parser.add_argument("--model", action="append", default=[])

@@ -16,7 +16,7 @@ from skyanchor.anchors.config import AnchorAblation, AnchorConfig, Route
 from skyanchor.anchors.direct import settle_on_photos
 from skyanchor.anchors.group import Settle, settle_on_bridges
 from skyanchor.anchors.ladder import Rung
-from skyanchor.anchors.paper import settle_both_ways, settle_on_cameras
+from skyanchor.anchors.paper import settle_both_ways, settle_by_similarity, settle_on_cameras
 from skyanchor.anchors.place import Settled
 from skyanchor.anchors.places import PlaceHypothesis
 from skyanchor.anchors.search import Search
@@ -133,8 +133,34 @@ def test_unaligned_is_the_best_place_as_it_was_found(monkeypatch: pytest.MonkeyP
     assert refused is not None and refused.reason is Reason.NO_PLACE
 
 
-@pytest.mark.parametrize(("bridges", "way"), [(True, settle_on_bridges), (False, settle_on_photos)])
-def test_single_frames_are_all_asked_alone(bridges: bool, way: Settle, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("route", "switches", "way"),
+    [
+        ("paper", {"visibility_graph": False}, settle_on_cameras),
+        ("paper", {"metric_alignment": False}, settle_by_similarity),
+        ("both", {"visibility_graph": False}, settle_both_ways),
+        ("both", {"bridges": False}, settle_on_photos),
+        ("both", {"metric_alignment": False}, ablated.unaligned),
+        ("both", {"single_frame": True}, settle_on_bridges),
+        ("both", {"ground_first": False}, settle_on_bridges),
+    ],
+)
+def test_a_switch_leaves_the_route_as_it_is(route: Route, switches: dict[str, bool], way: Settle) -> None:
+    assert ablated.way_left(AnchorConfig(route=route, ablation=AnchorAblation(**switches))) is way
+
+
+@pytest.mark.parametrize(
+    ("route", "bridges", "way"),
+    [
+        ("bridges", True, settle_on_bridges),
+        ("bridges", False, settle_on_photos),
+        ("paper", True, settle_on_photos),  # one frame alone has no reconstruction
+        ("both", True, settle_on_bridges),
+    ],
+)
+def test_single_frames_are_all_asked_alone(
+    route: Route, bridges: bool, way: Settle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[tuple[int, ...], Settle]] = []
 
     def attempt(search: Search, frames: tuple[int, ...], way: Settle) -> Settled:
@@ -142,8 +168,8 @@ def test_single_frames_are_all_asked_alone(bridges: bool, way: Settle, monkeypat
         return Settled(None, None, Refusal(Reason.NO_PLACE, "nowhere"))
 
     monkeypatch.setattr(ablated, "attempt", attempt)
-    ablation = AnchorAblation(bridges=bridges, single_frame=True)
-    found, _ = ablated.localise_ablated(search_with(ablation), GROUP)
+    search = search_with(AnchorAblation(bridges=bridges, single_frame=True))
+    found, _ = ablated.localise_ablated(replace(search, config=replace(search.config, route=route)), GROUP)
     assert asked == [((k,), way) for k in range(6)] and not found.accepted
 
 

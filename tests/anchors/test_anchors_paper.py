@@ -13,10 +13,11 @@ import pytest
 from anchors_street import localised, small_config, street_poses
 from oracle_matcher import Oracle
 
+from skyanchor.anchors import paper
 from skyanchor.anchors.config import AnchorConfig, Route
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.group import attempt
-from skyanchor.anchors.paper import apart_m, settle_on_cameras
+from skyanchor.anchors.paper import apart_m, settle_by_similarity, settle_on_cameras
 from skyanchor.anchors.place import Settled, seen_from
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.search import Search
@@ -77,6 +78,21 @@ def test_seeds_alone_are_too_few_without_the_graph(prepared: PreparedScaffold, w
     alone = replace(base, ablation=replace(base.ablation, visibility_graph=False))
     refusal = settled(prepared, walk, alone).refusal
     assert refusal is not None and refusal.reason is Reason.TOO_FEW_AERIAL_VIEWS
+
+
+def test_without_alignment_frames_are_where_the_similarity_puts_them(
+    prepared: PreparedScaffold, walk: Sequence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The aerial cameras of the free frame tell the place to decimetres; the adjustment at their references to less."""
+    monkeypatch.setattr(paper, "adjusted_at_reference", lambda *_: pytest.fail("nothing is adjusted"))
+    search = Search(prepared, GroundFrames(walk), config("paper"))
+    found = attempt(search, walk.groups[0].frames, settle_by_similarity)
+    assert found.refusal is None and found.done is not None
+    assert 0.0 < apart_m(found.done.cams_from_world, street_poses()[:6]) < 1.0
+    assert found.support > 100 and found.figures.step_m == pytest.approx(0.6, abs=0.2)
+    blind = replace(search, config=config("paper", Oracle(blind=True)))
+    refused = attempt(blind, walk.groups[0].frames, settle_by_similarity).refusal
+    assert refused is not None and refused.reason is Reason.NO_SEED
 
 
 def test_a_copy_of_the_place_passes_the_papers_tests_and_not_ours(prepared: PreparedScaffold, walk: Sequence) -> None:

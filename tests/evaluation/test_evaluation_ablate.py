@@ -11,7 +11,9 @@ import pytest
 from given_run import given_anchors
 
 from skyanchor import pipeline
+from skyanchor.anchors.ablated import way_left
 from skyanchor.anchors.ladder import rungs
+from skyanchor.anchors.paper import settle_by_similarity, settle_on_cameras
 from skyanchor.cli.main import main
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation import ablate as ab
@@ -233,6 +235,17 @@ def test_the_visibility_graph_alone_is_left_out_of_the_papers_route() -> None:
     with_graph = replace(without.anchors.ablation, visibility_graph=True)
     assert replace(without.anchors, ablation=with_graph) == route.anchors
     assert not without.anchors.ablation.visibility_graph
+
+
+def test_rows_of_a_run_of_the_papers_route_are_what_they_say() -> None:
+    papers = replace(pipeline.CPU, anchors=replace(pipeline.CPU.anchors, route="paper"))
+    held = {v.name: v.change(papers).anchors for v in all_variants("anchors")}
+    assert held["papers-route"] == papers.anchors, "the full method itself"
+    direct = held.pop("no-bridges")
+    assert direct.route == "bridges" and not direct.ablation.bridges
+    assert {config.route for config in held.values()} == {"paper"}
+    ways = {name: way_left(config) for name, config in held.items()}
+    assert ways["no-metric-alignment"] is settle_by_similarity and ways["no-ground-first"] is settle_on_cameras
 
 
 def test_backends_are_compared_on_any_route(scene: Path, tmp_path: Path) -> None:

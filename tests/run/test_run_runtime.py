@@ -44,8 +44,9 @@ def run(made: Path, tmp_path: Path) -> Run:
         GroupSeconds(0, {"bridge views": 1.0}),
     )
     files.save(root / records.ANCHOR_SECONDS_FILE, AnchorSeconds(looks))
-    submap = SubmapSeconds(0, {"matching": 6.0, "solver": 1.0, "total": 7.0})
-    whole = {"submaps": 7.1, "tracks": 2.0, "solver": 1.0, "total": 10.1}
+    phases = {"incremental registration": 4.0, "seeded bootstrap": 2.0, "anchor-constrained adjustment": 1.0}
+    submap = SubmapSeconds(0, {"matching": 6.0, "solver": 1.0, "total": 7.0}, phases)
+    whole = {"submaps": 7.1, "tracks": 1.0, "solver": 0.5, "anchors held": 0.5, "resection": 1.0, "total": 10.1}
     files.save(root / records.TRAJECTORY_SECONDS_FILE, TrajectorySeconds((submap,), whole))
     files.write_bytes(root / TIMINGS, codec.dumps({ANCHORS: 4.0, TRAJECTORY: 9.0}).encode())
     files.write_bytes(root / MEMORY, codec.dumps({TRAJECTORY: Peak(3 * 10**9, 10**9)}).encode())
@@ -57,9 +58,28 @@ def test_steps_are_summed_and_the_solver_has_its_share(run: Run) -> None:
     assert [(s.name, s.seconds) for s in anchors.steps] == [("places", 3.0), ("adjustment", 1.0), ("bridge views", 1.0)]
     assert (anchors.work_s, anchors.wall_s, anchors.count, anchors.solver_share) == (5.0, 4.0, 2, None)
     assert anchors.steps[0].share == pytest.approx(0.6) and anchors.steps[0].each_s == pytest.approx(1.5)
-    assert [(s.name, s.seconds) for s in walk.steps] == [("matching", 6.0), ("solver", 2.0), ("tracks", 2.0)]
+    named = [("matching", 6.0), ("solver", 1.5), ("tracks", 1.0), ("resection", 1.0), ("anchors held", 0.5)]
+    assert [(s.name, s.seconds) for s in walk.steps] == named
     assert walk.solver_share == pytest.approx(0.2) and walk.count == report_run.FRAMES
     assert runtime(run).memory[TRAJECTORY].gpu_bytes == 10**9
+
+
+def test_the_walk_is_told_as_in_the_papers_table(run: Run) -> None:
+    """Bootstrap, registration and adjustment of the submaps, then what is done with all of them."""
+    walk = runtime(run).stages[1]
+    assert [(phase.name, phase.seconds) for phase in walk.phases] == [
+        ("seeded bootstrap", 2.0),
+        ("incremental registration", 4.0),
+        ("anchor-constrained adjustment", 1.0),
+        ("all submaps together", 2.0),
+        ("frames between keyframes", 1.0),
+    ]
+    assert sum(phase.share for phase in walk.phases) == pytest.approx(1.0)
+    assert walk.phases[1].each_s == pytest.approx(4.0 / report_run.FRAMES)
+    spent = Run(run.root).trajectory_seconds
+    assert spent is not None
+    files.save(run.root / records.TRAJECTORY_SECONDS_FILE, TrajectorySeconds((SubmapSeconds(0, {}),), spent.whole))
+    assert runtime(Run(run.root)).stages[1].phases == (), "records of earlier versions do not say"
 
 
 def test_the_steps_of_the_update_are_shown(run: Run) -> None:
@@ -74,7 +94,13 @@ def test_the_steps_of_the_update_are_shown(run: Run) -> None:
 
 def test_the_page_and_the_file_have_them(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     page = write_report(run).read_text()
-    for said in ("2-anchors, step by step", "candidate retrieval", "20.0 % of it in the solver", "1.0 GB"):
+    for said in (
+        "2-anchors, step by step",
+        "candidate retrieval",
+        "20.0 % of it in the solver",
+        "1.0 GB",
+        "seeded bootstrap",
+    ):
         assert said in page
     assert files.load(run.root / RUNTIME_FILE, Runtime) == runtime(run)
     assert main(["report", str(run.root), "--json"]) == 0

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from update_world import CAMERA, UP, World, inputs_of, quick
 
+from skyanchor.events import Event
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.split import FEWEST_APART, split
 from skyanchor.gaussians.views import matrix
@@ -18,6 +19,8 @@ from skyanchor.geometry import cameras, rigid
 from skyanchor.scene.patch import Change
 from skyanchor.scene.reach import change_of_all, half_angle, may_show, reach_of
 from skyanchor.scene.seeds import sky_radius
+from skyanchor.scene.settings import PAPER
+from skyanchor.stages.scene import taking_part
 from skyanchor.types import View
 
 FAR = np.array([400.0, 0.0, 0.0])
@@ -73,6 +76,14 @@ def test_photos_of_another_block_neither_guard_nor_judge(world: World) -> None:
     assert {view.name for view in taking_part} == here and len(taking_part) == len(here)
     assert all(view in world.aerial_views for view in taking_part)
     assert reach.rows.max() < len(world.aerial) and len(reach.rows) > 0.9 * len(world.aerial)
+
+
+def test_the_papers_update_is_about_all_of_the_flight(world: World) -> None:
+    splats, flight = block_beside(world)
+    walks, cloud, told = (split(world.ground_views),), inputs_of(world).cloud, list[Event]()
+    ours, papers = (taking_part(told.append, splats, flight, walks, cloud, held) for held in (quick(), PAPER))
+    counts = [sum(len(part) for part in vars(reach.views).values()) for reach in (ours, papers)]
+    assert counts == [9, 18] and len(ours.rows) < len(papers.rows) == len(splats) and len(told) == 1
 
 
 def test_views_show_the_same_without_what_is_out_of_reach(world: World) -> None:

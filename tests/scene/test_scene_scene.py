@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,19 +14,23 @@ from update_world import CAMERA, GAIN, World, exact_depth, inputs_of, photograph
 
 from skyanchor.changes import Region
 from skyanchor.events import SCENE, Event, Note, Progress
+from skyanchor.gaussians.densify import SplitGrowth
+from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import Rates
 from skyanchor.gaussians.ply import read_bytes, write_ply
 from skyanchor.gaussians.seeding import splats_from_points
-from skyanchor.gaussians.splats import concat, select, to_tensors
+from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.split import MOST_VALIDATION, split
 from skyanchor.gaussians.training import TrainConfig
+from skyanchor.gaussians.views import TrainingScene
 from skyanchor.geometry import rigid
 from skyanchor.photos import PhotoCache
 from skyanchor.scene import patch as patches
+from skyanchor.scene import update
 from skyanchor.scene.colours import Pairs, shared_exposure
 from skyanchor.scene.floaters import FloaterConfig
 from skyanchor.scene.hiding import hidden_floaters, most_within, seen_by, shown_weights, spread
-from skyanchor.scene.schedule import CurvePoint, Phase, is_flat
+from skyanchor.scene.schedule import CurvePoint, Phase, is_flat, run_phase
 from skyanchor.scene.scoring import Judge, Quality
 from skyanchor.scene.seeds import ground_seeds
 from skyanchor.scene.settings import PAPER, UpdateConfig, trained_from_scratch, without_insertion
@@ -274,6 +280,45 @@ def test_the_papers_update_moves_all_and_hides_nothing(world: World) -> None:
     assert not np.array_equal(result.change.aerial.means, inputs.aerial.means)
     assert (result.exposures == np.eye(3, 4)).all()
     assert [point.iteration for point in result.curves] == [4, 8, 12] * 2
+
+
+def test_no_addition_of_ours_takes_part_in_the_papers_update(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the two phases are given, by its settings and by ours: each of them has its effect."""
+    given: list[tuple[Sequence[Splats], Exposures | None, TrainingScene, Phase]] = []
+
+    def noted(sets: Any, exposures: Any, scene: Any, phase: Any, *others: Any) -> Any:
+        given.append((sets, exposures, scene, phase))
+        return run_phase(sets, exposures, scene, phase, *others)
+
+    monkeypatch.setattr(update, "run_phase", noted)
+    inputs = inputs_of(world)
+    street = tuple(exact_depth(view, world) for view in inputs.ground_views.training)
+    above = tuple(exact_depth(view, world) for view in inputs.aerial_views.training)
+    inputs = replace(inputs, depth=street, aerial_depth=above)
+    short = {"iterations": 2, "width": 64}
+    for config in (PAPER, UpdateConfig()):
+        assert config.joint is not None
+        phases = {"insertion": replace(config.insertion, **short), "joint": replace(config.joint, **short)}
+        update_scene(inputs, replace(config, **phases), world.engine)
+    paper, ours = given[:2], given[2:]
+
+    (seeds, _), exposures, scene, insertion = paper[0]
+    assert len(seeds) == len(inputs.cloud.points), "no sky, and no point is left out"
+    assert len(ours[0][0][0]) != len(inputs.cloud.points)
+    assert exposures is not None and bool((exposures.maps == torch.eye(3, 4)).all())
+    assert len(scene.pools) == 1 and len(ours[0][2].pools) == 2, "the insertion sees the street alone"
+    growth = insertion.training.growth
+    assert isinstance(growth, SplitGrowth) and growth.reset_every == 3_000 and seeds.sh.shape[1] == 16
+    own = ours[0][3].training.growth
+    assert isinstance(own, SplitGrowth) and own.reset_every == 0
+
+    (_, free, still), _, scene, joint = paper[1]
+    assert (len(free), len(still)) == (len(inputs.aerial), 0), "all aerial Gaussians are free"
+    assert joint.training.growth is None and joint.training.rates[1] == Rates()
+    for pools, weight in ((scene.pools, 1.0), (ours[1][2].pools, 16.0)):
+        assert {one.weight for one in pools[1]} == {weight} and len(pools[1]) == len(above), "photos alone"
+    for name, phase in (("paper", joint), ("ours", ours[1][3])):
+        assert (phase.patience == 0) == (phase.least_aerial_db == -np.inf) == (name == "paper")
 
 
 def test_what_stands_behind_a_wall_is_not_seen(world: World) -> None:

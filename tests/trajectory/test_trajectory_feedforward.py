@@ -30,7 +30,7 @@ from skyanchor.trajectory.pseudo import (
     pseudo_matches,
     smooth,
 )
-from skyanchor.types import Photo, Pose, Reason, Refusal, Similarity, Support
+from skyanchor.types import AnchorGroup, Photo, Pose, Reason, Refusal, Similarity, Support
 
 SIZE = (216, 384)  # of the depth maps: 0.6 of the photos
 PLANES = ((np.array([0.0, 0.0, 1.0]), 0.0), (np.array([0.0, 1.0, 0.0]), -7.0), (np.array([0.0, 1.0, 0.0]), 7.0))
@@ -150,6 +150,20 @@ def test_a_perfect_reconstruction_stays_perfect(world: World):
     depth = trajectory.points @ np.array([0.0, 0.0, 1.0])
     on_plane = np.minimum(np.abs(depth), np.abs(np.abs(trajectory.points[:, 1]) - 7.0))
     assert np.quantile(on_plane, 0.9) < 0.05
+
+
+def test_nothing_is_carried_across_a_cut(world: World):
+    """One reconstruction of the whole walk, as a network makes it that knows of no cut."""
+    sequence = sequence_of(world, submaps=2)
+    ends = [end for part in sequence.submaps for end in (part.front, part.rear)]
+    groups = tuple(AnchorGroup(k, frames, (k // 2,)) for k, frames in enumerate(ends))
+    for cuts in ((12,), ()):
+        cut = replace(sequence, cuts=cuts, groups=groups)
+        trajectory, laid = recover_feedforward(cut, anchors_of(world, cut), (free_frames(world),), CONFIG)
+        assert len(posed(trajectory)) == COUNT and len(laid) == 2
+        point, after = trajectory.tracks.point, trajectory.tracks.image >= 12
+        before_cut, after_cut = (np.bincount(point[rows], minlength=len(trajectory.points)) for rows in (~after, after))
+        assert bool(np.minimum(before_cut, after_cut).any()) == (not cuts)
 
 
 def test_frames_without_anchors_or_depth_say_why(world: World):

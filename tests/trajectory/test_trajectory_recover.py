@@ -12,11 +12,11 @@ from skyanchor.events import Note
 from skyanchor.geometry import rigid
 from skyanchor.storage import codec
 from skyanchor.trajectory import Ablation, TrajectoryConfig, recover, submap
-from skyanchor.trajectory.assembly import KnownMap, Resected, resect
+from skyanchor.trajectory.assembly import KnownMap, Resected, resect, sigmas_brought
 from skyanchor.trajectory.config import AdjustConfig, HoldConfig, RegisterConfig
 from skyanchor.trajectory.jobs import SubmapJob
 from skyanchor.trajectory.recover import nothing_posed, trajectory_figures
-from skyanchor.types import Anchors, Camera, Pose, Reason, Support
+from skyanchor.types import AnchorGroup, AnchorPose, Anchors, Camera, Pose, Reason, Support
 
 
 def test_every_frame_is_posed_within_noise_and_anchors_stay_to_the_bit():
@@ -197,6 +197,28 @@ def test_a_stretch_without_anchors_gets_no_poses_from_another():
     assert {f.refusal.reason for f in trajectory.frames[12:]} == {Reason.NO_ANCHORS}
     joined, _ = recover(scaffold(), replace(sequence, cuts=()), anchors, TrajectoryConfig(), source=world)
     assert len(posed(joined)) > 16
+
+
+def test_no_track_and_no_sigma_crosses_a_cut():
+    """The frames after the cut go on from those before it, as the same lobby of another floor would."""
+    world = street(24)
+    sequence = sequence_of(world, submaps=2)
+    first, second = sequence.submaps
+    ends = [(first.front, (0,)), (first.rear, (0,)), (second.front, (1,)), (second.rear, (1,))]
+    groups = tuple(AnchorGroup(k, *end) for k, end in enumerate(ends))
+    config = TrajectoryConfig(loop_pairs=0)
+    for cuts in ((12,), ()):
+        cut = replace(sequence, cuts=cuts, groups=groups)
+        trajectory, _ = recover(scaffold(), cut, anchors_of(world, cut), config, source=world)
+        assert len(posed(trajectory)) == 24
+        after = trajectory.tracks.image >= 12
+        counts = [
+            np.bincount(trajectory.tracks.point[rows], minlength=len(trajectory.points)) for rows in (after, ~after)
+        ]
+        assert bool(np.minimum(*counts).any()) == (not cuts)
+    anchors = {f: AnchorPose(f, world.poses[f], np.eye(6) * sigma**2) for f, sigma in ((0, 0.4), (11, 0.4), (20, 0.1))}
+    brought = sigmas_brought(anchors, list(range(24)), lambda frame: int(frame >= 12))
+    assert {round(brought[f], 6) for f in range(12)} == {0.4} and {round(brought[f], 6) for f in range(12, 24)} == {0.1}
 
 
 def ate(world, sequence, anchors, ablation: Ablation) -> float:

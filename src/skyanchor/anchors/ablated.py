@@ -6,33 +6,46 @@ from dataclasses import replace
 
 import numpy as np
 
-from skyanchor.anchors.adjustment import FixedAerial
+from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.direct import settle_on_photos
 from skyanchor.anchors.focal import standing
 from skyanchor.anchors.group import Settle, anchor_poses, attempt, climbed, places_of, settle_on_bridges
 from skyanchor.anchors.ladder import rungs
-from skyanchor.anchors.paper import settle_on_cameras
-from skyanchor.anchors.place import Settled, settle
+from skyanchor.anchors.paper import settle_both_ways, settle_by_similarity, settle_on_cameras
+from skyanchor.anchors.place import Settled, settle, unadjusted
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.free import shape_from_free
 from skyanchor.anchors.shape.incremental import LocalGroup
-from skyanchor.anchors.verdict import mean_step
 from skyanchor.feedforward import FreeFrame, FreeFrames
-from skyanchor.geometry import rigid
 from skyanchor.types import AnchorGroup, AnchorPose, GroupFigures, LocalisedGroup, Reason, Refusal
 
 
 def localise_ablated(search: Search, group: AnchorGroup) -> tuple[LocalisedGroup, float]:
     """As `localise_group`, by what the ablation leaves of the method."""
-    ablation = search.config.ablation
-    way: Settle = settle_on_bridges if ablation.metric_alignment else unaligned
-    way = way if ablation.bridges else settle_on_photos
-    way = settle_on_cameras if search.config.route == "paper" else way
+    ablation, way = search.config.ablation, way_left(search.config)
     if ablation.single_frame:
-        return frame_by_frame(search, group, way), 1.0
+        return frame_by_frame(search, group, _for_one(way)), 1.0
     if not ablation.ground_first:
         return cross_view_first(search, group, way)
     return climbed(search, group, rungs(search.frames.sequence, group, search.config), way)
+
+
+def way_left(config: AnchorConfig) -> Settle:
+    """From a group's shape to its place, by the route and what the ablation leaves of it."""
+    ablation = config.ablation
+    if config.route == "paper":
+        return settle_on_cameras if ablation.metric_alignment else settle_by_similarity
+    if not ablation.bridges:
+        return settle_on_photos
+    if not ablation.metric_alignment:
+        return unaligned
+    alone = ablation.single_frame or not ablation.ground_first  # the paper's way has no word on a frame alone
+    return settle_both_ways if config.route == "both" and not alone else settle_on_bridges
+
+
+def _for_one(way: Settle) -> Settle:
+    """The way of a frame alone: the paper's route, which reconstructs a group, has its matches lifted instead."""
+    return settle_on_photos if way in (settle_on_cameras, settle_by_similarity) else way
 
 
 def unaligned(search: Search, local: LocalGroup) -> Settled:
@@ -41,12 +54,7 @@ def unaligned(search: Search, local: LocalGroup) -> Settled:
     if not places or places[0].support < search.config.verdict.least_support:
         nowhere = Refusal(Reason.NO_PLACE, "No place of the scaffold looks like these frames.")
         return Settled(local, None, nowhere)
-    poses, support = places[0].solution.cams_from_world, places[0].support
-    none, nothing = np.empty(0, np.int64), np.empty((0, 3))
-    covariances = np.tile(np.eye(6) * 0.25, (len(poses), 1, 1))
-    done = FixedAerial(poses, covariances, none, none, none, np.inf, np.inf, nothing, 1.0)
-    figures = GroupFigures(support, step_m=mean_step(rigid.centres_in_world(poses)), halves_m=0.0)
-    return Settled(local, done, None, figures, support)
+    return unadjusted(local, places[0].solution.cams_from_world, places[0].support)
 
 
 def frame_by_frame(search: Search, group: AnchorGroup, way: Settle) -> LocalisedGroup:
@@ -70,7 +78,7 @@ def cross_view_first(search: Search, group: AnchorGroup, way: Settle) -> tuple[L
 
     Each frame finds its pose by aerial evidence alone; those poses start the group's shape, and it is settled whole.
     """
-    alone = frame_by_frame(search, group, settle_on_photos if way is settle_on_cameras else way)
+    alone = frame_by_frame(search, group, _for_one(way))
     shape = led_shape(search, alone)
     if isinstance(shape, Refusal):
         return LocalisedGroup(group, (), shape, alone.figures, alone.attempts), 1.0

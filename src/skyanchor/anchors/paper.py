@@ -8,6 +8,7 @@ group was put then tell the odds that it is no look-alike, and whether they woul
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 
@@ -18,7 +19,7 @@ from skyanchor.anchors.direct import Supported, support_of, without_vain_trials
 from skyanchor.anchors.group import settle_on_bridges
 from skyanchor.anchors.mixed import MixedConfig, PixelPairs
 from skyanchor.anchors.mixed_depth import SightedDepth, sighted_depth
-from skyanchor.anchors.place import Settled, seen_from
+from skyanchor.anchors.place import Settled, seen_from, unadjusted
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import depth_if_needed
 from skyanchor.anchors.shape.incremental import LocalGroup
@@ -34,6 +35,23 @@ from skyanchor.types import Camera, Floats, Ints, Pose, Reason, Refusal, Similar
 
 def settle_on_cameras(search: Search, local: LocalGroup) -> Settled:
     """The group's place by aerial photos registered into its own reconstruction, or why there is none."""
+    return _on_support(search, local, settle_matched)
+
+
+def settle_by_similarity(search: Search, local: LocalGroup) -> Settled:
+    """The same without the adjustment at the reference poses (ablation): the frames as the similarity puts them."""
+
+    def snapped(search: Search, local: LocalGroup, support: Supported, paired: PixelPairs) -> Settled:
+        found = align_matched(search, local, support, paired)
+        if isinstance(found, Refusal):
+            return Settled(local, None, found)
+        return unadjusted(local, found[0].bundle.cams_from_world[: len(local.frames)], int(found[0].cross.sum()))
+
+    return _on_support(search, local, snapped)
+
+
+def _on_support(search: Search, local: LocalGroup, settle: Callable[..., Settled]) -> Settled:
+    """What becomes of a group, of its verified matches with aerial photos; or why there are none."""
     if len(local.frames) < 2:
         return Settled(local, None, Refusal(Reason.GROUP_FALLS_APART, "One frame alone has no reconstruction."))
     support = support_of(search, local)
@@ -42,7 +60,7 @@ def settle_on_cameras(search: Search, local: LocalGroup) -> Settled:
     with search.frames.clock.step("aerial photos matched"):
         paired = match_mixed(search, local, support)
     with search.frames.clock.step("aerial photos registered"):
-        return settle_matched(search, local, support, paired)
+        return settle(search, local, support, paired)
 
 
 def settle_both_ways(search: Search, local: LocalGroup) -> Settled:
@@ -107,15 +125,8 @@ def _lenses(camera: Camera, local: LocalGroup, support: Supported) -> tuple[Came
 
 def settle_matched(search: Search, local: LocalGroup, support: Supported, paired: PixelPairs) -> Settled:
     """The group registered, aligned, adjusted at the reference poses and judged."""
-    config, views = search.config.mixed, search.prepared.scaffold.views
-    sigmas = np.array([one.sigma_px for one in support.pairs.frames])
-    above = np.array([support.index.features[int(j)].sigma_px for j in support.views])
-    lenses = _lenses(search.camera, local, support)
-    bundle = mixed.mixed_bundle(local, lenses, np.concatenate([sigmas, above]), paired)
-    reference = tuple(views[int(j)].cam_from_world for j in support.views)
-    depth_at = depth_if_needed(search.frames, local, search.config)
-    depth = None if depth_at is None else sighted_depth(bundle, len(local.frames), depth_at)
-    snapped = aligned_to(bundle, len(local.frames), support.views, reference, config, depth)
+    config = search.config.mixed
+    snapped = align_matched(search, local, support, paired)
     if isinstance(snapped, Refusal):
         return Settled(local, None, snapped)
     before, start = snapped
@@ -132,6 +143,21 @@ def settle_matched(search: Search, local: LocalGroup, support: Supported, paired
     shown = shown_matches(at, at.matches.points, at.solution.inliers, photos)
     refusal = judge(figures, search.config.verdict)
     return Settled(local, fixed, refusal, figures, figures.support, at, cross_view=shown)
+
+
+def align_matched(
+    search: Search, local: LocalGroup, support: Supported, paired: PixelPairs
+) -> tuple[Snapped, Similarity] | Refusal:
+    """The group registered and aligned, as `aligned_to` gives it."""
+    views = search.prepared.scaffold.views
+    sigmas = np.array([one.sigma_px for one in support.pairs.frames])
+    above = np.array([support.index.features[int(j)].sigma_px for j in support.views])
+    lenses = _lenses(search.camera, local, support)
+    bundle = mixed.mixed_bundle(local, lenses, np.concatenate([sigmas, above]), paired)
+    reference = tuple(views[int(j)].cam_from_world for j in support.views)
+    depth_at = depth_if_needed(search.frames, local, search.config)
+    depth = None if depth_at is None else sighted_depth(bundle, len(local.frames), depth_at)
+    return aligned_to(bundle, len(local.frames), support.views, reference, search.config.mixed, depth)
 
 
 def aligned_to(

@@ -23,7 +23,7 @@ from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, refined, solve_group
-from skyanchor.anchors.verdict import compare_halves, judge, measure, recognised
+from skyanchor.anchors.verdict import compare_halves, judge, mean_step, measure, recognised
 from skyanchor.bridges.views import render_bridge
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.scaffold.windows import photos_of
@@ -263,6 +263,19 @@ def adjusted(search: Search, at: GroupAt) -> Settled:
     shown = shown_adjusted(at, done, photos, config.adjustment)
     refusal = judge(figures, config.verdict)
     return Settled(at.local, done, refusal, figures, figures.support, at, cross_view=shown)
+
+
+UNKNOWN_SIGMA = 0.5
+"""Standard deviation that is stated of a pose that nothing was adjusted for, radians and metres."""
+
+
+def unadjusted(local: LocalGroup, cams_from_world: tuple[Pose, ...], support: int) -> Settled:
+    """A place taken as it was found, without adjustment or verdict: for ablations."""
+    none, nothing = np.empty(0, np.int64), np.empty((0, 3))
+    covariances = np.tile(np.eye(6) * UNKNOWN_SIGMA**2, (len(cams_from_world), 1, 1))
+    done = FixedAerial(cams_from_world, covariances, none, none, none, np.inf, np.inf, nothing, 1.0)
+    step = mean_step(rigid.centres_in_world(cams_from_world))
+    return Settled(local, done, None, GroupFigures(support, step_m=step, halves_m=0.0), support)
 
 
 EDGE_FRAMES = 3

@@ -70,7 +70,6 @@ def all_variants(table: Table) -> tuple[Variant, ...]:
 def anchor_variants() -> tuple[Variant, ...]:
     """Anchor localisation; bridges need no visibility graph, so its row stands beside that of the paper's route."""
     rows: tuple[tuple[str, str, dict[str, bool]], ...] = (
-        ("no-bridges", "w/o bridges: aerial photos matched directly", {"bridges": False}),
         ("no-ground-first", "w/o ground-first reconstruction", {"ground_first": False}),
         ("no-metric-alignment", "w/o global metric alignment", {"metric_alignment": False}),
         ("single-frame", "single-frame localisation", {"single_frame": True}),
@@ -85,8 +84,13 @@ def anchor_variants() -> tuple[Variant, ...]:
             "the paper's route w/o aerial visibility graph",
             lambda config: without(_on_papers_route(config)),
         ),
+        Variant("anchors", "no-bridges", "w/o bridges: aerial photos matched directly", _matched_directly),
         *variants,
     )
+
+
+def _matched_directly(config: PipelineConfig) -> PipelineConfig:
+    return on_route(config, "direct")
 
 
 def _on_papers_route(config: PipelineConfig) -> PipelineConfig:
@@ -125,7 +129,7 @@ def trajectory_variants() -> tuple[Variant, ...]:
         *(_groups_of(size) for size in (2, 4, 6)),
         *changed[5:],
         Variant("trajectory", "anchors-constant", "anchors constant to the end (the paper's)", _constant_to_the_end),
-        Variant("trajectory", "no-whole-adjustment", "w/o adjustment over all submaps (the paper's)", _submaps_alone),
+        Variant("trajectory", "no-whole-adjustment", "w/o adjustment over all submaps, anchors constant (the paper's)", _submaps_alone),
     )
 
 

@@ -38,7 +38,7 @@ from skyanchor.report.words import (
     stage_name,
     work_of,
 )
-from skyanchor.run.runtime import StageTime
+from skyanchor.run.runtime import StageTime, StepTime
 from skyanchor.sfm.uncertainty import RADIUS_95, position_sigma_m, radius_95_m
 
 MOST_TILES = 6
@@ -283,7 +283,7 @@ def _steps(stage: StageTime) -> Markup:
         (
             step.name,
             step.in_the_paper or "–",
-            *map(_whole, (f"{step.seconds:.1f} s", f"{100 * step.share:.0f} %", f"{step.each_s:.3f} s")),
+            *map(_whole, _spent(step)),
             _bar(step.share / stage.steps[0].share if stage.steps[0].share else 0.0),
         )
         for step in stage.steps
@@ -292,7 +292,16 @@ def _steps(stage: StageTime) -> Markup:
     unit = UNITS.get(stage.unit, stage.unit)
     told = f"{stage.work_s:.1f} s of work, all processes together, for {counted(stage.count, unit)}{rest}."
     columns = ["step", "in the paper", "work", "share", f"per {unit}", ""]
-    return joined(element("p", told, class_="note"), table(columns, rows))
+    parts = [element("p", told, class_="note"), table(columns, rows)]
+    if stage.phases:
+        phases = [(one.name, *map(_whole, _spent(one))) for one in stage.phases]
+        parts.append(table(["the same by what the map is at", "work", "share", f"per {unit}"], phases))
+    return joined(*parts)
+
+
+def _spent(step: StepTime) -> tuple[str, str, str]:
+    """Seconds, share and seconds for each of what they are divided by."""
+    return f"{step.seconds:.1f} s", f"{100 * step.share:.0f} %", f"{step.each_s:.3f} s"
 
 
 def _gigabytes(size: int) -> Markup:

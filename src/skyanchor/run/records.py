@@ -83,6 +83,8 @@ class SubmapSeconds:
     submap: int
     seconds: dict[str, float]
     """Per step, e.g. `matching`, `pnp`, `solver`, and as `total` their sum."""
+    phases: dict[str, float] = field(default_factory=dict, metadata=QUIET)
+    """The same time by what the map was at; nothing in records of earlier versions."""
 
 
 @dataclass(frozen=True)

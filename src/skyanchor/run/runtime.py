@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
 from skyanchor.run.memory import Peak
+from skyanchor.run.records import TrajectorySeconds
 from skyanchor.run.results import Run
+from skyanchor.trajectory.jobs import BOOTSTRAP, REFINEMENT, REGISTRATION
 
 RUNTIME_FILE = "runtime.json"
 SOLVER = "solver"
+SOLVERS = (SOLVER, "anchors held")
+"""Steps that solve, and do little else."""
+ALL_SUBMAPS, BETWEEN = "all submaps together", "frames between keyframes"
 PAPERS_NAMES = {
     "features": "feature extraction",
     "keyframes": "keyframe decision",
     "references": "3D-aware keyframe selection",
-    "pnp": "PnP-RANSAC and one-frame adjustment",
+    "pnp": "PnP-RANSAC, the pose refined",
+    "one-frame adjustment": "one-frame mini-BA",
     "tracks": "tracks of the anchored adjustment",
     "problem": "anchored adjustment, set up",
     SOLVER: "anchored adjustment, solver",
@@ -59,6 +65,8 @@ class StageTime:
     """The longest first."""
     solver_share: float | None
     """Of the work, 0..1; None where the solver has no step of its own."""
+    phases: tuple[StepTime, ...] = ()
+    """The same work by what the maps were at, as in the paper's table; none where that was not noted."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,8 @@ def runtime(run: Run) -> Runtime:
     spent = run.trajectory_seconds
     if spent is not None and run.has(TRAJECTORY):
         parts = [*(submap.seconds for submap in spent.submaps), without_submaps(spent.whole)]
-        stages.append(_stage(TRAJECTORY, seconds, parts, len(run.names), "frame"))
+        walk = _stage(TRAJECTORY, seconds, parts, len(run.names), "frame")
+        stages.append(replace(walk, phases=_phases(spent, walk)))
     update = run.scene_seconds
     if update is not None and run.has(SCENE):
         stages.append(_stage(SCENE, seconds, [update.seconds], len(run.names), "frame"))
@@ -95,16 +104,38 @@ def without_submaps(whole: Mapping[str, float]) -> dict[str, float]:
     return {name: seconds for name, seconds in whole.items() if name != "submaps"}
 
 
-def _stage(
-    name: str, wall: Mapping[str, float], parts: Iterable[Mapping[str, float]], count: int, unit: str
-) -> StageTime:
+def _phases(spent: TrajectorySeconds, stage: StageTime) -> tuple[StepTime, ...]:
+    """The work on the trajectory by what the maps were at: of each submap, then of all of them."""
+    if not any(submap.phases for submap in spent.submaps):
+        return ()
+    after = without_submaps(spent.whole)
+    between = after.get("resection", 0.0)
+    together = {ALL_SUBMAPS: sum(s for step, s in after.items() if step not in ("total", "resection"))}
+    ordered = dict.fromkeys((BOOTSTRAP, REGISTRATION, REFINEMENT), 0.0)
+    total = _summed([ordered, *(submap.phases for submap in spent.submaps), together, {BETWEEN: between}])
+    return tuple(_step(name, seconds, stage.work_s, stage.count) for name, seconds in total.items())
+
+
+def _step(name: str, seconds: float, work_s: float, count: int) -> StepTime:
+    return StepTime(name, seconds, seconds / work_s if work_s else 0.0, seconds / max(1, count))
+
+
+def _summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Seconds per step over all parts, without their totals."""
     total: dict[str, float] = {}
     for part in parts:
         for step, seconds in part.items():
             if step != "total":
                 total[step] = total.get(step, 0.0) + seconds
+    return total
+
+
+def _stage(
+    name: str, wall: Mapping[str, float], parts: Iterable[Mapping[str, float]], count: int, unit: str
+) -> StageTime:
+    total = _summed(parts)
     work = sum(total.values())
     ordered = sorted(total.items(), key=lambda item: -item[1])
-    steps = tuple(StepTime(step, s, s / work if work else 0.0, s / max(1, count)) for step, s in ordered)
-    solver = next((step.share for step in steps if step.name == SOLVER), None)
+    steps = tuple(_step(step, seconds, work, count) for step, seconds in ordered)
+    solver = sum(step.share for step in steps if step.name in SOLVERS) if SOLVER in total else None
     return StageTime(name, wall.get(name), work, count, unit, steps, solver)

@@ -194,7 +194,7 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
         since = _since(stage, work, views.training, maps, aerial, config.points, settings)
     splats, flight, earlier = base.splats, work.scaffold.views, tuple(one.views for one in work.earlier)
     walks = (views, *(one.views for one in earlier))
-    reach = _reach(stage.listen, splats, flight, walks, cloud) if settings.in_reach else whole_reach(splats, flight)
+    reach = taking_part(stage.listen, splats, flight, walks, cloud, settings)
     inputs = UpdateInputs(
         select(splats, reach.rows), reach.views, views, cloud,
         trajectory.points, trajectory.point_colors, tuple(maps), work.scaffold.up, typical_depth(maps),
@@ -209,10 +209,13 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
     _write(stage, work, base, inputs, update, whole, engine, settings, clock, contradicted)
 
 
-def _reach(
-    listen: Listener, splats: Splats, flight: tuple[View, ...], walks: tuple[Split, ...], cloud: Cloud
+def taking_part(
+    listen: Listener, splats: Splats, flight: tuple[View, ...], walks: tuple[Split, ...], cloud: Cloud,
+    config: UpdateConfig,
 ) -> Reach:  # fmt: skip
-    """What of the aerial model the walk is about; told where it is a part."""
+    """What of the aerial model the walk is about, or all of it if so asked; told where it is a part."""
+    if not config.in_reach:
+        return whole_reach(splats, flight)
     street = tuple(view for walk in walks for view in (*walk.training, *walk.validation, *walk.test))
     reach = reach_of(splats, flight, street, _some(cloud))
     count = sum(map(len, (reach.views.training, reach.views.validation, reach.views.test)))

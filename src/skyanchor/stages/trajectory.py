@@ -121,7 +121,7 @@ def _write_trajectory(stage: Stage, work: Work, trajectory: Trajectory, report: 
     stage.save(records.TRAJECTORY_FILE, poses)
     stage.save(records.POINTS_FILE, points)
     stage.save(records.REPORT_FILE, _timeless(report))
-    spent = tuple(SubmapSeconds(submap.index, submap.seconds) for submap in report.submaps)
+    spent = tuple(SubmapSeconds(submap.index, submap.seconds, submap.phases) for submap in report.submaps)
     files.save(work.run.root / records.TRAJECTORY_SECONDS_FILE, TrajectorySeconds(spent, report.seconds))
     files.write_text(stage.path(export.TUM_FILE), export.tum_text(trajectory, work.scaffold.georef))
     track = export.geojson_text(trajectory, work.sequence, work.scaffold.georef)
@@ -140,7 +140,7 @@ def _write_trajectory(stage: Stage, work: Work, trajectory: Trajectory, report: 
 
 def _timeless(report: TrajectoryReport) -> TrajectoryReport:
     """The report without its seconds, which differ from run to run."""
-    submaps = tuple(replace(submap, seconds={}) for submap in report.submaps)
+    submaps = tuple(replace(submap, seconds={}, phases={}) for submap in report.submaps)
     return replace(report, submaps=submaps, seconds={})
 
 

@@ -33,6 +33,7 @@ from skyanchor.types import (
     PosedFrame,
     Reason,
     Refusal,
+    Sequence,
     Support,
     Tracks,
     Trajectory,
@@ -59,9 +60,13 @@ class WholeMap:
 
 
 def assemble(
-    results: tuple[SubmapResult, ...], source: FeatureSource, config: TrajectoryConfig, clock: StepClock
+    results: tuple[SubmapResult, ...],
+    source: FeatureSource,
+    config: TrajectoryConfig,
+    clock: StepClock,
+    stretch_of: Callable[[int], int] = lambda _: 0,
 ) -> WholeMap:
-    """The submaps' keyframes in one map, with pairs across their boundaries."""
+    """The submaps' keyframes in one map, with pairs across their boundaries where these are no cuts."""
     camera = common_camera([r.camera for r in results])
     finder = PairFinder(source, config.matcher.load(config.device), camera, config.verify, clock)
     finder.found = {(p.i, p.j): p.keypoints for r in results for p in r.pairs}
@@ -75,7 +80,7 @@ def assemble(
     limits = TrackFilter(error, float(np.radians(config.tracks.least_angle_deg)), config.tracks.most_depth_m)
     whole = WholeMap(local, constant, limits, config)
     if config.last_adjustment:
-        match_boundaries(whole, results)
+        match_boundaries(whole, results, stretch_of)
     triangulate_all(whole)
     return whole
 
@@ -85,9 +90,16 @@ def common_camera(cameras: list[Camera]) -> Camera:
     return sorted(cameras, key=lambda c: c.params[0])[len(cameras) // 2]
 
 
-def match_boundaries(whole: WholeMap, results: tuple[SubmapResult, ...]) -> None:
-    """Pairs between the last keyframes of a submap and the first of the next."""
+def match_boundaries(
+    whole: WholeMap, results: tuple[SubmapResult, ...], stretch_of: Callable[[int], int] = lambda _: 0
+) -> None:
+    """Pairs between the last keyframes of a submap and the first of the next.
+
+    Not across a cut: nothing says that those after it see the same place, and floors of a car park look alike.
+    """
     for before, after in pairwise(results):
+        if stretch_of(before.submap.frames[-1]) != stretch_of(after.submap.frames[0]):
+            continue
         left = [p.frame for p in before.poses][-BOUNDARY:]
         right = [p.frame for p in after.poses][:BOUNDARY]
         for i in left:
@@ -211,17 +223,17 @@ def _resect_one(
 
 def trajectory_of(
     whole: WholeMap,
-    count: int,
+    sequence: Sequence,
     anchors: Mapping[int, AnchorPose],
     resected: Mapping[int, Located],
     refused: Mapping[int, Refusal],
 ) -> Trajectory:
-    """The stage's result: a pose or a reason for each of `count` frames, and all tracks."""
+    """The stage's result: a pose or a reason for each frame, and all tracks."""
     table, points = triangulate_all(whole)
-    seen = np.bincount(table.frame, minlength=count)
-    sigma = _sigmas(whole, table, points, anchors)
+    seen = np.bincount(table.frame, minlength=len(sequence.frames))
+    sigma = _sigmas(whole, table, points, anchors, sequence.stretch_of)
     frames = []
-    for frame in range(count):
+    for frame in range(len(sequence.frames)):
         if frame in whole.local.poses:
             support = Support.ANCHORED if frame in whole.constant else Support.KEYFRAME
             pose = whole.local.poses[frame]
@@ -244,7 +256,11 @@ def _resected(frame: int, located: Located, sigma: Mapping[int, float]) -> Posed
 
 
 def _sigmas(
-    whole: WholeMap, table: tr.TrackTable, points: Floats, anchors: Mapping[int, AnchorPose]
+    whole: WholeMap,
+    table: tr.TrackTable,
+    points: Floats,
+    anchors: Mapping[int, AnchorPose],
+    stretch_of: Callable[[int], int],
 ) -> dict[int, float]:
     """Standard deviation of every keyframe's centre, metres: of the adjustment and of the anchors together."""
     frames = sorted(whole.local.poses)
@@ -253,10 +269,22 @@ def _sigmas(
     table, points = chosen_tracks(whole, table, points)
     found = pose_covariances(whole.local.bundle(table, points, whole.constant))
     covariance = dict(zip(table.frames.tolist(), found, strict=True))
-    brought = dict(zip(frames, anchor_sigmas(anchors, frames).tolist(), strict=True))
+    brought = sigmas_brought(anchors, frames, stretch_of)
     own = {f: centre_sigma_m(covariance[f]) if f in covariance else 0.0 for f in frames}
     lost = {f for f in frames if f not in covariance and f not in whole.constant}
     return {f: WORST_SIGMA_M if f in lost else float(np.hypot(own[f], brought[f])) for f in frames}
+
+
+def sigmas_brought(
+    anchors: Mapping[int, AnchorPose], frames: list[int], stretch_of: Callable[[int], int]
+) -> dict[int, float]:
+    """By frame, the standard deviation that the anchors of its own stretch of the walk bring to it, metres."""
+    brought: dict[int, float] = {}
+    for stretch in {stretch_of(frame) for frame in frames}:
+        mine = [frame for frame in frames if stretch_of(frame) == stretch]
+        near = {frame: anchor for frame, anchor in anchors.items() if stretch_of(frame) == stretch}
+        brought.update(zip(mine, anchor_sigmas(near or anchors, mine).tolist(), strict=True))
+    return brought
 
 
 def _colors(whole: WholeMap, table: tr.TrackTable, xy: Floats) -> Bytes:

@@ -73,10 +73,12 @@ def recover_feedforward(
 ) -> tuple[Trajectory, tuple[Laid, ...]]:
     """A pose or a reason for every frame, in the scaffold's frame, and how each submap was laid.
 
-    `submaps` may be one for the whole sequence; it is cut where the anchors are. With `photos` (H, W, 3) by frame the
-    carried pixels are followed in them, so that they are measurements, and the points have colours.
+    `submaps` may be one for the whole sequence; it is cut where the anchors are, and where the walk is. With `photos`
+    (H, W, 3) by frame the carried pixels are followed in them, so that they are measurements, and the points have
+    colours.
     """
     held = accepted_anchors(anchors)
+    submaps = apart_at_cuts(submaps, sequence)
     laid, refused = lay_all(sequence, held, submaps, config)
     if not laid:
         nothing = nothing_posed(sequence, anchors.camera, ())
@@ -90,7 +92,17 @@ def recover_feedforward(
         whole.limits = replace(final, error_px=widening * final.error_px)
         adjust_all(whole, sequence.camera_is_guess)
     used = {frame: anchor for frame, anchor in held.items() if frame in whole.constant}
-    return trajectory_of(whole, len(sequence.frames), used, {}, refused), laid
+    return trajectory_of(whole, sequence, used, {}, refused), laid
+
+
+def apart_at_cuts(submaps: tuple[FreeFrames, ...], sequence: Sequence) -> tuple[FreeFrames, ...]:
+    """The free frames of each stretch of the walk by themselves: what was put together across a cut is not believed."""
+    parts: list[FreeFrames] = []
+    for free in submaps:
+        stretches = sorted({sequence.stretch_of(one.frame) for one in free.frames})
+        inside = [tuple(one for one in free.frames if sequence.stretch_of(one.frame) == k) for k in stretches]
+        parts += [replace(free, frames=frames) for frames in inside]
+    return tuple(parts)
 
 
 class SequencePhotos(Mapping[int, Bytes]):

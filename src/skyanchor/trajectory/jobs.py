@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from skyanchor.trajectory.closure import Closure
 from skyanchor.trajectory.config import TrajectoryConfig
-from skyanchor.types import AnchorPose, Camera, Ints, Pose, Refusal, Submap
+from skyanchor.types import QUIET, AnchorPose, Camera, Ints, Pose, Refusal, Submap
 
+BOOTSTRAP, REGISTRATION, REFINEMENT = "seeded bootstrap", "incremental registration", "anchor-constrained adjustment"
+"""What a submap is at, in the paper's words; adjustments on the way belong to the registration."""
 SEGMENT_GAP = 8
 """Anchors farther apart than this many frames belong to different ends."""
 
@@ -75,6 +77,8 @@ class SubmapResult:
     """Time per step."""
     dropped: tuple[int, ...] = ()
     """Anchors that share no points with the rest of their group where they were put; these frames are free."""
+    phases: dict[str, float] = field(default_factory=dict, metadata=QUIET)
+    """The same time by what the map was at, in the paper's words."""
 
 
 def anchor_segments(frames: Iterable[int], gap: int = SEGMENT_GAP) -> list[tuple[int, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ from skyanchor.trajectory.registration import Located
 from skyanchor.trajectory.source import FeatureSource, PhotoFeatures
 from skyanchor.trajectory.submap import recover_submap
 from skyanchor.types import (
+    QUIET,
     AnchorPose,
     Anchors,
     Camera,
@@ -69,6 +70,8 @@ class SubmapReport:
     figures: dict[str, float]
     seconds: dict[str, float]
     """Time per step."""
+    phases: dict[str, float] = field(default_factory=dict, metadata=QUIET)
+    """The same time by what the map was at, in the paper's words."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def _recovered(
     if not any(r.poses for r in results):
         trajectory = nothing_posed(sequence, anchors.camera, results)
     else:
-        whole = assemble(results, source, config, clock)
+        whole = assemble(results, source, config, clock, sequence.stretch_of)
         if config.last_adjustment and config.ablation.anchored_adjustment:
             adjust_all(whole, sequence.camera_is_guess)
             if config.hold is not None:
@@ -147,7 +150,7 @@ def _recovered(
         refused = {one.frame: one.found for one in between if isinstance(one.found, Refusal)}
         reasons = {r.frame: r.refusal for result in results for r in result.refusals} | refused
         used = {f: held[f] for f in held if f in whole.local.poses}
-        trajectory = trajectory_of(whole, len(sequence.frames), used, resected, reasons)
+        trajectory = trajectory_of(whole, sequence, used, resected, reasons)
         _assert_anchored(trajectory, used, config)
     return trajectory, results, rejected
 
@@ -235,6 +238,7 @@ def _report(
             len(r.poses),
             r.figures,
             r.seconds,
+            r.phases,
         )
         for r in results
     )

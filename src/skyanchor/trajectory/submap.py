@@ -18,7 +18,17 @@ from skyanchor.sfm.triangulation import TrackFilter
 from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.closure import Closure, measure
 from skyanchor.trajectory.config import TrajectoryConfig
-from skyanchor.trajectory.jobs import FramePairs, FramePose, FrameRefusal, SubmapJob, SubmapResult, anchor_segments
+from skyanchor.trajectory.jobs import (
+    BOOTSTRAP,
+    REFINEMENT,
+    REGISTRATION,
+    FramePairs,
+    FramePose,
+    FrameRefusal,
+    SubmapJob,
+    SubmapResult,
+    anchor_segments,
+)
 from skyanchor.trajectory.keyframes import choose_keyframes
 from skyanchor.trajectory.localmap import LocalMap, PairFinder
 from skyanchor.trajectory.registration import Located, choose_references, register
@@ -51,6 +61,7 @@ class _State:
     closures: list[Closure] = field(default_factory=list)
     since_adjusted: int = 0
     figures: dict[str, float] = field(default_factory=dict)
+    phases: StepClock = field(default_factory=StepClock)
 
     @property
     def config(self) -> TrajectoryConfig:
@@ -62,15 +73,18 @@ def recover_submap(job: SubmapJob, source: FeatureSource) -> SubmapResult:
     state = _start(job, source)
     segments = anchor_segments(state.anchors)
     with state.local.finder.clock.step("other"):
-        keyframes = choose_keyframes(
-            job.submap.frames, frozenset(state.anchors), state.local.finder, job.config.keyframe
-        )
-        seeded = _seed(state, segments, keyframes)
+        with state.phases.step(REGISTRATION):
+            anchored, finder = frozenset(state.anchors), state.local.finder
+            keyframes = choose_keyframes(job.submap.frames, anchored, finder, job.config.keyframe)
+        with state.phases.step(BOOTSTRAP):
+            seeded = _seed(state, segments, keyframes)
         if seeded is None:
             _refuse_all(state, keyframes)
         else:
-            _grow_everywhere(state, segments, seeded, keyframes)
-            _finish(state)
+            with state.phases.step(REGISTRATION):
+                _grow_everywhere(state, segments, seeded, keyframes)
+            with state.phases.step(REFINEMENT):
+                _finish(state)
     keyframes = sorted({*keyframes, *state.local.poses})
     state.figures |= {"keyframes": float(len(keyframes)), "registered": float(len(state.local.poses))}
     return _result(state, keyframes)
@@ -90,6 +104,7 @@ def _result(state: _State, keyframes: list[int]) -> SubmapResult:
         state.figures,
         local.finder.clock.with_total,
         tuple(sorted(state.dropped)),
+        state.phases.seconds,
     )
 
 
@@ -326,7 +341,9 @@ def _adjust_registered(state: _State, frame: int, references: tuple[int, ...]) -
         table, points = choose_tracks(local, table, points, held, config.tracks.registration_tracks, 0.0)
         bundle = local.bundle(table, points, held)
     solver = Ceres(config.adjust.registration_iterations, config.adjust.loss_px, threads=config.adjust.threads)
-    local.take_over(table, adjust(bundle, solver, local.finder.clock).bundle)
+    with local.finder.clock.step("one-frame adjustment"):
+        done = adjust(bundle, solver, StepClock()).bundle
+    local.take_over(table, done)
 
 
 def choose_tracks(
