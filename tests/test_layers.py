@@ -27,6 +27,7 @@ LAYERS = (
     ("scene",),
     ("run",),
     ("stages",),
+    ("presets",),
     ("pipeline",),
     ("evaluation", "town"),
     ("report",),
