@@ -26,14 +26,19 @@ class Flat:
     """A bundle as the kernels take it: observations sorted by point."""
 
     camera: Ints
+    """(K,), camera of each observation."""
     xy: Floats
+    """(K, 2), pixels."""
     sigma: Floats
+    """(K,), pixels."""
     starts: Ints
     """(P + 1,), first observation of each point."""
     slots: Ints
     """(C,), place of each camera among the movable ones, -1 for a constant one."""
     prior: Floats
+    """(P, 3), world frame, metres; any number where there is no prior."""
     information: Floats
+    """(P, 3, 3), per square metre, zeros where there is no prior."""
 
 
 def flat_of(bundle: Bundle) -> Flat:
