@@ -24,9 +24,9 @@ from math import isnan, log
 from pathlib import Path
 
 import numpy as np
-from hard import WRONG_M
+from hard_conditions import WRONG_M
 from scipy.optimize import minimize
-from wrong_walks import last_words
+from wrong_walks_table import last_words
 
 from skyanchor.anchors import likelihood
 from skyanchor.anchors.config import OdometryConfig

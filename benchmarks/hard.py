@@ -28,7 +28,6 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -37,6 +36,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+from hard_conditions import CLEAR_DAY, CONDITIONS, SEVERITIES, WHOLE_DAY, WRONG_M, WRONG_SIGMAS, Hardship
+from hard_table import Outcome, curves, matches_table, table
 
 import skyanchor
 from skyanchor.anchors.config import AnchorConfig
@@ -55,148 +56,10 @@ from skyanchor.pipeline import CPU
 from skyanchor.run import records
 from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.sfm.uncertainty import centre_sigma_m
-from skyanchor.town import CLEAR, PRESETS, build_town, build_walks
+from skyanchor.town import PRESETS, build_town, build_walks
 from skyanchor.town.conditions import HARD, MIDDLE, MILD, photo_under
-from skyanchor.town.presets import HARD as HARD_DAYS
-from skyanchor.town.presets import TownPreset
 from skyanchor.town.routes import carried_plan
 from skyanchor.town.spoiling import OPERATIONS
-from skyanchor.town.weather import Weather, changed, names
-
-SEVERITIES = ("mild", "middle", "hard")
-WHOLE_DAY = "whole"
-"""Of a preset, which combines conditions: it has one severity."""
-WRONG_M, WRONG_SIGMAS = 0.5, 5.0
-
-
-@dataclass(frozen=True)
-class Hardship:
-    """One condition at its three severities, or a whole day of the town's presets, which has none."""
-
-    name: str
-    steps: tuple[str, ...]
-    """Settings of `skyanchor town --weather`, words apart by a space, mild to hard."""
-    camera: bool = True
-    """Whether the user knows the focal length."""
-
-    @property
-    def severities(self) -> tuple[str, ...]:
-        """Those that it has."""
-        return SEVERITIES if len(self.steps) == len(SEVERITIES) else (WHOLE_DAY,)
-
-    def weather(self, severity: str) -> Weather:
-        """The day of a severity."""
-        return changed(CLEAR, self.steps[self.severities.index(severity)].split())
-
-    def settings(self, severity: str) -> str:
-        """What is different, for people."""
-        if WHOLE_DAY in self.severities:
-            return f"`--preset {self.name}`"
-        return self.steps[self.severities.index(severity)].replace(" ", ", ")
-
-    def tried(self, severities: Sequence[str]) -> tuple[str, ...]:
-        """Those of the severities that it has; a whole day is tried whatever they are."""
-        return tuple(one for one in self.severities if one in (*severities, WHOLE_DAY))
-
-    @property
-    def flown(self) -> bool:
-        """Whether the flight is another one."""
-        return any(word.startswith("flight.") for word in self.steps[0].split())
-
-    @property
-    def operation(self) -> str | None:
-        """The operation on finished photos that it is, if it is one."""
-        part, _, name = self.steps[0].partition("=")[0].partition(".")
-        return name if part == "photos" else None
-
-
-def _day(preset: TownPreset) -> Hardship:
-    """All that is otherwise on the day of a preset than on a clear one."""
-    words = []
-    for name in names():
-        part, _, setting = name.partition(".")
-        held, usual = (getattr(getattr(weather, part), setting) for weather in (preset.weather, CLEAR))
-        words += [f"{name}={held}"] if held != usual else []
-    return Hardship(preset.name, (" ".join(words),))
-
-
-def _photo(name: str) -> Hardship:
-    low, middle, high = (f"photos.{name}={severity:.4f}" for severity in (MILD, MIDDLE, HARD))
-    return Hardship(name.replace("_", "-"), (low, middle, high))
-
-
-def _three(name: str, text: str, *values: float | str, camera: bool = True) -> Hardship:
-    low, middle, high = (text.format(value) for value in values)
-    return Hardship(name, (low, middle, high), camera)
-
-
-def _two(name: str, text: str, *values: tuple[float, float], camera: bool = True) -> Hardship:
-    low, middle, high = (text.format(*value) for value in values)
-    return Hardship(name, (low, middle, high), camera)
-
-
-CONDITIONS: dict[str, Hardship] = {
-    hardship.name: hardship
-    for hardship in (
-        _two("sun", "world.sun_azimuth_deg={} world.sun_elevation_deg={}", (255, 40), (305, 30), (35, 20)),
-        _three("overcast", "world.overcast={}", 0.5, 0.9, 1.0),
-        _three("wet", "world.wet={0} world.overcast={0}", 0.4, 0.7, 1.0),
-        _three("bare", "world.bare={}", 0.5, 0.8, 1.0),
-        _three("hedges", "world.hedges={}", 0.2, 0.4, 0.8),
-        _three("snow", "world.snow={}", 0.3, 0.6, 1.0),
-        _three("cars", "world.cars={}", 0.3, 0.7, 1.0),
-        _three("traffic", "world.traffic={}", 0.05, 0.2, 0.4),
-        _three("works", "world.works={}", 0.15, 0.35, 0.7),
-        _three("dusk", "world.dusk={}", 0.4, 0.7, 1.0),
-        _two("rolling", "carried.readout_ms={} carried.speed_m_s={}", (20, 1.4), (20, 5), (25, 12)),
-        _three("shake", "carried.shake_deg={}", 0.5, 1.5, 3.0),
-        _three("height", "carried.eye_height_m={}", 1.0, 2.4, 3.0),
-        _three("lean", "carried.lean_deg={}", 5, 12, 20),
-        _three("portrait", "carried.portrait=true world.cars={}", 0, 0.3, 0.6),
-        _two("wide", "carried.wide=0.5 carried.k1={} world.cars={}", (-0.01, 0), (-0.02, 0), (-0.03, 0), camera=False),
-        _three("zoom", "carried.zoom={}", 1.1, 1.4, 2.0),
-        _three("missing", "carried.missing={}", 0.1, 0.25, 0.5),
-        _three("doubled", "carried.doubled={}", 0.1, 0.25, 0.5),
-        *(_photo(name) for name in OPERATIONS),
-        _two("flight-sun", "flight.sun_azimuth_deg={} flight.sun_elevation_deg={}", (255, 40), (305, 30), (35, 20)),
-        _two("flight-poses", "flight.position_cm={} flight.angle_deg={}", (1, 0.01), (3, 0.02), (5, 0.02)),
-        _three("flight-exposure", "flight.exposure_stops={}", 0.3, 0.6, 1.0),
-        _three("flight-resolution", "flight.ground_cm={}", 9, 12, 15),
-        _three("flight-nadir", "flight.nadir=true flight.overlap={}", 0.8, 0.7, 0.6),
-        _three("flight-overlap", "flight.overlap={}", 0.7, 0.65, 0.6),
-        *(_day(preset) for preset in HARD_DAYS),
-    )
-}
-CLEAR_DAY = Hardship("clear", ("", "", ""))
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one walk under one condition."""
-
-    condition: str
-    severity: str
-    where: str
-    """Seed of the town, or name of the scene."""
-    groups: int
-    accepted: int
-    wrong: int
-    worst_m: float
-    """Of the accepted groups, root mean square over a group's frames; 0 without any."""
-    worst_sigmas: float
-    """The same over the stated sigma."""
-    anchors_ate_m: float | None
-    ate_m: float | None
-    posed: int
-    frames: int
-    psnr: float | None
-    seconds: float
-    reasons: dict[str, int]
-    """Why groups were refused."""
-    matches: float | None = None
-    """Matches with a bridge view at the true pose that agree with it, per photo."""
-    agreeing: float | None = None
-    """Their share of all matches, 0..1."""
 
 
 @dataclass(frozen=True)
@@ -392,131 +255,6 @@ def matched(task: Task, ground: Path) -> Outcome:
         task.hardship.name, task.severity, task.where, 0, 0, 0, 0.0, 0.0, None, None, 0, count, None, 0.0, {},
         agreeing / count, agreeing / max(1, total),
     )  # fmt: skip
-
-
-# --- tables -------------------------------------------------------------------------------------------------------
-
-
-def table(outcomes: list[Outcome]) -> str:
-    """Markdown, one row per condition and severity, over its towns or scenes."""
-    head = "| condition | severity | settings | walks | groups accepted | wrong | worst group | ATE | frames posed |"
-    lines = [head + " street PSNR | seconds | refused |", "|" + "---|" * 12]
-    for key in dict.fromkeys((outcome.condition, outcome.severity) for outcome in outcomes):
-        own = [outcome for outcome in outcomes if (outcome.condition, outcome.severity) == key]
-        lines.append("| " + " | ".join(_row(own)) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _row(own: list[Outcome]) -> list[str]:
-    first = own[0]
-    hardship = CONDITIONS.get(first.condition, CLEAR_DAY)
-    errors = [outcome.ate_m for outcome in own if outcome.ate_m is not None]
-    psnr = [outcome.psnr for outcome in own if outcome.psnr is not None]
-    refused = sum((Counter(outcome.reasons) for outcome in own), Counter[str]())
-    spread = f"{min(errors):.3f} to {max(errors):.3f} m" if len(errors) > 1 else "".join(f"{e:.3f} m" for e in errors)
-    worst = max(own, key=lambda outcome: outcome.worst_m)
-    return [
-        first.condition,
-        "" if hardship == CLEAR_DAY else first.severity,
-        hardship.settings(first.severity),
-        str(len(own)),
-        f"{sum(o.accepted for o in own)}/{sum(o.groups for o in own)}",
-        str(sum(o.wrong for o in own)),
-        f"{worst.worst_m:.3f} m, {max(o.worst_sigmas for o in own):.1f} sigmas" if errors else "-",
-        spread or "-",
-        f"{sum(o.posed for o in own)}/{sum(o.frames for o in own)}",
-        f"{np.mean(psnr):.1f} dB" if psnr else "-",
-        f"{np.median([o.seconds for o in own]):.0f}",
-        ", ".join(f"{reason} {count}" for reason, count in refused.most_common()) or "-",
-    ]
-
-
-def matches_table(outcomes: list[Outcome]) -> str:
-    """Markdown, one row per condition and severity: agreeing matches a photo, and what share they are."""
-    lines = [
-        "| condition | severity | settings | agreeing matches a photo | of the clear day's | share of all matches |"
-    ]
-    lines.append("|" + "---|" * 6)
-    clear = {o.where: o.matches or 0.0 for o in outcomes if o.condition == CLEAR_DAY.name}
-    for key in dict.fromkeys((o.condition, o.severity) for o in outcomes):
-        own = [o for o in outcomes if (o.condition, o.severity) == key]
-        hardship = CONDITIONS.get(key[0], CLEAR_DAY)
-        settings = hardship.settings(key[1])
-        kept = np.mean([(o.matches or 0.0) / max(1.0, clear[o.where]) for o in own])
-        count, share = (np.mean([getattr(o, name) or 0.0 for o in own]) for name in ("matches", "agreeing"))
-        severity = "" if hardship == CLEAR_DAY else key[1]
-        lines.append(f"| {key[0]} | {severity} | {settings} | {count:.0f} | {kept:.0%} | {share:.0%} |")
-    return "\n".join(lines) + "\n"
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One of the pictures that `curves` draws."""
-
-    title: str
-    ticks: tuple[str, ...]
-    """Along the axis, mild to hard."""
-    outcomes: tuple[tuple[Outcome, ...], ...]
-    """At every tick."""
-
-
-def panels(outcomes: list[Outcome]) -> list[Panel]:
-    """A panel per condition, over its severities, and one of all whole days, over these."""
-    found, days = [], []
-    for name in dict.fromkeys(o.condition for o in outcomes if o.condition != CLEAR_DAY.name):
-        own = [outcome for outcome in outcomes if outcome.condition == name]
-        if own[0].severity == WHOLE_DAY:
-            days.append((name, tuple(own)))
-            continue
-        steps = tuple(tuple(o for o in own if o.severity == severity) for severity in SEVERITIES)
-        found.append(Panel(name, SEVERITIES, steps))
-    if days:
-        found.append(Panel("whole days", *zip(*sorted(days), strict=True)))
-    return found
-
-
-def curves(outcomes: list[Outcome], path: Path) -> None:
-    """Share of the groups accepted, of the frames posed, and error, a panel per condition."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    shown = panels(outcomes)
-    if not shown:
-        return
-    columns = min(6, len(shown))
-    rows = -(-len(shown) // columns)
-    figure, axes = pyplot.subplots(rows, columns, figsize=(2.6 * columns, 2.2 * rows), squeeze=False, sharey=True)
-    for axis in axes.flat[len(shown) :]:
-        axis.axis("off")
-    for axis, panel in zip(axes.flat, shown, strict=False):
-        for marks, label, value in CURVES:
-            at = [k for k, own in enumerate(panel.outcomes) if own]
-            axis.plot(at, [value(panel.outcomes[k]) for k in at], marks, label=label)
-        axis.set(title=panel.title, xticks=range(len(panel.ticks)), xlim=(-0.3, len(panel.ticks) - 0.7))
-        axis.set(ylim=(-0.05, 1.1))
-        axis.set_xticklabels(panel.ticks, fontsize=7)
-    axes.flat[0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
-
-
-def _accepted(own: Sequence[Outcome]) -> float:
-    return sum(o.accepted for o in own) / max(1, sum(o.groups for o in own))
-
-
-def _posed(own: Sequence[Outcome]) -> float:
-    return sum(o.posed for o in own) / max(1, sum(o.frames for o in own))
-
-
-def _error_dm(own: Sequence[Outcome]) -> float:
-    errors = [o.ate_m for o in own if o.ate_m is not None]
-    return 10.0 * float(np.median(errors)) if errors else float("nan")
-
-
-CURVES = (("o-", "groups", _accepted), ("s:", "frames", _posed), ("x--", "ATE, dm", _error_dm))
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from skyanchor.anchors.places import PlacesConfig
 from skyanchor.events import SCAFFOLD, Event, Progress
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
-from skyanchor.pipeline import GPU, GPU_STEREO
+from skyanchor.presets import GPU, GPU_STEREO
 from skyanchor.run.executor import executor_of
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold

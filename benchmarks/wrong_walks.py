@@ -34,20 +34,19 @@ import argparse
 import json
 import os
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
 from traceback import format_exception
 
 import cv2
 import numpy as np
-from hard import CONDITIONS, WRONG_M, WRONG_SIGMAS
+from hard_conditions import WRONG_M, WRONG_SIGMAS
 from scenes import camera_of, prepared_at, prepared_in
+from wrong_pairings import DAYS, Pairing, Walk, of_kinds, pairings
+from wrong_walks_table import curves, read_lines, table
 
 from skyanchor.anchors.evidence import sightings
 from skyanchor.anchors.frames import GroundFrames, Lens
@@ -58,7 +57,7 @@ from skyanchor.anchors.place import Settled
 from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.solve import group_residuals
-from skyanchor.anchors.verdict import VerdictConfig, is_sure
+from skyanchor.anchors.verdict import is_sure
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk, verdict_on
 from skyanchor.bridges.views import render_bridge
 from skyanchor.evaluation.poses import pose_errors
@@ -69,142 +68,17 @@ from skyanchor.pipeline import CPU
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.sequence.segments import SegmentConfig, cut_at, find_cuts
 from skyanchor.sfm.uncertainty import centre_sigma_m
-from skyanchor.town import CLEAR, PRESETS, build_town, build_walks
+from skyanchor.town import build_town, build_walks
 from skyanchor.town.conditions import MIDDLE, MILD, leaf_shade, photo_under
-from skyanchor.town.presets import TownPreset
 from skyanchor.types import LocalisedGroup, Pose, Sequence
 
 FRAMES = 18
 """Of every walk, from its start: two groups, and what the ladder asks for besides."""
-STREETS = (
-    ((0.0, 0.3), (0.0, 1.0)), ((2.0, 0.3), (2.0, 1.0)), ((0.3, 2.0), (1.0, 2.0)),
-    ((1.0, 1.9), (1.0, 1.2)), ((0.2, 1.0), (0.9, 1.0)), ((0.4, 0.0), (1.0, 0.0)),
-)  # fmt: skip
-"""Ways in other streets than the mini town's walk, in street numbers."""
-DAYS = (
-    "sun-mild", "leaves-mild", "traffic-middle", "snow-mild", "sun-middle", "shadows-middle", "wet-middle",
-    "passers-middle", "dusk-middle", "leaves-middle", "works-middle", "compression-middle", "snow-middle",
-    "bare-middle",
-)  # fmt: skip
-"""Conditions of `benchmarks/hard.py` with their severity, and leaf shade."""
 UPSIDE_DOWN = Pose(np.diag([-1.0, -1.0, 1.0]), np.zeros(3))
 SHOWN = 1
 """Places of a group whose matches are kept."""
 SEEN = 240
 """Width of the photos and views that are kept beside them, pixels."""
-
-
-# --- what is tried on what ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Walk:
-    """A walk and where it was taken."""
-
-    town: str
-    """Seed, or the name of a scene on disk."""
-    designs: int = 9
-    designs_of: int | None = None
-    street: int | None = None
-    """Of `STREETS`; the walk of the preset without it."""
-    day: str = ""
-    """Of `DAYS`; clear without it."""
-
-    @property
-    def name(self) -> str:
-        """Of its folder."""
-        return "-".join(
-            [self.town, f"{self.designs}designs"]
-            + ([] if self.designs_of is None else [f"of{self.designs_of}"])
-            + ([] if self.street is None else [f"street{self.street}"])
-            + ([self.day] if self.day else [])
-        )
-
-    @property
-    def is_town(self) -> bool:
-        """Whether it is built here."""
-        return self.town.isdigit()
-
-    @property
-    def rendered(self) -> Walk:
-        """The walk that its photos are rendered for: leaf shade is laid over those of the clear day."""
-        return self if self.day.rpartition("-")[0] in CONDITIONS else replace(self, day="")
-
-    @property
-    def preset(self) -> TownPreset:
-        """The town it is taken in, with its weather."""
-        plan = PRESETS["mini"]
-        streets = replace(plan.streets, designs=self.designs, designs_of=self.designs_of)
-        way = plan.walk if self.street is None else replace(plan.walk, corners=STREETS[self.street])
-        condition, _, severity = self.day.rpartition("-")
-        weather = CONDITIONS[condition].weather(severity) if condition in CONDITIONS else CLEAR
-        return replace(plan, streets=streets, walk=way, weather=weather, depth_photos=1)
-
-
-@dataclass(frozen=True)
-class Pairing:
-    """A walk on a scaffold."""
-
-    kind: str
-    scaffold: Walk
-    """Whose flight."""
-    walk: Walk
-    after: Walk | None = None
-    """What goes on from the middle, for half right walks."""
-
-    @property
-    def name(self) -> str:
-        """Of its files."""
-        return f"{self.kind}-{self.scaffold.name}-{self.walk.name}{f'-{self.after.name}' if self.after else ''}"
-
-    @property
-    def needs(self) -> tuple[Walk, ...]:
-        """What must be built: its scaffold, and where its photos come from."""
-        return (self.scaffold, *(walk.rendered for walk in (self.walk, self.after) if walk is not None))
-
-
-def pairings(scaffolds: list[Walk], more: int, days: Iterable[str] = DAYS) -> list[Pairing]:
-    """All of them, every kind and scaffold in turn, so that a part of the list is a part of everything."""
-    twins = [[_twin(here, n) for n in range(1, more + 1)] if here.is_town else [] for here in scaffolds]
-    rows = [list(_of_scaffold(scaffolds, twins, k, tuple(days))) for k in range(len(scaffolds))]
-    return [row[turn] for turn in range(max(map(len, rows))) for row in rows if turn < len(row)]
-
-
-def of_kinds(some: list[Pairing], kinds: list[str]) -> list[Pairing]:
-    """Those of the kinds named, of KIND=N the first N on each scaffold; all of them where none is named."""
-    most = {kind: int(count) if count else len(some) for kind, _, count in (word.partition("=") for word in kinds)}
-    kept: list[Pairing] = []
-    taken: Counter[tuple[str, Walk]] = Counter()
-    for pairing in some:
-        if not kinds or taken[pairing.kind, pairing.scaffold] < most.get(pairing.kind, 0):
-            taken[pairing.kind, pairing.scaffold] += 1
-            kept.append(pairing)
-    return kept
-
-
-def _twin(here: Walk, number: int) -> Walk:
-    return replace(here, town=str(int(here.town) + 100 * number), designs_of=int(here.town))
-
-
-def _of_scaffold(scaffolds: list[Walk], twins: list[list[Walk]], k: int, named: tuple[str, ...]) -> Iterator[Pairing]:
-    here, own = scaffolds[k], twins[k]
-    after = [(k + n) % len(scaffolds) for n in range(1, len(scaffolds))]
-    foreign = [*(scaffolds[j] for j in after), *(walk for j in after for walk in twins[j])]
-    days = [replace(here, day=day) for day in named if here.is_town or "leaves" in day]
-    streets = [replace(here, street=n) for n in range(len(STREETS))] if here.is_town else []
-    columns = (
-        [Pairing("twin", here, walk) for walk in own],
-        [Pairing("own", here, walk) for walk in (here, *days)],
-        [Pairing("foreign", here, walk) for walk in foreign],
-        [
-            *(Pairing("street", here, walk) for walk in streets),
-            *(Pairing(kind, here, here) for kind in ("mirrored", "upside-down", "reversed")),
-            *(Pairing("mirrored", here, walk) for walk in own),
-        ],
-        [Pairing("half" if n % 2 else "woven", here, here, walk) for n, walk in enumerate([*own, *foreign])],
-    )
-    for turn in range(max(map(len, columns))):
-        yield from (column[turn] for column in columns if turn < len(column))
 
 
 # --- photos -------------------------------------------------------------------------------------------------------
@@ -478,102 +352,6 @@ def _seen(runner: Watched, settled: Settled) -> dict[str, np.ndarray]:
 
 
 # --- all of them --------------------------------------------------------------------------------------------------
-
-
-def read_lines(folder: Path) -> list[dict[str, object]]:
-    """A line per group of all pairings that are done."""
-    return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
-
-
-HEAD = (
-    "walk", "pairings", "groups", "belong", "accepted", "wrong", "worst error", "odds, accepted", "odds, wrong places",
-    "seconds", "of an acceptance", "refused",
-)  # fmt: skip
-
-
-def table(lines: list[dict]) -> str:
-    """Markdown, one row per kind of walk and day; odds are powers of ten, seconds CPU medians of a first look."""
-    taken = [line["seconds"] for line in lines if line["accepted"]]
-    rows = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
-    for key in dict.fromkeys((line["kind"], line["day"]) for line in sorted(lines, key=lambda line: line["kind"])):
-        own = [line for line in lines if (line["kind"], line["day"]) == key]
-        rows.append(f"| {' '.join(filter(None, key))} | {' | '.join(_row(own, float(np.median(taken or [np.nan]))))} |")
-    return "\n".join(rows) + "\n"
-
-
-def _row(own: list[dict], acceptance_s: float) -> list[str]:
-    """What became of the groups of one kind."""
-    right = [line["error_m"] for line in own if line["accepted"] and not line["wrong"]]
-    least = [line["figures"]["log_odds"] for line in own if line["accepted"]]
-    most = [odds for is_right, odds, _ in best_places(own) if not is_right and np.isfinite(odds)]
-    reasons = sorted({line["reason"] for line in own if line["reason"]})
-    seconds = float(np.median([line["seconds"] for line in own]))
-    return [
-        str(len({line["pairing"] for line in own})),
-        str(len(own)),
-        str(sum(line["belong"] == line["frames"] for line in own)),
-        str(sum(line["accepted"] for line in own)),
-        str(sum(line["wrong"] for line in own)),
-        f"{max(right):.3f} m" if right else "-",
-        f"from {min(least):.1f}" if least else "-",
-        f"up to {max(most):.1f}" if most else "-",
-        f"{seconds:.1f}",
-        f"{seconds / acceptance_s:.1f}",
-        ", ".join(f"{reason} {sum(line['reason'] == reason for line in own)}" for reason in reasons) or "-",
-    ]
-
-
-def last_words(places: list[dict]) -> list[dict]:
-    """Places that were measured, each as it was known in the end: after its last look, if it had one.
-
-    A place that stands by its last look has that one's figures; the odds rest on the share that agreed in the first,
-    on its residual and on its halves.
-    """
-    of_the_first = ("ratio", "reprojection", "halves_m")
-    latest: dict[tuple[float, ...], dict] = {}
-    for place in places:
-        if place["figures"] is not None and isfinite(place["figures"]["log_odds"]):
-            key = tuple(place["figures"][name] for name in ("fronts", "confirmed", "ground"))
-            first = latest.get(key, place)["figures"]
-            latest[key] = place | {"figures": place["figures"] | {name: first[name] for name in of_the_first}}
-    return list(latest.values())
-
-
-def best_places(lines: list[dict]) -> list[tuple[bool, float, float]]:
-    """(right, odds, share that agrees) of the best place of every group, -inf where none came so far."""
-    found = []
-    for line in lines:
-        best = max(last_words(line["places"]), key=lambda place: place["figures"]["log_odds"], default=None)
-        belongs = line["belong"] == line["frames"] if best is None else (best["error_m"] or 0.0) < WRONG_M
-        odds, share = (-np.inf if best is None else best["figures"][name] for name in ("log_odds", "ratio"))
-        found.append((belongs, odds, share))
-    return found
-
-
-def curves(lines: list[dict], path: Path) -> None:
-    """The odds of right and wrong places, and what a limit on them or on the agreeing share takes of either."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    found = best_places(lines)
-    right, odds, share = (np.array(column) for column in zip(*found, strict=True))
-    figure, (left, other) = pyplot.subplots(1, 2, figsize=(9.0, 3.4))
-    bins = np.arange(-6.0, 11.0, 0.5)
-    for chosen, name in ((right, "right"), (~right, "wrong")):
-        left.hist(np.clip(odds[chosen], bins[0], bins[-1]), bins, alpha=0.6, label=f"{name}, {chosen.sum()} groups")
-    left.axvline(VerdictConfig().sure_odds, color="k", lw=0.8, ls=":")
-    left.set(xlabel="odds of the best place, powers of ten", ylabel="groups")
-    for values, name in ((odds, "odds"), (share, "share that agrees")):
-        limits = np.r_[np.inf, np.sort(values)[::-1]]
-        taken = [[float((values[chosen] >= limit).mean()) for limit in limits] for chosen in (~right, right)]
-        other.step(*taken, where="post", label=name)
-    other.set(xlabel="wrong places above the limit", ylabel="right places above it", xlim=(-0.02, 1), ylim=(0, 1.02))
-    for axis in (left, other):
-        axis.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,7 @@ LAYERS = (
     ("scene",),
     ("run",),
     ("stages",),
+    ("presets",),
     ("pipeline",),
     ("evaluation", "town"),
     ("report",),
@@ -34,6 +36,9 @@ LAYERS = (
     ("cli",),
 )
 """From the bottom up; modules of one layer do not import each other."""
+
+FOUNDATION = frozenset(LAYERS[0] + LAYERS[1])
+"""What the docstrings of packages above `backends` do not name one by one."""
 
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 FILES = sorted(ROOT.rglob("*.py"))
@@ -82,6 +87,27 @@ def test_only_the_command_line_prints_and_nothing_is_pickled(path: Path) -> None
             assert node.attr in allowed, f"{path.name}:{node.lineno} pickles"
         if isinstance(node, ast.ExceptHandler):
             assert node.type is not None, f"{path.name}:{node.lineno} has a bare except"
+
+
+@pytest.mark.parametrize(
+    "package", sorted(path.parent for path in ROOT.glob("*/__init__.py")), ids=lambda path: path.name
+)
+def test_the_docstring_of_a_package_says_what_it_may_touch(package: Path) -> None:
+    said = re.search(
+        r"May touch: (.*?)\.(\s|$)", ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or "", re.S
+    )
+    assert said is not None, f"{package.name} does not say"
+    allowed = set(" ".join(said[1].split()).split(", "))
+    if allowed == {"whatever stands below it"}:
+        return
+    if "the foundation" in allowed:
+        allowed |= FOUNDATION
+    for path in package.rglob("*.py"):
+        used = {
+            name.split(".")[1] for _, name in _imports(ast.parse(path.read_text())) if name.startswith("skyanchor.")
+        }
+        beyond = (used & set(RANK)) - allowed - {package.name}
+        assert not beyond, f"{path.name} imports {beyond}, which {package.name}/__init__.py does not name"
 
 
 def test_the_layers_name_what_exists() -> None:

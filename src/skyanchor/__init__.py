@@ -19,7 +19,7 @@ from skyanchor.errors import BackendError, InputError, RecipeError, SkyAnchorErr
 if TYPE_CHECKING:
     from skyanchor.api import evaluate, localise, merge, prepare, recover, update
     from skyanchor.opened import Run, open_run
-    from skyanchor.pipeline import CPU, GPU, PAPER, PipelineConfig, with_matcher
+    from skyanchor.presets import CPU, GPU, PAPER, PipelineConfig, with_matcher
     from skyanchor.run.metrics import Metrics
     from skyanchor.run.prepared import Prepared
     from skyanchor.types import Anchors, Camera, Pose, Refusal, Scaffold, Sequence, Trajectory

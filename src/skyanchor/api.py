@@ -10,7 +10,7 @@ from skyanchor.evaluation.metrics import evaluate_run, write_metrics
 from skyanchor.evaluation.perceptual import find_weights
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Listener, silent
 from skyanchor.opened import Run, open_run
-from skyanchor.pipeline import CPU, PipelineConfig
+from skyanchor.presets import CPU, PipelineConfig
 from skyanchor.run.executor import PROCESSES, Executor, executor_of
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs

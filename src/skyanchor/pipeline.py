@@ -1,4 +1,4 @@
-"""The whole method on one screen: scaffold -> anchors -> trajectory -> scene.
+"""The whole method: scaffold -> anchors -> trajectory -> scene, in `STAGES` and `run`; what they read stands below.
 
 Methods take and return values; `stages` keep what they return in the run folder, here they stand in order. A scaffold
 is prepared once, here or in a folder of its own, and any number of walks stand on it.
@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
 
 from skyanchor import bounds
-from skyanchor.anchors.config import AnchorConfig, PaperSupportConfig
-from skyanchor.anchors.mixed import MixedConfig
 from skyanchor.anchors.priors import local_priors
 from skyanchor.backends.choices import check_all
-from skyanchor.errors import BackendError, RecipeError
+from skyanchor.errors import RecipeError
 from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Note, silent
 from skyanchor.gaussians.devices import load_engine
-from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat
+from skyanchor.presets import CPU, GPU, PAPER, PRESETS, PipelineConfig, Preset, on_gpu, with_matcher  # noqa: F401
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import Made, RunFolder
@@ -31,116 +28,16 @@ from skyanchor.run.pool import IN_WORKERS
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE
-from skyanchor.scaffold import ScaffoldConfig, georeference, load_scaffold
-from skyanchor.scaffold import training as scaffold_training
-from skyanchor.scene import settings as update_settings
-from skyanchor.scene.ground_points import GroundPointConfig
-from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence, summary
+from skyanchor.scaffold import georeference, load_scaffold
+from skyanchor.sequence import load_sequence, summary
 from skyanchor.stages import anchors, beforehand, outlook, places, scaffold, scene, splats, trajectory
 from skyanchor.stages.cuts import cut_where_photos_say
 from skyanchor.stages.earlier import earlier_runs
 from skyanchor.stages.scaffold import GeometryConfig
-from skyanchor.stages.scene import SceneConfig
 from skyanchor.stages.survey import Site, Work
-from skyanchor.stereo import RefineConfig, StereoConfig, TritonStereo
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.trajectory import TrajectoryConfig
-from skyanchor.trajectory.config import AdjustConfig
 from skyanchor.types import Camera
-
-
-@dataclass(frozen=True)
-class PipelineConfig:
-    """The settings of every stage."""
-
-    scaffold: ScaffoldConfig = field(default_factory=ScaffoldConfig)
-    sequence: SequenceConfig = field(default_factory=SequenceConfig)
-    geometry: GeometryConfig = field(default_factory=GeometryConfig)
-    anchors: AnchorConfig = field(default_factory=AnchorConfig)
-    trajectory: TrajectoryConfig = field(default_factory=TrajectoryConfig)
-    scene: SceneConfig = field(default_factory=SceneConfig)
-
-
-Preset: TypeAlias = Literal["cpu", "gpu", "paper"]
-
-CPU = PipelineConfig(scene=SceneConfig(device="cpu"))
-GPU_STEREO = StereoConfig(refine=RefineConfig(tried_sources=5), backend=TritonStereo())
-
-
-def on_gpu(config: PipelineConfig) -> PipelineConfig:
-    """The same settings with depth, descriptors, street depth and Gaussians on CUDA."""
-    return replace(
-        config,
-        geometry=GeometryConfig(sample_m=0.1, stereo=GPU_STEREO),
-        trajectory=replace(config.trajectory, device="cuda"),
-        scene=replace(config.scene, device="cuda", points=GroundPointConfig(stereo=replace(GPU_STEREO, width=640))),
-    )
-
-
-GPU = on_gpu(CPU)
-PAPER = PipelineConfig(
-    sequence=SequenceConfig(cut=SubmapConfig(join_boundaries=False)),
-    anchors=AnchorConfig(
-        ground_matcher=Sift(keypoints=6000),
-        paper=PaperSupportConfig(matcher=XFeat(keypoints=6000)),
-        mixed=MixedConfig(orientations=False),
-    ),
-    trajectory=TrajectoryConfig(
-        matcher=Sift(keypoints=6000),
-        verify=VerifyConfig(1.0, 0.999999, (100, 50_000), least_ratio=0.2, estimator="magsac"),
-        adjust=AdjustConfig(registration_iterations=300, final_rounds=1),
-        loop_pairs=0,
-        last_adjustment=False,
-        hold=None,
-    ),
-    scene=SceneConfig(contradicted=None, aerial=scaffold_training.PAPER, update=update_settings.PAPER),
-)
-"""The paper's settings but for the anchors' route, which needs weights that are not ours to give: docs/paper.md."""
-PRESETS: dict[Preset, PipelineConfig] = {"cpu": CPU, "gpu": GPU, "paper": PAPER}
-
-
-Role: TypeAlias = Literal["cross-view", "trajectory", "groups", "steps"]
-"""What a matcher is asked for: street frames with the aerial model, frames of the walk, frames of an anchor group,
-each frame with the next for dead reckoning."""
-
-
-def with_matcher(config: PipelineConfig, matcher: AnyMatcher, *roles: Role) -> PipelineConfig:
-    """The settings with another matcher, just as it is given, in the roles named; without any, in all it can take.
-
-    Any matcher can take "cross-view" (with bridge views, and with the aerial photos where these are matched); there is
-    then no last look with another. Sparse ones can take the others, where matches are joined into tracks. BackendError
-    for the rest.
-    """
-    possible = _roles(matcher)
-    refused = [role for role in roles if role not in possible]
-    if refused:
-        can = " and ".join(possible)
-        raise BackendError(f"{type(matcher).__name__} cannot serve {' or '.join(refused)}. Ask it for {can}")
-    for role in roles or possible:
-        config = _in_role(config, matcher, role)
-    return config
-
-
-def _roles(matcher: AnyMatcher) -> tuple[Role, ...]:
-    sparse: tuple[Role, ...] = ("trajectory", "groups", "steps")
-    return ("cross-view", *sparse) if isinstance(matcher, get_args(AnySparse)) else ("cross-view",)
-
-
-def _in_role(config: PipelineConfig, matcher: AnyMatcher, role: Role) -> PipelineConfig:
-    anchors = config.anchors
-    if role == "trajectory":
-        assert isinstance(matcher, get_args(AnySparse))
-        return replace(config, trajectory=replace(config.trajectory, matcher=matcher))
-    if role == "groups":
-        assert isinstance(matcher, get_args(AnySparse))
-        return replace(config, anchors=replace(anchors, ground_matcher=matcher))
-    if role == "steps":
-        assert isinstance(matcher, get_args(AnySparse))
-        return replace(config, anchors=replace(anchors, odometry=replace(anchors.odometry, matcher=matcher)))
-    refine, paper = replace(anchors.refine, matcher=matcher, last=None), replace(anchors.paper, matcher=matcher)
-    return replace(config, anchors=replace(anchors, refine=refine, paper=paper))
-
 
 SETTINGS_FILE = "settings.json"
 """In .state/: the settings that a run was last started with."""
@@ -151,9 +48,6 @@ def read_settings(run: Path) -> PipelineConfig | None:
     return files.recall(run / STATE / SETTINGS_FILE, PipelineConfig)
 
 
-# --- the method ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Step:
     """One stage of the method."""
@@ -162,8 +56,6 @@ class Step:
     """Of its folder, its events and its recipe."""
     verb: str
     """The command that ends with it."""
-    what: str
-    """What that command does."""
     settings: Callable[[PipelineConfig], object]
     """Its part of the settings."""
     run: Callable[[Work, PipelineConfig, Made | None], Made]
@@ -179,28 +71,24 @@ STAGES = (
     Step(
         SCAFFOLD,
         "prepare",
-        "Prepare an aerial model once for all walks: depth, surface, places, splats (stage 1).",
         lambda config: config.geometry,
         lambda work, config, above: scaffold.run(work.site, config.geometry, config.scaffold),
     ),
     Step(
         ANCHORS,
         "anchors",
-        "Localise groups of street frames in the aerial model (stages 1 and 2).",
         lambda config: config.anchors,
         lambda work, config, above: anchors.run(work, config.anchors, _needed(above)),
     ),
     Step(
         TRAJECTORY,
         "trajectory",
-        "Recover the pose of every street frame (stages 1 to 3).",
         lambda config: config.trajectory,
         lambda work, config, above: trajectory.run(work, config.trajectory, _needed(above)),
     ),
     Step(
         SCENE,
         "update",
-        "Do the whole job: anchors, trajectory, and the street added to the splats, with a report.",
         lambda config: config.scene,
         lambda work, config, above: scene.run(work, config.scene, _needed(above)),
     ),

@@ -21,7 +21,7 @@ from skyanchor.cli.options import (
     GROUPS,
     PREPARATION_EXAMPLES,
     PREPARATION_GROUPS,
-    STAGES,
+    STAGE_VERBS,
     Options,
     Preparation,
 )
@@ -57,7 +57,7 @@ def test_every_everyday_option_stands_in_one_group() -> None:
 
 
 def test_the_examples_are_accepted() -> None:
-    for verb in STAGES:
+    for verb in STAGE_VERBS:
         for line in () if verb == "prepare" else EXAMPLES:
             _accepted(line.format(verb=verb).split()[2:], verb)
     for line in PREPARATION_EXAMPLES:
@@ -72,7 +72,7 @@ def test_the_short_help_names_every_option_of_prepare_once() -> None:
 
 def test_every_group_of_settings_is_a_stages_own() -> None:
     assert tuple(field.name for field in fields(pipeline.PipelineConfig)) == shown.SETTINGS
-    assert set(shown.BEYOND) == set(STAGES) == {step.verb for step in pipeline.STAGES}
+    assert set(shown.BEYOND) == set(STAGE_VERBS) == {step.verb for step in pipeline.STAGES}
     for name in shown.SETTINGS:
         assert f"--{name}." in shown.settings("update", name)
 
@@ -86,7 +86,7 @@ def test_one_thing_has_one_option() -> None:
         assert "--splats" not in shown.everyday(verb) and "--scene." not in shown.everything(verb)
 
 
-@pytest.mark.parametrize("verb", STAGES)
+@pytest.mark.parametrize("verb", STAGE_VERBS)
 def test_the_short_help_fits_on_a_screen(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
     out = capsys.readouterr().out
@@ -97,7 +97,7 @@ def test_the_short_help_fits_on_a_screen(verb: str, capsys: pytest.CaptureFixtur
 
 def test_help_all_shows_the_stages_that_a_verb_reaches(capsys: pytest.CaptureFixture[str]) -> None:
     texts = {}
-    for verb in STAGES:
+    for verb in STAGE_VERBS:
         assert main([verb, "--help-all"]) == 0
         texts[verb] = capsys.readouterr().out
         assert "{None}" not in texts[verb] and "--redo" in texts[verb]
@@ -150,7 +150,7 @@ def test_the_help_of_a_verb_names_only_options_that_it_has(
     assert _mentioned(out) - own <= {"help", *(option for _, option in of_others)}, words
 
 
-@pytest.mark.parametrize("verb", STAGES)
+@pytest.mark.parametrize("verb", STAGE_VERBS)
 def test_the_short_help_of_a_stage_names_only_options_that_it_has(verb: str) -> None:
     every = set(re.findall(r"(?:^|[ |])--([a-z][a-z.-]*[a-z])", shown.everything(verb), re.M))
     assert _mentioned(shown.everyday(verb)) - every <= {"help", "help-all", "traceback"}

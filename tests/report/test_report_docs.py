@@ -17,8 +17,8 @@ import pytest
 from skyanchor.cli import main as command_line
 from skyanchor.cli import runs, scene_runs
 from skyanchor.cli.main import main
-from skyanchor.cli.options import STAGES
-from skyanchor.pipeline import CPU
+from skyanchor.cli.options import STAGE_VERBS
+from skyanchor.presets import CPU
 from skyanchor.scaffold import training
 from skyanchor.scene import settings as update
 
@@ -139,7 +139,7 @@ def test_the_pages_do_name_commands() -> None:
     assert {"update", "anchors", "view", "report", "evaluate", "scaffold", "patch"} <= named
     assert commands("`skyanchor a --b`\n```\nskyanchor c  # d\nother\n```") == ["skyanchor c", "skyanchor a --b"]
     assert words_of("skyanchor c [--d N] e|f") == ["c", "--d", "3", "e"]
-    assert set(STAGES) <= named
+    assert set(STAGE_VERBS) <= named
 
 
 def test_quoted_messages_are_ours() -> None:

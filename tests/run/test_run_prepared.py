@@ -30,6 +30,7 @@ from skyanchor.run.pool import Done
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold
+from skyanchor.scaffold import training as scaffold_training
 from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import anchors
 from skyanchor.stages.places import like, place_files, places_part
@@ -50,9 +51,7 @@ def small() -> PipelineConfig:
     )
     places = replace(base.anchors.places, width=160, features=XFeat(keypoints=200, longest=160, threshold=0.01))
     places = replace(places, nodes=replace(places.nodes, spacing=14.0, headings=4))
-    training = replace(
-        pipeline.scaffold_training.CPU, train=replace(pipeline.scaffold_training.CPU.train, iterations=3)
-    )
+    training = replace(scaffold_training.CPU, train=replace(scaffold_training.CPU.train, iterations=3))
     scene = replace(base.scene, aerial=training, device="cpu")
     return replace(base, anchors=replace(base.anchors, places=places), scene=scene)
 

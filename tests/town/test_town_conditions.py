@@ -17,9 +17,9 @@ from skyanchor.town.conditions import (
     drifting_leaf_shade,
     drifting_shadows,
     leaf_shade,
+    photo_under,
     shadows,
     traffic,
-    under_condition,
 )
 from skyanchor.types import Bytes, Floats
 
@@ -92,13 +92,8 @@ def test_traffic_moves() -> None:
     assert 0.05 < both < 0.95
 
 
-def test_a_folder_under_a_condition_keeps_its_names(tmp_path: Path) -> None:
-    images = tmp_path / "images"
-    images.mkdir()
-    for name in ("b.jpg", "a.jpg"):
-        cv2.imwrite(str(images / name), grey())
-    under_condition(images, tmp_path / "other", shadows, MIDDLE, 3)
-    assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["a.jpg", "b.jpg"]
-    stored = cv2.cvtColor(cv2.imread(str(tmp_path / "other" / "b.jpg")), cv2.COLOR_BGR2RGB)
-    expected = shadows(grey(), MIDDLE, 3, 1)  # the second of the walk
-    assert np.abs(stored.astype(float) - expected).mean() < 3.0
+def test_a_photo_on_disk_under_a_condition(tmp_path: Path) -> None:
+    cv2.imwrite(str(tmp_path / "b.jpg"), grey())
+    photo_under(tmp_path / "b.jpg", tmp_path / "other.jpg", shadows, MIDDLE, 3, 1)
+    stored = cv2.cvtColor(cv2.imread(str(tmp_path / "other.jpg")), cv2.COLOR_BGR2RGB)
+    assert np.abs(stored.astype(float) - shadows(grey(), MIDDLE, 3, 1)).mean() < 3.0

@@ -335,14 +335,17 @@ class Stated:
     """A settled group and its standard deviations along the worst axis, what all matches share included."""
 
     poses: tuple[Pose, ...]
+    """cam_from_world of each frame."""
     centres: Floats
-    """(F, 3), metres."""
+    """(F, 3), world frame, metres."""
     length: float
     """From the first to the last centre, metres."""
     position_m: float
+    """Standard deviation of the group's place."""
     turn_rad: float
+    """Of its direction."""
     scale: float
-    """As a fraction."""
+    """Of its scale, as a fraction."""
 
 
 def _stated(search: Search, settled: Settled) -> Stated:

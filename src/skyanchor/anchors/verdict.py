@@ -95,9 +95,11 @@ class Halves:
     """How far the solutions of two halves of the evidence lie apart, the worst of several splits."""
 
     metres: float
+    """Mean distance of the camera centres."""
     degrees: float
+    """Between the directions of the group, or of the camera that turned most."""
     scale: float
-    """Fraction."""
+    """Of the scales' ratio, its logarithm: a fraction."""
 
 
 def _half_solution(

@@ -1,1 +1,1 @@
-"""What a choice may need: packages, trained weights, a device. May touch: errors."""
+"""What a choice may need: packages, trained weights, a device. May touch: errors, storage."""

@@ -2,6 +2,8 @@
 
 Values in, values out. A place is asked about, not a pixel: views of one day must agree on a surface there, views of the
 other must look through it, several each, so that light, viewpoint and whatever moves say nothing.
+
+May touch: the foundation, stereo.
 """
 
 from skyanchor.changes.config import ChangeConfig

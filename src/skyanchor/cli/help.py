@@ -20,7 +20,7 @@ from skyanchor.cli.options import (
     PREPARATION_GROUPS,
     SAID_SHORTER,
     SETTINGS,
-    STAGES,
+    STAGE_VERBS,
     UNUSED,
     Options,
     Preparation,
@@ -59,7 +59,7 @@ def everyday(verb: str) -> str:
     options, shown = (Preparation, PREPARATION_GROUPS) if alone else (Options, GROUPS)
     words = "AERIAL --out SCAFFOLD" if alone else "--scaffold AERIAL --ground WALK --out RUN"
     parts = [
-        f"usage: skyanchor {verb} {words} [OPTIONS]\n\n{STAGES[verb]}",
+        f"usage: skyanchor {verb} {words} [OPTIONS]\n\n{STAGE_VERBS[verb]}",
         *("\n".join([title, *_lines(_shown(options, _used(verb, names)))]) for title, names in shown.items()),
         "\n".join(["More", *_lines(more.items())]),
         "\n".join(
@@ -132,7 +132,7 @@ def _less(block: str) -> str:
 
 
 def _default() -> object:
-    from skyanchor.pipeline import CPU
+    from skyanchor.presets import CPU
 
     return CPU
 

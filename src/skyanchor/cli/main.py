@@ -20,7 +20,7 @@ import skyanchor
 from skyanchor.bounds import checked
 from skyanchor.cli import changes, dataset, looking, machine, merge, mesh, patch, scaffold, stopping, tiles, walk
 from skyanchor.cli.help import asked_help
-from skyanchor.cli.options import STAGES
+from skyanchor.cli.options import STAGE_VERBS
 from skyanchor.errors import SkyAnchorError
 
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
@@ -101,7 +101,7 @@ def dispatch(given: list[str]) -> int:
             from skyanchor.cli import scene_runs
 
             return scene_runs.parse_and_run(given[2:])
-    if not given or not STAGES.keys() & {given[0]}:
+    if not given or not STAGE_VERBS.keys() & {given[0]}:
         return _other_verb(given)
     text = asked_help(given)
     if text is not None:
@@ -137,7 +137,7 @@ def _other_verb(given: list[str]) -> int:
 def verbs() -> tyro.extras.SubcommandApp:
     """All verbs; those that run stages only stand in the list."""
     app, aerial, street, updates, squares, datasets = (tyro.extras.SubcommandApp() for _ in range(6))
-    for name, what in STAGES.items():
+    for name, what in STAGE_VERBS.items():
         app.command(name=name, help=what)(_elsewhere)
     app.command(aerial, name="scaffold", help="The aerial model: check it, train its Gaussians.")
     app.command(street, name="walk", help="The street photos or video: check them before a run.")

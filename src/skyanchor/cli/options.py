@@ -32,7 +32,7 @@ Names: TypeAlias = Annotated[str | None, unless_said("NAMES")]
 Choice: TypeAlias = Literal["auto", "cpu", "gpu", "paper"]
 """A preset of the pipeline, or auto."""
 
-STAGES = MappingProxyType(
+STAGE_VERBS = MappingProxyType(
     {
         "prepare": "Prepare an aerial model once for all walks: depth, surface, places, splats (stage 1).",
         "update": "Do the whole job: anchors, trajectory, and the street added to the splats, with a report.",
@@ -70,6 +70,15 @@ EngineOption: TypeAlias = Annotated[
         "Where jobs run: in worker processes, or on a Ray cluster whose nodes see all files under the same paths.",
     ),
 ]
+PhotosOption: TypeAlias = Annotated[
+    DisallowNone[Path | None],
+    _option("PHOTOS", "Folder of the aerial photos, where it is not found beside the model."),
+]
+CrsOption: TypeAlias = Annotated[
+    DisallowNone[str | None],
+    _option("EPSG:CODE", "Map projection of the aerial model's coordinates, where no georef.json beside it names it."),
+]
+RedoOption: TypeAlias = Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")]
 
 
 @dataclass(frozen=True)
@@ -89,10 +98,7 @@ class Options:
         DisallowNone[Path | None],
         _option("WALK", "Folder of street photos in natural order, or a video. Needed the first time."),
     ] = None
-    images: Annotated[
-        DisallowNone[Path | None],
-        _option("PHOTOS", "Folder of the aerial photos, where it is not found beside the model."),
-    ] = None
+    images: PhotosOption = None
     splats: Annotated[
         DisallowNone[Path | None],
         _option("PLY", "Aerial Gaussian model of the INRIA convention; `update` trains one without it."),
@@ -105,12 +111,7 @@ class Options:
             "stand, and `update` goes on from their splats.",
         ),
     ] = ()
-    crs: Annotated[
-        DisallowNone[str | None],
-        _option(
-            "EPSG:CODE", "Map projection of the aerial model's coordinates, where no georef.json beside it names it."
-        ),
-    ] = None
+    crs: CrsOption = None
     camera: Annotated[
         DisallowNone[str | None],
         _option(
@@ -139,7 +140,7 @@ class Options:
     ] = "auto"
     workers: WorkersOption = 0
     engine: EngineOption = "processes"
-    redo: Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")] = False
+    redo: RedoOption = False
 
 
 @dataclass(frozen=True)
@@ -152,18 +153,12 @@ class Preparation:
         _option("AERIAL", "Folder with sparse/ (or sparse/0) and images/, or the COLMAP model itself."),
     ]
     out: Annotated[Path, _option("SCAFFOLD", "Folder to write: the --scaffold of any number of walks.")]
-    images: Annotated[
-        DisallowNone[Path | None],
-        _option("PHOTOS", "Folder of the aerial photos, where it is not found beside the model."),
-    ] = None
+    images: PhotosOption = None
     splats: Annotated[
         DisallowNone[Path | None],
         _option("PLY", "Aerial Gaussian model of the INRIA convention; one is trained without it."),
     ] = None
-    crs: Annotated[
-        DisallowNone[str | None],
-        _option("EPSG:CODE", "Map projection of the model's coordinates, where no georef.json beside it names it."),
-    ] = None
+    crs: CrsOption = None
     ground: Annotated[
         DisallowNone[Path | None],
         _option("WALK", "A walk with the street camera of those to come; a phone's field of view without it."),
@@ -196,7 +191,7 @@ class SceneRun:
     ] = "update"
     workers: WorkersOption = 0
     engine: EngineOption = "processes"
-    redo: Annotated[bool, _option(None, "Replace stages that were made with other settings or inputs.")] = False
+    redo: RedoOption = False
     json: Annotated[bool, _option(None, "Print JSON instead of a table.")] = False
 
 

@@ -53,7 +53,7 @@ def check(
 def _with_model(summary: WalkSummary, aerial: tuple[Scaffold, bool] | None) -> tuple[list[tuple[str, str]], list[str]]:
     """Rows on GPS and time, and warnings, from the aerial model where one is given."""
     from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
-    from skyanchor.pipeline import CPU, GPU
+    from skyanchor.presets import CPU, GPU
     from skyanchor.stages.outlook import Load, estimate, gps_on_model
     from skyanchor.stages.scaffold import depth_megapixels
 

@@ -1,4 +1,7 @@
-"""Poses and depth of a few photos from a feed-forward network or a folder made elsewhere, behind one protocol."""
+"""Poses and depth of a few photos from a feed-forward network or a folder made elsewhere, behind one protocol.
+
+May touch: the foundation, backends, sequence.
+"""
 
 from skyanchor.feedforward.choices import AnyLocal, FeedForward, FreeFolder, Incremental, Vggt
 from skyanchor.feedforward.free_frames import (

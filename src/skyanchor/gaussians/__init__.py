@@ -1,1 +1,1 @@
-"""Splat sets, rasterisers, losses, densification and the training step."""
+"""Splat sets, rasterisers, losses, densification and the training step. May touch: the foundation, backends, photos."""

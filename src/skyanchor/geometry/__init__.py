@@ -1,1 +1,1 @@
-"""Rigid and similarity transforms, cameras, planes and robust estimation: pure functions."""
+"""Rigid and similarity transforms, cameras, planes and robust estimation: pure functions. May touch: types."""

@@ -75,14 +75,6 @@ def heights(name: str) -> str:
     return f"as in the aerial model; {name} does not say whether from the ellipsoid or the geoid"
 
 
-def accuracy_m(name: str) -> float | None:
-    """How well the system's datum is tied to WGS 84 with what is installed here, metres; None where PROJ cannot say."""
-    x, y = _transformer(name).transform(*_middle(name), direction="INVERSE")
-    _transformer(name).transform(x, y)
-    found = _transformer(name).get_last_used_operation().accuracy
-    return float(found) if found >= 0 else None
-
-
 def that_fit(places: Floats, originals: Floats, within_m: float = 30.0) -> tuple[str, ...]:
     """Names of the systems in which positions by latitude and longitude (N, 3) lie at x and y of `originals` (N, 3).
 
@@ -129,11 +121,3 @@ def _transformer(name: str) -> pyproj.Transformer:
         return pyproj.Transformer.from_crs(_plane(name), WGS84, always_xy=True)
     except ProjError as error:
         raise ValueError(f"{name} cannot be tied to WGS 84 with what PROJ knows here") from error
-
-
-def _middle(name: str) -> tuple[float, float]:
-    """Longitude and latitude in the middle of where the system is used."""
-    area = _plane(name).area_of_use
-    if area is None:
-        return 0.0, 0.0
-    return area.west + ((area.east - area.west) % 360.0 or 360.0) / 2.0, (area.south + area.north) / 2.0

@@ -1,4 +1,4 @@
-"""Features, matchers and retrieval behind one protocol."""
+"""Features, matchers and retrieval behind one protocol. May touch: the foundation, backends, photos."""
 
 from skyanchor.matching.choices import (
     AnyMatcher,

@@ -2,6 +2,8 @@
 
 Values in, values out. The field is never held whole: it is computed block by block, each with the borders that its
 neighbours compute too, bit for bit, so that blocks can be meshed apart and joined without a seam.
+
+May touch: the foundation, stereo.
 """
 
 from skyanchor.meshing.extraction import joined, meshed

@@ -1,1 +1,4 @@
-"""The run folder: stages, recipes, jobs, and what is read back. Nothing else knows the layout."""
+"""The run folder: stages, recipes, jobs, and what is read back. Nothing else knows the layout.
+
+May touch: whatever stands below it.
+"""

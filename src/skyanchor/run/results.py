@@ -47,8 +47,6 @@ from skyanchor.stereo import depth_path, load_depth
 from skyanchor.storage import files
 from skyanchor.types import Anchors, Bytes, Camera, DepthMap, Floats, Pose, Scaffold, Sequence, Trajectory
 
-STAGES = (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE)
-
 
 def open_run(path: Path | str) -> Run:
     """The run in a folder; InputError for a folder that is none."""
@@ -84,7 +82,8 @@ class Run:
         return "\n".join([f"Run({str(self.root)!r})", *(f"  {name:<7} {text}" for name, text in self._lines())])
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        yield "stages", ", ".join(stage for stage in STAGES if self.has(stage)) or "nothing finished"
+        finished = [stage for stage in (SCAFFOLD, ANCHORS, TRAJECTORY, SCENE) if self.has(stage)]
+        yield "stages", ", ".join(finished) or "nothing finished"
         if not self.has(ANCHORS):
             return
         groups = self.anchors.groups

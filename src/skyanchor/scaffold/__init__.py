@@ -1,4 +1,7 @@
-"""The aerial model as users bring it: loading, frame check, georeference, visibility graph."""
+"""The aerial model as users bring it: loading, frame check, georeference, visibility graph.
+
+May touch: the foundation, photos, stereo, gaussians, bridges.
+"""
 
 from skyanchor.scaffold.loading import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold.orientation import OrientationConfig

@@ -1,4 +1,4 @@
-"""Files of others read with care: every length is checked before it is trusted, and what is wrong names the file."""
+"""Bytes and lines of COLMAP models: every length is checked before it is trusted, and what is wrong names the file."""
 
 from __future__ import annotations
 

@@ -124,7 +124,9 @@ class Coloured:
     features: Floats
     """(N, 6): u and colour times its weight."""
     centre: Floats
+    """(3,), in the frame of the points."""
     spread: float
+    """Median distance from the centre, in the unit of the points."""
     up: Floats
     """(3,), normal of the flattest direction."""
 

@@ -1,1 +1,4 @@
-"""3. Cross-view scene update: ground points, frozen insertion, joint refinement, patch."""
+"""Stage 4: cross-view scene update: ground points, frozen insertion, joint refinement, patch.
+
+May touch: the foundation, photos, stereo, gaussians, bridges, changes, scaffold.
+"""

@@ -1,4 +1,4 @@
-"""Stage 3: ground Gaussians go in with the aerial set frozen, then both are refined, and the aerial view is guarded."""
+"""Stage 4: ground Gaussians go in with the aerial set frozen, then both are refined, and the aerial view is guarded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TEST: Literal["test"] = "test"
 
 @dataclass(frozen=True, eq=False)
 class SceneUpdate:
-    """Stage 3's result."""
+    """What the scene update made."""
 
     change: Change
     """In the local frame."""

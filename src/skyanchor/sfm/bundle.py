@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skyanchor.geometry import cameras, rigid
-from skyanchor.sfm import dense_kernels as kernels
+from skyanchor.sfm import observation_kernels as kernels
 from skyanchor.sfm.tracks import TrackTable
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from skyanchor.sfm import dense_kernels as kernels
 from skyanchor.sfm.bundle import Bundle, from_held
-from skyanchor.sfm.descent import Flat, descend, flat_of, moved
+from skyanchor.sfm.descent import Flat, descend, flat_of, held_rows, moved, system_of
 from skyanchor.types import Floats, Ints
 
 
@@ -33,8 +33,7 @@ class Dense:
 def _add_held(bundle: Bundle, slots: Ints, matrix: Floats, gradient: Floats) -> None:
     """Add what holds poses: I and I e, e from the held pose to the camera's, whose derivative by it is near one."""
     for held in bundle.held:
-        moving = np.repeat(slots[held.camera] >= 0, 6)
-        rows = (6 * slots[held.camera][:, None] + np.arange(6)).ravel()[moving]
+        rows, moving = held_rows(held.camera, slots)
         matrix[np.ix_(rows, rows)] += held.information[np.ix_(moving, moving)]
         gradient[rows] += (held.information @ from_held(bundle, held))[moving]
 
@@ -42,20 +41,7 @@ def _add_held(bundle: Bundle, slots: Ints, matrix: Floats, gradient: Floats) -> 
 def _reduced(bundle: Bundle, flat: Flat, solver: Dense, damping: float) -> tuple[Floats, Floats, Floats]:
     """(damped reduced matrix, reduced gradient, what back-substitution needs)."""
     matrix, gradient, taken, held = kernels.reduced_system(
-        bundle.rotations,
-        bundle.translations,
-        bundle.calibrations,
-        bundle.points,
-        flat.camera,
-        flat.xy,
-        flat.sigma,
-        flat.starts,
-        flat.slots,
-        flat.prior,
-        flat.information,
-        solver.loss_scale,
-        solver.refine_focal,
-        damping,
+        *system_of(bundle, flat), solver.loss_scale, solver.refine_focal, damping
     )
     _add_held(bundle, flat.slots, matrix, gradient)
     size = len(gradient)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from skyanchor.geometry import rigid
-from skyanchor.sfm import dense_kernels as kernels
+from skyanchor.sfm import observation_kernels, point_kernels
 from skyanchor.sfm.bundle import Bundle, from_held, residuals
 from skyanchor.types import Camera, Floats, Ints, Pose
 
@@ -26,14 +26,19 @@ class Flat:
     """A bundle as the kernels take it: observations sorted by point."""
 
     camera: Ints
+    """(K,), camera of each observation."""
     xy: Floats
+    """(K, 2), pixels."""
     sigma: Floats
+    """(K,), pixels."""
     starts: Ints
     """(P + 1,), first observation of each point."""
     slots: Ints
     """(C,), place of each camera among the movable ones, -1 for a constant one."""
     prior: Floats
+    """(P, 3), world frame, metres; any number where there is no prior."""
     information: Floats
+    """(P, 3, 3), per square metre, zeros where there is no prior."""
 
 
 def flat_of(bundle: Bundle) -> Flat:
@@ -55,9 +60,21 @@ def flat_of(bundle: Bundle) -> Flat:
     )
 
 
+def system_of(bundle: Bundle, flat: Flat) -> tuple[Floats | Ints, ...]:
+    """What the kernels that set up the normal equations take of a bundle, in their order."""
+    cameras = (bundle.rotations, bundle.translations, bundle.calibrations, bundle.points)
+    return (*cameras, flat.camera, flat.xy, flat.sigma, flat.starts, flat.slots, flat.prior, flat.information)
+
+
+def held_rows(camera: Ints, slots: Ints) -> tuple[Ints, Ints]:
+    """(rows of the held cameras that move in the system of all, the same in their own)."""
+    moving = np.flatnonzero(np.repeat(slots[camera] >= 0, 6))
+    return (6 * slots[camera][:, None] + np.arange(6)).ravel()[moving], moving
+
+
 def cost_of(bundle: Bundle, loss_scale: float) -> float:
     """Cauchy: s² log(1 + r²/s²), summed, plus the priors and what holds poses."""
-    return float(kernels.cauchy(residuals(bundle), loss_scale)) + _prior_cost(bundle) + _held_cost(bundle)
+    return float(observation_kernels.cauchy(residuals(bundle), loss_scale)) + _prior_cost(bundle) + _held_cost(bundle)
 
 
 def _prior_cost(bundle: Bundle) -> float:
@@ -91,7 +108,7 @@ def descend(bundle: Bundle, attempt: Attempt, loss_scale: float, iterations: int
 
 def moved(bundle: Bundle, flat: Flat, held: Floats, step: Floats, loss_scale: float, focal: bool = False) -> Bundle:
     """The bundle after a step of its cameras: its points follow by what the elimination kept of them."""
-    point_step = kernels.point_steps(
+    point_step = point_kernels.point_steps(
         bundle.rotations,
         bundle.translations,
         bundle.calibrations,

@@ -38,6 +38,7 @@ class EdgeSigmas:
     translation_floor: float = 0.005
     """Metres."""
     log_scale: float = 0.005
+    """Of the logarithm of an edge's scale."""
 
 
 def relax(

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import splu
 
 from skyanchor.sfm import sparse_kernels as kernels
 from skyanchor.sfm.bundle import Bundle, from_held
-from skyanchor.sfm.descent import Flat, descend, flat_of, moved
+from skyanchor.sfm.descent import Flat, descend, flat_of, held_rows, moved, system_of
 from skyanchor.types import Floats, Ints
 
 
@@ -71,17 +71,11 @@ def _held_matrix(bundle: Bundle, slots: Ints) -> csc_matrix:
     size = 6 * (int(slots.max()) + 1)
     total = csc_matrix((size, size))
     for held in bundle.held:
-        rows, moving = _held_rows(held.camera, slots)
+        rows, moving = held_rows(held.camera, slots)
         information = held.information[np.ix_(moving, moving)]
         along, across = np.meshgrid(rows, rows, indexing="ij")
         total = total + coo_matrix((information.ravel(), (along.ravel(), across.ravel())), shape=(size, size)).tocsc()
     return total
-
-
-def _held_rows(camera: Ints, slots: Ints) -> tuple[Ints, Ints]:
-    """(rows of the held cameras that move in the whole system, the same in their own)."""
-    moving = np.flatnonzero(np.repeat(slots[camera] >= 0, 6))
-    return (6 * slots[camera][:, None] + np.arange(6)).ravel()[moving], moving
 
 
 def _reduced(
@@ -89,27 +83,13 @@ def _reduced(
 ) -> tuple[csc_matrix, Floats, Floats]:
     """(damped reduced matrix, reduced gradient, what back-substitution needs)."""
     blocks, gradient, taken, kept = kernels.reduced_blocks(
-        bundle.rotations,
-        bundle.translations,
-        bundle.calibrations,
-        bundle.points,
-        flat.camera,
-        flat.xy,
-        flat.sigma,
-        flat.starts,
-        flat.slots,
-        flat.prior,
-        flat.information,
-        pattern.row_starts,
-        pattern.columns,
-        loss_scale,
-        damping,
+        *system_of(bundle, flat), pattern.row_starts, pattern.columns, loss_scale, damping
     )
     size = gradient.size
     matrix = bsr_matrix((blocks, pattern.columns, pattern.row_starts), shape=(size, size)).tocsc() + held
     gradient = gradient.ravel()
     for one in bundle.held:
-        rows, moving = _held_rows(one.camera, flat.slots)
+        rows, moving = held_rows(one.camera, flat.slots)
         gradient[rows] += (one.information @ from_held(bundle, one))[moving]
     matrix = matrix + diags_array(damping * (matrix.diagonal() + taken.ravel()) + 1e-12)
     return csc_matrix(matrix), gradient, kept

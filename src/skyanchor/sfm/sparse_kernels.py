@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from skyanchor.compiled import njit
-from skyanchor.sfm.dense_kernels import inverse3, observation
+from skyanchor.sfm.observation_kernels import observation, robust_weight
+from skyanchor.sfm.point_kernels import add_to_point, begin_point, damped_inverse
 from skyanchor.types import Floats, Ints
 
 
@@ -23,7 +24,7 @@ def _block(row_starts: Ints, columns: Ints, row: int, column: int) -> int:
 
 
 @njit(cache=True)
-def _add_camera(weight: float, jac: Floats, res: Floats, block: Floats, gradient: Floats, mixed: Floats) -> None:
+def _add_to_camera(weight: float, jac: Floats, res: Floats, block: Floats, gradient: Floats, mixed: Floats) -> None:
     """What an observation says of its camera, block (6, 6) and gradient (6,), and of camera and point, (6, 3)."""
     for i in range(6):
         gradient[i] += weight * (jac[0, i] * res[0] + jac[1, i] * res[1])
@@ -31,15 +32,6 @@ def _add_camera(weight: float, jac: Floats, res: Floats, block: Floats, gradient
             block[i, j] += weight * (jac[0, i] * jac[0, j] + jac[1, i] * jac[1, j])
         for j in range(3):
             mixed[i, j] += weight * (jac[0, i] * jac[0, 7 + j] + jac[1, i] * jac[1, 7 + j])
-
-
-@njit(cache=True)
-def _add_point(weight: float, jac: Floats, res: Floats, block: Floats, gradient: Floats) -> None:
-    """What an observation says of its point, block (3, 3) and gradient (3,)."""
-    for i in range(3):
-        gradient[i] += weight * (jac[0, 7 + i] * res[0] + jac[1, 7 + i] * res[1])
-        for j in range(3):
-            block[i, j] += weight * (jac[0, 7 + i] * jac[0, 7 + j] + jac[1, 7 + i] * jac[1, 7 + j])
 
 
 @njit(cache=True)
@@ -107,27 +99,20 @@ def reduced_blocks(
     block, inverse, grad = np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3)
     for p in range(len(points)):
         used = 0
-        block[:] = information[p]
-        for i in range(3):
-            grad[i] = 0.0
-            for j in range(3):
-                grad[i] += information[p, i, j] * (points[p, j] - prior[p, j])
+        begin_point(points[p], prior[p], information[p], block, grad)
         for k in range(starts[p], starts[p + 1]):
             c = camera[k]
             if not observation(rotations[c], translations[c], calibrations[c], points[p], xy[k], sigma[k], jac, res):
                 continue
-            weight = 1.0 / (1.0 + (res[0] * res[0] + res[1] * res[1]) / (loss_scale * loss_scale))
-            _add_point(weight, jac, res, block, grad)
+            weight = robust_weight(res, loss_scale)
+            add_to_point(weight, jac, res, block, grad)
             if slots[c] >= 0:
                 own = _block(row_starts, columns, slots[c], slots[c])
                 mixed[used] = 0.0
-                _add_camera(weight, jac, res, blocks[own], gradient[slots[c]], mixed[used])
+                _add_to_camera(weight, jac, res, blocks[own], gradient[slots[c]], mixed[used])
                 seen[used] = slots[c]
                 used += 1
-        extra = damping * (block[0, 0] + block[1, 1] + block[2, 2]) / 3.0 + 1e-9
-        for i in range(3):
-            block[i, i] += extra
-        inverse3(block, inverse)
+        damped_inverse(block, damping, inverse)
         held[p, :3] = inverse
         held[p, 3] = grad
         _eliminate(mixed, seen, used, inverse, grad, row_starts, columns, blocks, gradient, taken)

@@ -88,9 +88,11 @@ class TrackFilter:
     """What a triangulated track must satisfy."""
 
     error_px: float
+    """Most reprojection error, pixels."""
     least_angle: float
-    """Radians."""
+    """Between the rays that are most apart, radians."""
     most_depth_m: float
+    """Depth in any camera that sees it: farther points are refused, metres."""
 
 
 def structure(

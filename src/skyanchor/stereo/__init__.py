@@ -2,6 +2,8 @@
 
 Per photo: `estimate_depth` measures (sweep, PatchMatch), `make_consistent` confirms and averages over the neighbours'
 measured maps, `complete` closes the holes and marks them.
+
+May touch: the foundation, backends, photos.
 """
 
 from skyanchor.stereo.backends import AnyStereo, NumbaStereo, Photometry, RefineConfig, SweepConfig, TritonStereo

@@ -70,6 +70,7 @@ class Layers:
     z: Floats32
     """Depth, 0 = none."""
     confidence: Floats32
+    """0..1, of that depth."""
     sample: npt.NDArray[np.int32]
     """Which pixel of its map is seen, row by row."""
 

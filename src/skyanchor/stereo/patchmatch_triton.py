@@ -312,9 +312,13 @@ class Window:
     """How windows are compared."""
 
     radius: int
+    """Pixels."""
     stride: int
+    """Pixels from sample to sample."""
     sigma_grey: float
+    """Grey levels from the middle over which a sample's weight falls."""
     noise: float
+    """Of the photos, grey levels."""
     keep: int
     """Sources whose mean cost counts."""
 
@@ -335,10 +339,13 @@ class Search:
     prior: Tensor
     """(H, W), inverse depth of the first surface."""
     pull: float
+    """What it costs most to leave that surface."""
     scale: float
     """Inverse depth that moves a source by a pixel."""
     low: float
+    """Least inverse depth."""
     high: float
+    """Most inverse depth."""
     tried: int
     """Sources in which new planes are tried."""
 

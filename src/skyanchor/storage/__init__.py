@@ -1,1 +1,1 @@
-"""Files that are whole or absent, typed values in them, content digests. May touch: types, errors."""
+"""Files that are whole or absent, typed values in them, content digests. May touch: errors."""

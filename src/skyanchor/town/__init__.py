@@ -1,4 +1,4 @@
-"""The procedural town: demo scene and test truth."""
+"""The procedural town: demo scene and test truth. May touch: whatever stands below it."""
 
 from skyanchor.town.build import build_town, build_walks
 from skyanchor.town.presets import CITY, MINI, PRESETS, TOWN, FlightPlan, StreetPlan, TownPreset, WalkPlan

@@ -23,14 +23,6 @@ Condition: TypeAlias = Callable[[Bytes, float, int, int], Bytes]
 """(photo (H, W, 3) RGB, severity 0..1, seed, number of the photo in its walk) -> the photo."""
 
 
-def under_condition(images: Path, target: Path, condition: Condition, severity: float, seed: int) -> Path:
-    """The folder `target` with every photo of a walk under a condition, by the same names."""
-    target.mkdir(parents=True)
-    for number, path in enumerate(sorted(images.iterdir())):
-        photo_under(path, target / path.name, condition, severity, seed, number)
-    return target
-
-
 def photo_under(source: Path, target: Path, condition: Condition, severity: float, seed: int, number: int) -> None:
     """Write the photo `source` under a condition to the file `target`."""
     pixels = cv2.cvtColor(cv2.imread(str(source)), cv2.COLOR_BGR2RGB)

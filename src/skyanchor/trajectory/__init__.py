@@ -1,4 +1,11 @@
-"""Stage 2: anchor-constrained trajectory recovery."""
+"""Stage 3: anchor-constrained trajectory recovery.
+
+planning (who gets which anchors) -> submap (registration, localmap, keyframes, closure: one submap grown) -> assembly,
+holding (all of them together) -> recover (the stage) -> export. Beside them: network (several walks together);
+feedforward, feedforward_run, pseudo (from networks' reconstructions).
+
+May touch: the foundation, backends, photos, matching, sfm, scaffold, feedforward.
+"""
 
 from skyanchor.feedforward.choices import AnyLocal, FreeFolder, Incremental, Vggt
 from skyanchor.trajectory.closure import Closure

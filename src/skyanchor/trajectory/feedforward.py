@@ -1,4 +1,4 @@
-"""Stage 2 from a feed-forward reconstruction: Sim(3) to the anchors, pseudo-correspondences, the same adjustment.
+"""Stage 3 from a feed-forward reconstruction: Sim(3) to the anchors, pseudo-correspondences, the same adjustment.
 
 Poses and depth come in a frame and scale of their own. Each submap is laid on its anchors, the gap that drift leaves is
 spread over the free poses, and the anchored adjustment does the rest; anchors stay to the bit.

@@ -1,4 +1,4 @@
-"""Stage 2 by a feed-forward choice: passes of the network over each submap, then the same anchors and adjustment."""
+"""Stage 3 by a feed-forward choice: passes of the network over each submap, then the same anchors and adjustment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage 2: from anchor poses to a metric pose for every ground frame."""
+"""Stage 3: from anchor poses to a metric pose for every ground frame."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What crosses a stage boundary: frozen values made of numbers, names and numpy arrays.
+"""What crosses a stage boundary: frozen values made of numbers, names and numpy arrays. May touch: nothing of ours.
 
 Frames and units are in CONVENTIONS.md: `b_from_a` maps coordinates of frame a into frame b, cameras are OpenCV
 (x right, y down, z forward), the centre of the top-left pixel is (0.5, 0.5), quaternions are wxyz, lengths are metres.
 
 basics (types of arrays) -> geometry (transforms, cameras, planes) -> images (photos, matches, depth) -> scaffold (the
-flight), sequence (the walk) -> refusals (why something got no pose), anchors (what stage 1 finds), trajectory (what
-stage 2 finds). Each may name what stands before it; everybody else takes the names from here.
+flight), sequence (the walk) -> refusals (why something got no pose), anchors (what stage 2 finds), trajectory (what
+stage 3 finds). Each may name what stands before it; everybody else takes the names from here.
 """
 
 from skyanchor.types.anchors import (

@@ -1,4 +1,4 @@
-"""What stage 1 finds: anchor groups in the scaffold's frame, and what each verdict rests on."""
+"""What stage 2 finds: anchor groups in the scaffold's frame, and what each verdict rests on."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class LocalisedGroup:
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
-    """Stage 1 result: one verdict per group, and the camera they were solved with."""
+    """Stage 2 result: one verdict per group, and the camera they were solved with."""
 
     groups: tuple[LocalisedGroup, ...]
     camera: Camera

@@ -1,4 +1,4 @@
-"""What stage 2 finds: a pose or a reason for every frame."""
+"""What stage 3 finds: a pose or a reason for every frame."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PosedFrame:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Stage 2 result: a pose or a reason for every input frame, and the ground points behind them."""
+    """Stage 3 result: a pose or a reason for every input frame, and the ground points behind them."""
 
     frames: tuple[PosedFrame, ...]
     camera: Camera
