@@ -129,7 +129,9 @@ def trajectory_variants() -> tuple[Variant, ...]:
         *(_groups_of(size) for size in (2, 4, 6)),
         *changed[5:],
         Variant("trajectory", "anchors-constant", "anchors constant to the end (the paper's)", _constant_to_the_end),
-        Variant("trajectory", "no-whole-adjustment", "w/o adjustment over all submaps, anchors constant (the paper's)", _submaps_alone),
+        Variant(
+            "trajectory", "no-whole-adjustment", "w/o adjustment of all, anchors constant (the paper's)", _submaps_alone
+        ),
     )
 
 
