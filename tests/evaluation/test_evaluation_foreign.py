@@ -201,6 +201,11 @@ def test_the_command_says_the_verdict(
     said = json.loads(capsys.readouterr().out)
     assert said["best"]["outcome"] == "ok" and len(said["models"]) == 2
     assert said["best"]["on_aerial"]["ate_m"] == pytest.approx(0.25, abs=1e-6)
+    alone = ["evaluate", "--model", str(known[1]), *words[3:]]
+    assert main(alone) == 0
+    out = capsys.readouterr().out
+    assert "0 of 12 aerial cameras: a similarity takes 4" in out and "say so with --aerial-prefix" in out
+    assert "Verdict: cannot align." in out
 
 
 def test_what_is_missing_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,10 +184,11 @@ class SceneRun:
     ]
     preset: Annotated[
         Choice,
-        _option("auto|cpu|gpu|paper", "Settings to start from; groups are laid out as in the paper with each."),
+        _option("auto|cpu|gpu|paper", "Settings to start from, paper without it; groups are laid out as in the paper."),
     ] = "paper"
     upto: Annotated[
-        Literal["anchors", "trajectory", "update"], _option("anchors|trajectory|update", "Where to stop.")
+        Literal["anchors", "trajectory", "update"],
+        _option("anchors|trajectory|update", "Where to stop, update without it."),
     ] = "update"
     workers: WorkersOption = 0
     engine: EngineOption = "processes"

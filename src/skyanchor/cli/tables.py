@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skyanchor.evaluation.foreign import ForeignScore
+    from skyanchor.evaluation.foreign import ForeignScore, ModelScore
     from skyanchor.evaluation.metrics import ImageMetrics, Metrics
     from skyanchor.evaluation.poses import PoseMetrics
     from skyanchor.evaluation.protocol import Rows
@@ -127,9 +127,19 @@ def print_foreign(found: ForeignScore) -> None:
     if len(found.models) > 1:
         held = [[m.path, f"{m.aerial}/{m.aerial_total}", str(m.as_it_came.registered)] for m in found.models]
         print_table("all models; the figures are those of one", ["", "aerial photos", "street frames"], held)
-    moved = f"{_figure(best.off_m, 3)} m as they came, {_figure(best.moved_m, 3)} m after the similarity"
-    print(f"{best.aerial} of {best.aerial_total} aerial cameras, off their places by {moved}, RMS.")
+    print(f"{best.aerial} of {best.aerial_total} aerial cameras{_aerial_told(best)}")
     print(f"Verdict: {best.outcome.value}.")
+
+
+def _aerial_told(score: ModelScore) -> str:
+    """How far the aerial cameras are off, or what a similarity on them lacks."""
+    from skyanchor.evaluation.foreign import LEAST_AERIAL
+
+    if score.moved_m is not None:
+        moved = f"{_figure(score.off_m, 3)} m as they came, {_figure(score.moved_m, 3)} m after the similarity"
+        return f", off their places by {moved}, RMS."
+    names = "" if score.aerial else " If the model has them under other names, say so with --aerial-prefix."
+    return f": a similarity takes {LEAST_AERIAL} that are not all in one place.{names}"
 
 
 def print_rows(rows: Rows) -> None:

@@ -130,10 +130,7 @@ def trajectory_variants() -> tuple[Variant, ...]:
         *changed[5:],
         Variant("trajectory", "anchors-constant", "anchors constant to the end (the paper's)", _constant_to_the_end),
         Variant(
-            "trajectory",
-            "no-whole-adjustment",
-            "w/o adjustment over all submaps, anchors constant (the paper's)",
-            _submaps_alone,
+            "trajectory", "no-whole-adjustment", "w/o adjustment of all, anchors constant (the paper's)", _submaps_alone
         ),
     )
 
