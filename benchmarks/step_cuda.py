@@ -23,7 +23,8 @@ from rasterisers_cuda import street
 
 from skyanchor.gaussians.devices import Engine, load_engine
 from skyanchor.gaussians.splats import Splats, select
-from skyanchor.gaussians.training import TrainConfig, TrainState, start, step
+from skyanchor.gaussians.train_state import TrainState
+from skyanchor.gaussians.training import TrainConfig, start, step
 from skyanchor.gaussians.views import Target, TrainingScene
 from skyanchor.geometry import rigid
 from skyanchor.geometry.cameras import pinhole

@@ -136,7 +136,7 @@ def _outside(value: Any, hint: Any, path: tuple[str, ...]) -> Iterator[tuple[tup
     if value is None:
         return
     if is_dataclass(value) and not isinstance(value, type):
-        hints = typing.get_type_hints(type(value), include_extras=True)
+        hints = _hints(type(value))
         for field in fields(value):
             yield from _outside(getattr(value, field.name), hints[field.name], (*path, field.name))
     elif origin is Annotated:
@@ -153,6 +153,12 @@ def _outside(value: Any, hint: Any, path: tuple[str, ...]) -> Iterator[tuple[tup
             yield from _outside(item, kind, path)
     elif isinstance(value, float) and not math.isfinite(value):
         yield path, value, "a finite number"
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The annotations of a dataclass, whose text takes long to evaluate."""
+    return typing.get_type_hints(kind, include_extras=True)
 
 
 def _items(args: tuple[Any, ...], count: int) -> tuple[Any, ...]:

@@ -13,7 +13,17 @@ import pytest
 import surface_oracle
 from box_world import HALF, HIGH, LOW, UP, depth_map, eyes, photo, view
 
-from skyanchor.bridges import carry_kernels, drawing_kernels, fusion, fusion_kernels, painting_kernels, strips, tiles
+from skyanchor.bridges import (
+    carry_kernels,
+    cell_kernels,
+    drawing_kernels,
+    fusion,
+    fusion_kernels,
+    painting_kernels,
+    strips,
+    tiles,
+    voxel_kernels,
+)
 from skyanchor.bridges import ground as grounds
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import Ground, find_ground
@@ -276,7 +286,7 @@ def test_photos_of_a_full_atlas_keep_their_own_pixels(tmp_path: Path) -> None:
         assert np.array_equal(one.pixels, photo(views[k].camera, views[k].cam_from_world))
 
 
-ROOMS = (fusion_kernels, drawing_kernels, painting_kernels, carry_kernels)
+ROOMS = (fusion_kernels, voxel_kernels, cell_kernels, drawing_kernels, painting_kernels, carry_kernels)
 KERNELS = [one for room in ROOMS for one in vars(room).values() if hasattr(one, "py_func")]
 
 

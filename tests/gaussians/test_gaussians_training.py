@@ -14,7 +14,7 @@ from gaussians_small_scene import disturbed, engine, floor, photograph
 
 from skyanchor.errors import WriteError
 from skyanchor.events import Event, Note, Progress
-from skyanchor.gaussians import exposure, training
+from skyanchor.gaussians import exposure, train_state, training
 from skyanchor.gaussians import splats as splat_sets
 from skyanchor.gaussians import views as training_views
 from skyanchor.gaussians.checkpoint import Behind, checkpoint_splats, read_checkpoint, write_checkpoint
@@ -186,7 +186,7 @@ def test_a_heavier_pool_wins_where_two_contradict(truth: Splats, views: tuple[Vi
 
 def test_a_kept_state_stays_when_the_training_goes_on(truth: Splats, scene: TrainingScene, tmp_path: Path) -> None:
     state = training.train(training.start((disturbed(truth),), scene, QUICK, "cpu"), scene, QUICK, engine(), until=5)
-    kept = training.kept(state)
+    kept = train_state.kept(state)
     before = splats_of(kept.sets[0])
     write_checkpoint(tmp_path / "kept.npz", kept, "this")
     later = training.train(state, scene, QUICK, engine(), until=15)

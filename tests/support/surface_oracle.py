@@ -1,4 +1,7 @@
-"""The surface fused in the plainest way: all maps in memory, one thread, a hash table. What the package must equal."""
+"""The surface fused in the plainest way: all maps in memory, one hash table. What the package must equal.
+
+How a map is compared with its neighbours is the package's own; the tests against the box's true surface hold that.
+"""
 
 from __future__ import annotations
 
@@ -8,88 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numba import njit
 
-from skyanchor.bridges import fusion_kernels as kernels
+from skyanchor.bridges import cell_kernels, fusion_kernels
 from skyanchor.bridges.fusion import SurfaceConfig
 from skyanchor.bridges.rounding import ROUNDED
 from skyanchor.bridges.surface import Surface, horizontal_axes, intrinsics
 from skyanchor.geometry import cameras
 from skyanchor.types import DepthMap, Floats, Floats32, Ints
-
-
-@njit(cache=True, fastmath=ROUNDED)
-def fuse_map(
-    depth: Floats32,
-    normal: Floats32,
-    weight: Floats32,
-    K: Floats,
-    R: Floats,
-    t: Floats,
-    depths: Floats32,
-    weights: Floats32,
-    others: Ints,
-    Ks: Floats,
-    Rs: Floats,
-    ts: Floats,
-    tolerance: float,
-) -> tuple[Floats32, Floats32, Floats32]:
-    """(points, normals, weights) of one map's pixels, each moved along its normal to the mean of the maps that agree.
-
-    A point x with normal n that map j sees at x_j moves by n Σ w_j n·(x_j - x) / Σ w_j. The weight is the summed
-    confidence of the maps that agree less that of the maps that look through the point; 0 where there is none.
-    """
-    rows, columns = depth.shape
-    points = np.zeros((rows, columns, 3), np.float32)
-    normals = np.zeros((rows, columns, 3), np.float32)
-    total = np.zeros((rows, columns), np.float32)
-    for row in range(rows):
-        v = row
-        for column in range(columns):
-            u = column
-            z = depth[v, u]
-            if z <= 0:
-                continue
-            a, b = (u + 0.5 - K[2]) / K[0] * z - t[0], (v + 0.5 - K[3]) / K[1] * z - t[1]
-            c = z - t[2]
-            x = R[0, 0] * a + R[1, 0] * b + R[2, 0] * c
-            y = R[0, 1] * a + R[1, 1] * b + R[2, 1] * c
-            w = R[0, 2] * a + R[1, 2] * b + R[2, 2] * c
-            nx, ny, nz = normal[v, u, 0], normal[v, u, 1], normal[v, u, 2]
-            agreed = weight[v, u]
-            against = 0.0
-            moved = 0.0
-            for j in others:
-                q, s, k = Rs[j], ts[j], Ks[j]
-                zj = q[2, 0] * x + q[2, 1] * y + q[2, 2] * w + s[2]
-                if zj < 1e-3:
-                    continue
-                uj = (q[0, 0] * x + q[0, 1] * y + q[0, 2] * w + s[0]) / zj * k[0] + k[2]
-                vj = (q[1, 0] * x + q[1, 1] * y + q[1, 2] * w + s[1]) / zj * k[1] + k[3]
-                if uj < 0 or vj < 0 or uj >= depths.shape[2] or vj >= depths.shape[1]:
-                    continue
-                iu, iv = int(uj), int(vj)
-                dj, wj = depths[j, iv, iu], weights[j, iv, iu]
-                if dj <= 0 or wj <= 0:
-                    continue
-                if abs(dj - zj) < tolerance * zj:
-                    aj = (iu + 0.5 - k[2]) / k[0] * dj - s[0]
-                    bj = (iv + 0.5 - k[3]) / k[1] * dj - s[1]
-                    cj = dj - s[2]
-                    ox = q[0, 0] * aj + q[1, 0] * bj + q[2, 0] * cj - x
-                    oy = q[0, 1] * aj + q[1, 1] * bj + q[2, 1] * cj - y
-                    oz = q[0, 2] * aj + q[1, 2] * bj + q[2, 2] * cj - w
-                    agreed += wj
-                    moved += wj * (nx * ox + ny * oy + nz * oz)
-                elif dj > zj * (1.0 + 3.0 * tolerance):
-                    against += wj
-            step = moved / max(agreed, 1e-6)
-            points[row, column, 0] = x + nx * step
-            points[row, column, 1] = y + ny * step
-            points[row, column, 2] = w + nz * step
-            normals[row, column, 0] = nx
-            normals[row, column, 1] = ny
-            normals[row, column, 2] = nz
-            total[row, column] = agreed - against
-    return points, normals, total
 
 
 @njit(cache=True)
@@ -254,6 +181,7 @@ def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) 
     voxels = _Voxels(config.voxel * gsd)
     depths = np.stack([m.depth for m in maps])
     weights = np.stack([_weights(m, config) for m in maps])
+    sizes = np.array([m.depth.shape for m in maps], dtype=np.int64)
     ks = np.stack([intrinsics(m.camera) for m in maps])
     rotations = np.stack([m.cam_from_world.rotation for m in maps])
     translations = np.stack([m.cam_from_world.translation for m in maps])
@@ -261,7 +189,7 @@ def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) 
     for i, one in enumerate(maps):
         order = np.argsort(np.linalg.norm(looked - looked[i], axis=1), kind="stable")
         near = order[order != i][: config.neighbours]
-        points, normals, total = fuse_map(
+        points, normals, total = fusion_kernels.fuse_map(
             depths[i],
             one.normal,
             weights[i],
@@ -271,9 +199,10 @@ def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) 
             depths,
             weights,
             near,
-            ks,
-            rotations,
-            translations,
+            sizes[near],
+            ks[near],
+            rotations[near],
+            translations[near],
             config.tolerance,
         )
         voxels.add(points, normals, total, config.least_weight)
@@ -286,12 +215,12 @@ def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) 
 def indexed(points: Floats32, normals: Floats32, voxel: float, gsd: float, up: Floats, cell: float) -> Surface:
     """The discs sorted by the cell they lie in."""
     across = horizontal_axes(up)
-    place = kernels.cell_places(points, across, cell)
+    place = cell_kernels.cell_places(points, across, cell)
     place -= place.min(axis=0)
     key = place[:, 0] * (place[:, 1].max() + 1) + place[:, 1]
     order = np.argsort(key, kind="stable")
     points, normals = points[order], normals[order]
     edges = np.append(np.flatnonzero(np.diff(key[order], prepend=-1)), len(points)).astype(np.int64)
-    centres, farthest = kernels.cell_balls(points, edges)
+    centres, farthest = cell_kernels.cell_balls(points, edges)
     spacing = np.full(len(points), 1.1 * voxel, np.float32)
     return Surface(points, normals, spacing, gsd, across, up, cell, centres, farthest + voxel, edges)

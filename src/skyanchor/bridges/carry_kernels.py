@@ -143,6 +143,64 @@ def _vertex(before: float, here: float, after: float) -> float:
     return min(0.5, max(-0.5, 0.5 * (before - after) / bend))
 
 
+@njit(cache=True, fastmath=ROUNDED)
+def _read(image: Bytes, height: int, width: int, us: Floats, vs: Floats, wanted: Floats) -> bool:
+    """Fill `wanted` with the samples, zero mean and unit length; False where one lies outside or all look alike."""
+    total, square, fine = 0.0, 0.0, True
+    for i in range(SAMPLES):
+        value = _sample(image, height, width, us[i], vs[i])
+        fine = fine and value >= 0
+        wanted[i] = value
+        total += value
+        square += value * value
+    spread = square - total * total / SAMPLES
+    if not fine or spread < 9.0 * SAMPLES:
+        return False
+    for i in range(SAMPLES):
+        wanted[i] = (wanted[i] - total / SAMPLES) / math.sqrt(spread)
+    return True
+
+
+@njit(cache=True, fastmath=ROUNDED)
+def _search(
+    image: Bytes,
+    height: int,
+    width: int,
+    us: Floats,
+    vs: Floats,
+    wanted: Floats,
+    round_it: Floats32,
+    sums: Floats32,
+    scores: Floats,
+) -> None:
+    """Fill scores (2 reach + 1, same) with the likeness at all whole shifts (rows down, columns right)."""
+    side = scores.shape[0]
+    reach = side // 2
+    if side <= LANES and _all_inside(height, width, us, vs, reach):
+        _likeness_all(image, us, vs, wanted, round_it, sums, scores)
+        return
+    for a in range(side):
+        for b in range(side):
+            scores[a, b] = _likeness(image, height, width, us, vs, b - reach, a - reach, wanted)
+
+
+@njit(cache=True, fastmath=ROUNDED)
+def _peak(scores: Floats) -> tuple[float, float, int, int]:
+    """(likeness, sharpness, row, column) of the best shift; likeness -1 where none within the edge is the best."""
+    side = scores.shape[0]
+    best, i, j = -1.0, 0, 0
+    for a in range(side):
+        for b in range(side):
+            if scores[a, b] > best:
+                best, i, j = scores[a, b], a, b
+    if best < 0 or i == 0 or j == 0 or i == side - 1 or j == side - 1:
+        return -1.0, 0.0, 0, 0
+    aside = max(scores[i - 1, j], scores[i + 1, j], scores[i, j - 1], scores[i, j + 1])
+    aside = max(aside, scores[i - 1, j - 1], scores[i + 1, j + 1])
+    aside = max(aside, scores[i - 1, j + 1], scores[i + 1, j - 1])
+    return best, best - aside, i, j
+
+
 @njit(cache=True, parallel=True, fastmath=ROUNDED)
 def relocate(
     points: Floats,
@@ -177,43 +235,20 @@ def relocate(
         _, _, z = _project(Rs[r], ts[r], Ks[r], points[n, 0], points[n, 1], points[n, 2])
         step = z / Ks[r, 0]
         _patch(points[n], normals[n], step, Rs[r], ts[r], Ks[r], us, vs)
-        total, square, fine = 0.0, 0.0, True
-        for i in range(SAMPLES):
-            value = _sample(images[r], sizes[r, 0], sizes[r, 1], us[i], vs[i])
-            fine = fine and value >= 0
-            wanted[i] = value
-            total += value
-            square += value * value
-        spread = square - total * total / SAMPLES
-        if not fine or spread < 9.0 * SAMPLES:
+        if not _read(images[r], sizes[r, 0], sizes[r, 1], us, vs, wanted):
             continue
-        for i in range(SAMPLES):
-            wanted[i] = (wanted[i] - total / SAMPLES) / math.sqrt(spread)
         for k in range(wide):
             j = targets[n, k]
             if j < 0:
                 continue
             u, v, _ = _project(Rs[j], ts[j], Ks[j], points[n, 0], points[n, 1], points[n, 2])
             _patch(points[n], normals[n], step, Rs[j], ts[j], Ks[j], us, vs)
-            if side <= LANES and _all_inside(sizes[j, 0], sizes[j, 1], us, vs, reach):
-                _likeness_all(images[j], us, vs, wanted, round_it, sums, scores)
-            else:
-                for a in range(side):
-                    for b in range(side):
-                        shift = (b - reach, a - reach)
-                        scores[a, b] = _likeness(images[j], sizes[j, 0], sizes[j, 1], us, vs, *shift, wanted)
-            best, bi, bj = -1.0, 0, 0
-            for a in range(side):
-                for b in range(side):
-                    if scores[a, b] > best:
-                        best, bi, bj = scores[a, b], a, b
-            if best < 0 or bi == 0 or bj == 0 or bi == side - 1 or bj == side - 1:
-                continue
-            aside = max(scores[bi - 1, bj], scores[bi + 1, bj], scores[bi, bj - 1], scores[bi, bj + 1])
-            aside = max(aside, scores[bi - 1, bj - 1], scores[bi + 1, bj + 1])
-            aside = max(aside, scores[bi - 1, bj + 1], scores[bi + 1, bj - 1])
-            likeness[n, k] = best
-            sharpness[n, k] = best - aside
-            xy[n, k, 0] = u + bj - reach + _vertex(scores[bi, bj - 1], best, scores[bi, bj + 1])
-            xy[n, k, 1] = v + bi - reach + _vertex(scores[bi - 1, bj], best, scores[bi + 1, bj])
+            _search(images[j], sizes[j, 0], sizes[j, 1], us, vs, wanted, round_it, sums, scores)
+            best, sharp, row, column = _peak(scores)
+            likeness[n, k], sharpness[n, k] = best, sharp
+            if best >= 0:
+                right = _vertex(scores[row, column - 1], best, scores[row, column + 1])
+                down = _vertex(scores[row - 1, column], best, scores[row + 1, column])
+                xy[n, k, 0] = u + column - reach + right
+                xy[n, k, 1] = v + row - reach + down
     return xy, likeness, sharpness

@@ -32,6 +32,26 @@ def _ray_hit(
     return z, (dx * dx + dy * dy + dz * dz) * tight
 
 
+@njit(cache=True, fastmath=ROUNDED, inline="always")
+def _turned(R: Floats, x: float, y: float, z: float) -> tuple[float, float, float]:
+    """R (x, y, z)."""
+    return (
+        R[0, 0] * x + R[0, 1] * y + R[0, 2] * z,
+        R[1, 0] * x + R[1, 1] * y + R[1, 2] * z,
+        R[2, 0] * x + R[2, 1] * y + R[2, 2] * z,
+    )
+
+
+@njit(cache=True, fastmath=ROUNDED, inline="always")
+def _span(centre: float, reach: float, first: float, last: float, focal: float, middle: float) -> tuple[int, int]:
+    """(first, last) of the columns or rows whose middle sees between centre ± reach at depths `first` to `last`."""
+    low, high = centre - reach, centre + reach
+    return (
+        math.ceil(low / (first if low < 0 else last) * focal + middle - 0.5),
+        math.floor(high / (first if high > 0 else last) * focal + middle - 0.5),
+    )
+
+
 @njit(cache=True, fastmath=ROUNDED)
 def discs_in_view(
     points: Floats32,
@@ -61,21 +81,16 @@ def discs_in_view(
     count = 0
     for r in range(len(starts)):
         for i in range((starts[r] + every - 1) // every * every, ends[r], every):
-            x, y, w = points[i, 0], points[i, 1], points[i, 2]
-            Z = R[2, 0] * x + R[2, 1] * y + R[2, 2] * w + t[2]
+            x, y, z = _turned(R, points[i, 0], points[i, 1], points[i, 2])
+            X, Y, Z = x + t[0], y + t[1], z + t[2]
             if not near < Z < far:
                 continue
             size = spacing[i] * larger
-            X = R[0, 0] * x + R[0, 1] * y + R[0, 2] * w + t[0]
-            Y = R[1, 0] * x + R[1, 1] * y + R[1, 2] * w + t[1]
             u, v = X / Z * K[0] + K[2], Y / Z * K[1] + K[3]
             px, py = size * K[0] / Z, size * K[1] / Z
             if u + px < 0 or u - px > width or v + py < 0 or v - py > height:
                 continue
-            p, q, s = normals[i, 0], normals[i, 1], normals[i, 2]
-            nx = R[0, 0] * p + R[0, 1] * q + R[0, 2] * s
-            ny = R[1, 0] * p + R[1, 1] * q + R[1, 2] * s
-            nz = R[2, 0] * p + R[2, 1] * q + R[2, 2] * s
+            nx, ny, nz = _turned(R, normals[i, 0], normals[i, 1], normals[i, 2])
             x0, x1 = max(0, math.floor(u - px)), min(width - 1, math.floor(u + px))
             y0, y1 = max(0, math.floor(v - py)), min(height - 1, math.floor(v + py))
             deep = size * math.sqrt(max(0.0, 1.0 - nz * nz)) + 1e-4
@@ -83,11 +98,9 @@ def discs_in_view(
             if first > 0.05 * Z:
                 wide = size * math.sqrt(max(0.0, 1.0 - nx * nx)) + 1e-4
                 tall = size * math.sqrt(max(0.0, 1.0 - ny * ny)) + 1e-4
-                left, right, top, bottom = X - wide, X + wide, Y - tall, Y + tall
-                x0 = max(x0, math.ceil(left / (first if left < 0 else last) * K[0] + K[2] - 0.5))
-                x1 = min(x1, math.floor(right / (first if right > 0 else last) * K[0] + K[2] - 0.5))
-                y0 = max(y0, math.ceil(top / (first if top < 0 else last) * K[1] + K[3] - 0.5))
-                y1 = min(y1, math.floor(bottom / (first if bottom > 0 else last) * K[1] + K[3] - 0.5))
+                left, right = _span(X, wide, first, last, K[0], K[2])
+                top, bottom = _span(Y, tall, first, last, K[1], K[3])
+                x0, x1, y0, y1 = max(x0, left), min(x1, right), max(y0, top), min(y1, bottom)
             if x0 > x1 or y0 > y1:
                 continue
             row, box = out[count], boxes[count]

@@ -1,8 +1,6 @@
-"""Numba kernels that make discs of depth maps: moved to where maps agree, one per voxel, smoothed, put into cells."""
+"""Numba kernels that move the pixels of a depth map to where the maps beside it agree."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numba import prange
@@ -11,11 +9,33 @@ from skyanchor.bridges.rounding import ROUNDED
 from skyanchor.compiled import njit
 from skyanchor.types import Floats, Floats32, Ints
 
-SHARD_BITS = 4
-SHARDS = 1 << SHARD_BITS
-"""Parts of the table of voxels that threads fill independently."""
-BLOCK = 8192
-"""Discs that one thread smooths in a row."""
+
+@njit(cache=True, fastmath=ROUNDED, inline="always")
+def _lifted(K: Floats, R: Floats, t: Floats, column: int, row: int, z: float) -> tuple[float, float, float]:
+    """The point in the world that a pixel's middle sees at depth z."""
+    a = (column + 0.5 - K[2]) / K[0] * z - t[0]
+    b = (row + 0.5 - K[3]) / K[1] * z - t[1]
+    c = z - t[2]
+    return (
+        R[0, 0] * a + R[1, 0] * b + R[2, 0] * c,
+        R[0, 1] * a + R[1, 1] * b + R[2, 1] * c,
+        R[0, 2] * a + R[1, 2] * b + R[2, 2] * c,
+    )
+
+
+@njit(cache=True, fastmath=ROUNDED, inline="always")
+def _seen(
+    K: Floats, R: Floats, t: Floats, height: int, width: int, x: float, y: float, z: float
+) -> tuple[int, int, float]:
+    """(column, row, depth) of the pixel that sees a point of the world; depth 0 where none does."""
+    depth = R[2, 0] * x + R[2, 1] * y + R[2, 2] * z + t[2]
+    if depth < 1e-3:
+        return 0, 0, 0.0
+    u = (R[0, 0] * x + R[0, 1] * y + R[0, 2] * z + t[0]) / depth * K[0] + K[2]
+    v = (R[1, 0] * x + R[1, 1] * y + R[1, 2] * z + t[1]) / depth * K[1] + K[3]
+    if u < 0 or v < 0 or u >= width or v >= height:
+        return 0, 0, 0.0
+    return int(u), int(v), depth
 
 
 @njit(cache=True, parallel=True, fastmath=ROUNDED)
@@ -46,274 +66,31 @@ def fuse_map(
     normals = np.zeros((rows, columns, 3), np.float32)
     total = np.zeros((rows, columns), np.float32)
     for row in prange(rows):
-        v = row
         for column in range(columns):
-            u = column
-            z = depth[v, u]
-            if z <= 0:
+            if depth[row, column] <= 0:
                 continue
-            a, b = (u + 0.5 - K[2]) / K[0] * z - t[0], (v + 0.5 - K[3]) / K[1] * z - t[1]
-            c = z - t[2]
-            x = R[0, 0] * a + R[1, 0] * b + R[2, 0] * c
-            y = R[0, 1] * a + R[1, 1] * b + R[2, 1] * c
-            w = R[0, 2] * a + R[1, 2] * b + R[2, 2] * c
-            nx, ny, nz = normal[v, u, 0], normal[v, u, 1], normal[v, u, 2]
-            agreed = weight[v, u]
+            x, y, z = _lifted(K, R, t, column, row, depth[row, column])
+            nx, ny, nz = normal[row, column, 0], normal[row, column, 1], normal[row, column, 2]
+            agreed = weight[row, column]
             against = 0.0
             moved = 0.0
             for j in range(len(slots)):
-                q, s, k = Rs[j], ts[j], Ks[j]
-                zj = q[2, 0] * x + q[2, 1] * y + q[2, 2] * w + s[2]
-                if zj < 1e-3:
+                u, v, expected = _seen(Ks[j], Rs[j], ts[j], sizes[j, 0], sizes[j, 1], x, y, z)
+                there, counts = depths[slots[j], v, u], weights[slots[j], v, u]
+                if expected == 0 or there <= 0 or counts <= 0:
                     continue
-                uj = (q[0, 0] * x + q[0, 1] * y + q[0, 2] * w + s[0]) / zj * k[0] + k[2]
-                vj = (q[1, 0] * x + q[1, 1] * y + q[1, 2] * w + s[1]) / zj * k[1] + k[3]
-                if uj < 0 or vj < 0 or uj >= sizes[j, 1] or vj >= sizes[j, 0]:
-                    continue
-                iu, iv = int(uj), int(vj)
-                dj, wj = depths[slots[j], iv, iu], weights[slots[j], iv, iu]
-                if dj <= 0 or wj <= 0:
-                    continue
-                if abs(dj - zj) < tolerance * zj:
-                    aj = (iu + 0.5 - k[2]) / k[0] * dj - s[0]
-                    bj = (iv + 0.5 - k[3]) / k[1] * dj - s[1]
-                    cj = dj - s[2]
-                    ox = q[0, 0] * aj + q[1, 0] * bj + q[2, 0] * cj - x
-                    oy = q[0, 1] * aj + q[1, 1] * bj + q[2, 1] * cj - y
-                    oz = q[0, 2] * aj + q[1, 2] * bj + q[2, 2] * cj - w
-                    agreed += wj
-                    moved += wj * (nx * ox + ny * oy + nz * oz)
-                elif dj > zj * (1.0 + 3.0 * tolerance):
-                    against += wj
+                if abs(there - expected) < tolerance * expected:
+                    ox, oy, oz = _lifted(Ks[j], Rs[j], ts[j], u, v, there)
+                    agreed += counts
+                    moved += counts * (nx * (ox - x) + ny * (oy - y) + nz * (oz - z))
+                elif there > expected * (1.0 + 3.0 * tolerance):
+                    against += counts
             step = moved / max(agreed, 1e-6)
             points[row, column, 0] = x + nx * step
             points[row, column, 1] = y + ny * step
-            points[row, column, 2] = w + nz * step
+            points[row, column, 2] = z + nz * step
             normals[row, column, 0] = nx
             normals[row, column, 1] = ny
             normals[row, column, 2] = nz
             total[row, column] = agreed - against
     return points, normals, total
-
-
-@njit(cache=True, inline="always")
-def _mixed(key: int) -> np.uint64:
-    """A number of 64 bits whose high bits depend on all of the key."""
-    return np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-
-
-@njit(cache=True, inline="always")
-def _shard(key: int) -> int:
-    """Which part of the table a voxel belongs to."""
-    return int(_mixed(key) >> np.uint64(64 - SHARD_BITS))
-
-
-@njit(cache=True)
-def _bucket(key: int, keys: Ints) -> int:
-    """Where the key is, or the free slot where it belongs (-1 = free), in an open table of SHARDS · 2ⁿ slots."""
-    room = len(keys) // SHARDS
-    first = _shard(key) * room
-    place = int(_mixed(key) >> np.uint64(32)) & (room - 1)
-    while keys[first + place] != -1 and keys[first + place] != key:
-        place = (place + 1) & (room - 1)
-    return first + place
-
-
-@njit(cache=True, parallel=True)
-def voxel_keys(points: Floats32, weights: Floats32, least: float, voxel: float) -> Ints:
-    """(H, W), the voxel of every pixel of weight above `least`; -1 for the others."""
-    out = np.full(weights.shape, -1, np.int64)
-    for row in prange(points.shape[0]):
-        for column in range(points.shape[1]):
-            if weights[row, column] > least:
-                p = points[row, column]
-                i, j, k = math.floor(p[0] / voxel), math.floor(p[1] / voxel), math.floor(p[2] / voxel)
-                out[row, column] = ((i + 1048576) << 42) | ((j + 1048576) << 21) | (k + 1048576)
-    return out
-
-
-@njit(cache=True, parallel=True)
-def shard_counts(voxels: Ints) -> Ints:
-    """(SHARDS,), how many pixels fall into each part of the table."""
-    out = np.zeros(SHARDS, np.int64)
-    for shard in prange(SHARDS):
-        count = 0
-        for key in voxels.flat:
-            if key != -1 and _shard(key) == shard:
-                count += 1
-        out[shard] = count
-    return out
-
-
-@njit(cache=True, parallel=True)
-def add_to_voxels(
-    voxels: Ints, points: Floats32, normals: Floats32, weights: Floats32, voxel: float, keys: Ints, sums: Floats
-) -> Ints:
-    """Add pixels (H, W) with a voxel to the sums (S, 7) = weighted offset, normal, weight; (SHARDS,) new voxels.
-
-    Offsets count from the voxel's corner, which keeps the sums small. Every part of the table must have room for its
-    pixels. A part is one thread's work, pixel after pixel, so the sums do not depend on the thread count.
-    """
-    fresh = np.zeros(SHARDS, np.int64)
-    for shard in prange(SHARDS):
-        new = 0
-        for row in range(voxels.shape[0]):
-            for column in range(voxels.shape[1]):
-                key = voxels[row, column]
-                if key == -1 or _shard(key) != shard:
-                    continue
-                slot = _bucket(key, keys)
-                if keys[slot] == -1:
-                    keys[slot] = key
-                    new += 1
-                w = weights[row, column]
-                for c in range(3):
-                    corner = ((key >> (42 - 21 * c)) & 0x1FFFFF) - 1048576
-                    sums[slot, c] += w * (points[row, column, c] - corner * voxel)
-                for c in range(3):
-                    sums[slot, 3 + c] += w * normals[row, column, c]
-                sums[slot, 6] += w
-        fresh[shard] = new
-    return fresh
-
-
-@njit(cache=True, parallel=True)
-def moved_table(keys: Ints, sums: Floats, size: int) -> tuple[Ints, Floats]:
-    """The same voxels in a table of another size."""
-    new_keys, new_sums = np.empty(size, np.int64), np.empty((size, sums.shape[1]))
-    room, new_room = len(keys) // SHARDS, size // SHARDS
-    for shard in prange(SHARDS):
-        new_keys[shard * new_room : (shard + 1) * new_room] = -1
-        new_sums[shard * new_room : (shard + 1) * new_room] = 0.0
-        for slot in range(shard * room, (shard + 1) * room):
-            if keys[slot] != -1:
-                target = _bucket(keys[slot], new_keys)
-                new_keys[target] = keys[slot]
-                new_sums[target] = sums[slot]
-    return new_keys, new_sums
-
-
-@njit(cache=True, inline="always")
-def _mean(key: int, sums: Floats, voxel: float, point: Floats32, normal: Floats32) -> None:
-    """Write the disc of one voxel: its corner and the mean offset, the mean normal."""
-    for c in range(3):
-        corner = ((key >> (42 - 21 * c)) & 0x1FFFFF) - 1048576
-        point[c] = corner * voxel + sums[c] / sums[6]
-    size = math.sqrt(sums[3] * sums[3] + sums[4] * sums[4] + sums[5] * sums[5]) + 1e-12
-    for c in range(3):
-        normal[c] = sums[3 + c] / size
-
-
-@njit(cache=True, parallel=True)
-def voxel_means(keys: Ints, sums: Floats, slots: Ints, voxel: float) -> tuple[Floats32, Floats32]:
-    """(points, normals) of the voxels in these slots of the table."""
-    points, normals = np.empty((len(slots), 3), np.float32), np.empty((len(slots), 3), np.float32)
-    for i in prange(len(slots)):
-        _mean(keys[slots[i]], sums[slots[i]], voxel, points[i], normals[i])
-    return points, normals
-
-
-@njit(cache=True, parallel=True)
-def merged(
-    points: Floats32, normals: Floats32, voxels: Ints, order: Ints, starts: Ints, voxel: float
-) -> tuple[Floats32, Floats32]:
-    """(points, normals) of one disc per voxel: the means of discs order[starts[i] : starts[i + 1]], in that order."""
-    count = len(starts) - 1
-    new_points, new_normals = np.empty((count, 3), np.float32), np.empty((count, 3), np.float32)
-    for block in prange((count + BLOCK - 1) // BLOCK):
-        sums = np.empty(7)
-        for i in range(block * BLOCK, min(count, (block + 1) * BLOCK)):
-            key = voxels[order[starts[i]]]
-            sums[:] = 0.0
-            for n in range(starts[i], starts[i + 1]):
-                for c in range(3):
-                    corner = ((key >> (42 - 21 * c)) & 0x1FFFFF) - 1048576
-                    sums[c] += points[order[n], c] - corner * voxel
-                    sums[3 + c] += normals[order[n], c]
-                sums[6] += 1.0
-            _mean(key, sums, voxel, new_points[i], new_normals[i])
-    return new_points, new_normals
-
-
-@njit(cache=True, parallel=True)
-def cell_places(points: Floats32, across: Floats, cell: float) -> Ints:
-    """(N, 2), the cell of a horizontal grid that each point lies in."""
-    out = np.empty((len(points), 2), np.int64)
-    for i in prange(len(points)):
-        for axis in range(2):
-            along = points[i, 0] * across[axis, 0] + points[i, 1] * across[axis, 1] + points[i, 2] * across[axis, 2]
-            out[i, axis] = math.floor(along / cell)
-    return out
-
-
-@njit(cache=True, parallel=True)
-def cell_balls(points: Floats32, edges: Ints) -> tuple[Floats, Floats]:
-    """(C, 3) mean of the points of every cell, and (C,) the distance of its farthest; cell c is edges[c : c + 2]."""
-    count = len(edges) - 1
-    centres, radius = np.zeros((count, 3)), np.zeros(count)
-    for cell in prange(count):
-        centre = centres[cell]
-        for i in range(edges[cell], edges[cell + 1]):
-            for c in range(3):
-                centre[c] += points[i, c]
-        for c in range(3):
-            centre[c] /= edges[cell + 1] - edges[cell]
-        for i in range(edges[cell], edges[cell + 1]):
-            x, y, z = points[i, 0] - centre[0], points[i, 1] - centre[1], points[i, 2] - centre[2]
-            radius[cell] = max(radius[cell], math.sqrt(x * x + y * y + z * z))
-    return centres, radius
-
-
-@njit(cache=True)
-def _first_from(keys: Ints, wanted: int) -> int:
-    """Index of the first of the ascending keys that is not below `wanted`."""
-    low, high = 0, len(keys)
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True, parallel=True, fastmath=ROUNDED)
-def smooth(points: Floats32, normals: Floats32, keys: Ints, voxel: float) -> tuple[Floats32, Floats32]:
-    """(points, normals) after one step towards the plane of their neighbours; edges are kept by the normals.
-
-    Discs live one per voxel, in the order of the voxels' keys. p moves by n Σ w n·(q - p) / Σ w over the 5³ voxels
-    around, w falls with distance and turn. The 5 voxels along the last axis have keys that follow each other, and the
-    25 places where such rows begin only move on from disc to disc.
-    """
-    out, turned = np.empty_like(points), np.empty_like(normals)
-    for block in prange((len(points) + BLOCK - 1) // BLOCK):
-        begins = np.empty(25, np.int64)
-        for n in range(25):
-            begins[n] = _first_from(keys, keys[block * BLOCK] + ((n // 5 - 2) << 42) + ((n % 5 - 2) << 21) - 2)
-        for i in range(block * BLOCK, min(len(points), (block + 1) * BLOCK)):
-            px, py, pz = points[i, 0], points[i, 1], points[i, 2]
-            nx, ny, nz = normals[i, 0], normals[i, 1], normals[i, 2]
-            total, moved, sx, sy, sz = 1e-9, 0.0, 0.0, 0.0, 0.0
-            for n in range(25):
-                low = keys[i] + ((n // 5 - 2) << 42) + ((n % 5 - 2) << 21) - 2
-                j = begins[n]
-                while j < len(keys) and keys[j] < low:
-                    j += 1
-                begins[n] = j
-                while j < len(keys) and keys[j] <= low + 4:
-                    alike = nx * normals[j, 0] + ny * normals[j, 1] + nz * normals[j, 2]
-                    if alike >= 0.5:
-                        dx, dy, dz = points[j, 0] - px, points[j, 1] - py, points[j, 2] - pz
-                        far = (dx * dx + dy * dy + dz * dz) / (voxel * voxel)
-                        w = alike * alike * math.exp(-0.25 * far)
-                        total += w
-                        moved += w * (nx * dx + ny * dy + nz * dz)
-                        sx += w * normals[j, 0]
-                        sy += w * normals[j, 1]
-                        sz += w * normals[j, 2]
-                    j += 1
-            step = moved / total
-            out[i, 0], out[i, 1], out[i, 2] = px + nx * step, py + ny * step, pz + nz * step
-            size = math.sqrt(sx * sx + sy * sy + sz * sz) + 1e-12
-            turned[i, 0], turned[i, 1], turned[i, 2] = sx / size, sy / size, sz / size
-    return out, turned

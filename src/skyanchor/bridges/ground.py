@@ -11,7 +11,7 @@ from scipy.ndimage import distance_transform_edt
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from skyanchor.bridges import fusion_kernels as kernels
+from skyanchor.bridges import cell_kernels as kernels
 from skyanchor.bridges.surface import Surface
 from skyanchor.types import Bools, Floats, Floats32, Ints
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skyanchor.bridges import fusion_kernels as kernels
+from skyanchor.bridges import cell_kernels as kernels
 from skyanchor.bridges.surface import Surface
 from skyanchor.storage import files
 from skyanchor.storage.spill import Spill

@@ -11,7 +11,7 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from skyanchor.bridges import fusion_kernels as kernels
+from skyanchor.bridges import voxel_kernels as kernels
 from skyanchor.storage.spill import Heaps, Spill
 from skyanchor.types import Bools, Floats, Floats32, Ints
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -12,7 +13,10 @@ from skyanchor.errors import InputError
 from skyanchor.storage import files
 
 if TYPE_CHECKING:
+    from skyanchor.gaussians.ply import PlyBytes
+    from skyanchor.scene.patch import Patch
     from skyanchor.scene.tile_patches import Rewritten
+    from skyanchor.scene.tiles import TileFolder
 
 Ply: TypeAlias = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="PLY")]
 PlyToWrite: TypeAlias = Annotated[Path, tyro.conf.arg(metavar="PLY")]
@@ -27,20 +31,10 @@ def apply(base: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
         patch_file: 4-scene/patch.npz of a run.
         out: The .ply to write; of tiles the folder, which may be the one that is read.
     """
-    from skyanchor.gaussians.ply import read_bytes
-    from skyanchor.scene.patch import apply_patch, load_patch
+    from skyanchor.scene.patch import apply_patch
     from skyanchor.scene.tile_patches import apply_to_tiles
-    from skyanchor.scene.tiles import open_tiles
 
-    if base.is_dir():
-        _refuse_absent(patch_file)
-        _tell(apply_to_tiles(open_tiles(base), load_patch(patch_file), out), out)
-        return
-    _refuse_absent(base, patch_file)
-    files.refuse_lost(out, patch_file)
-    files.sweep_dead(out)
-    apply_patch(read_bytes(base), load_patch(patch_file), out)
-    print(f"written to {out}")
+    _rewrite(base, patch_file, out, apply_patch, apply_to_tiles)
 
 
 def remove(updated: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
@@ -51,20 +45,10 @@ def remove(updated: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
         patch_file: The patch.
         out: The .ply to write; of tiles the folder, which may be the one that is read.
     """
-    from skyanchor.gaussians.ply import read_bytes
-    from skyanchor.scene.patch import load_patch, remove_patch
+    from skyanchor.scene.patch import remove_patch
     from skyanchor.scene.tile_patches import remove_from_tiles
-    from skyanchor.scene.tiles import open_tiles
 
-    if updated.is_dir():
-        _refuse_absent(patch_file)
-        _tell(remove_from_tiles(open_tiles(updated), load_patch(patch_file), out), out)
-        return
-    _refuse_absent(updated, patch_file)
-    files.refuse_lost(out, patch_file)
-    files.sweep_dead(out)
-    remove_patch(read_bytes(updated), load_patch(patch_file), out)
-    print(f"written to {out}")
+    _rewrite(updated, patch_file, out, remove_patch, remove_from_tiles)
 
 
 def list_patches(path: Ply, /) -> None:
@@ -106,8 +90,28 @@ def export(path: Ply, /, out: Annotated[Path, tyro.conf.arg(metavar="FILE")]) ->
     print(f"{len(seen)} Gaussians written to {out}")
 
 
-def _tell(done: Rewritten, out: Path) -> None:
-    print(f"{done.touched} tiles changed, {done.tiles} in {out}")
+def _rewrite(
+    given: Path,
+    patch_file: Path,
+    out: Path,
+    whole: Callable[[PlyBytes, Patch, Path], None],
+    in_tiles: Callable[[TileFolder, Patch, Path], Rewritten],
+) -> None:
+    """Write a .ply, or its tiles, with a patch put on or taken off, and say so."""
+    from skyanchor.gaussians.ply import read_bytes
+    from skyanchor.scene.patch import load_patch
+    from skyanchor.scene.tiles import open_tiles
+
+    if given.is_dir():
+        _refuse_absent(patch_file)
+        done = in_tiles(open_tiles(given), load_patch(patch_file), out)
+        print(f"{done.touched} tiles changed, {done.tiles} in {out}")
+        return
+    _refuse_absent(given, patch_file)
+    files.refuse_lost(out, patch_file)
+    files.sweep_dead(out)
+    whole(read_bytes(given), load_patch(patch_file), out)
+    print(f"written to {out}")
 
 
 def _refuse_absent(*paths: Path) -> None:

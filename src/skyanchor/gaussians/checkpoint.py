@@ -15,7 +15,7 @@ from skyanchor.gaussians.densify import GrowthStatistics
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import Leaves, ParameterSet, splats_of
 from skyanchor.gaussians.splats import Splats
-from skyanchor.gaussians.training import TrainState
+from skyanchor.gaussians.train_state import TrainState
 from skyanchor.storage import codec, files
 
 if TYPE_CHECKING:

@@ -16,20 +16,19 @@ from typing import TYPE_CHECKING, Annotated
 from skyanchor.bounds import Count, CountOrNone, NotNegative, Pixels, Range, Rising, Seed, Share
 from skyanchor.events import Listener, Note, Progress, silent
 from skyanchor.gaussians import exposure
-from skyanchor.gaussians.densify import AnyGrowth, GrowthStatistics, SplitGrowth, grown, no_statistics, observe
-from skyanchor.gaussians.exposure import ExposureConfig, Exposures
+from skyanchor.gaussians.checkpoint import Behind, read_checkpoint, write_checkpoint
+from skyanchor.gaussians.densify import AnyGrowth, SplitGrowth, grown, no_statistics, observe
+from skyanchor.gaussians.exposure import ExposureConfig
 from skyanchor.gaussians.parameters import (
-    Leaves,
-    ParameterSet,
     Rates,
     adam_step,
     drawn,
     means_rate,
     parameter_set,
     splats_of,
-    without_moments,
 )
 from skyanchor.gaussians.splats import Splats
+from skyanchor.gaussians.train_state import TrainState
 from skyanchor.gaussians.views import (
     Target,
     TrainingPhotos,
@@ -45,7 +44,6 @@ from skyanchor.types import QUIET
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from skyanchor.gaussians.checkpoint import Behind
     from skyanchor.gaussians.devices import Engine
     from skyanchor.gaussians.rasteriser import Rendered
 
@@ -90,17 +88,6 @@ class TrainConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainState:
-    """Everything a training is made of besides its inputs. A step consumes its state: tensors are reused."""
-
-    iteration: int
-    """Steps taken."""
-    sets: tuple[ParameterSet, ...]
-    exposures: Exposures
-    statistics: GrowthStatistics
-
-
-@dataclass(frozen=True, eq=False)
 class StepFigures:
     """What one step saw; tensors, so that no one waits for the device unasked."""
 
@@ -117,22 +104,6 @@ def start(sets: Sequence[Splats], scene: TrainingScene, config: TrainConfig, dev
     parameters = tuple(parameter_set(one, device, frozen=still) for one, still in zip(sets, frozen, strict=True))
     exposures = exposure.identities(exposure_count(scene.pools), device)
     return TrainState(0, parameters, exposures, no_statistics(len(parameters[0]), device))
-
-
-def kept(state: TrainState) -> TrainState:
-    """A state with the same numbers that later steps do not touch, to come back to and not to train on: no moments."""
-    return TrainState(
-        state.iteration,
-        tuple(without_moments(one) for one in state.sets),
-        Exposures(*(value.clone() for value in state.exposures.__dict__.values())),
-        no_statistics(0, str(state.statistics.pull.device)),
-    )
-
-
-def finished(state: TrainState) -> TrainState:
-    """The same state for drawing alone: what only training needs is let go."""
-    sets = tuple(ParameterSet(Leaves(*(v.detach() for v in one.values)), None, None, one.owner) for one in state.sets)
-    return TrainState(state.iteration, sets, state.exposures, no_statistics(0, str(state.statistics.pull.device)))
 
 
 def step(
@@ -290,8 +261,6 @@ def train(
     Progress is told as `what` of the `stage`; `photos` keeps photos on the device from one call to the next.
     Checkpoints may still be on their way to the disk at the end where `behind` writes them.
     """
-    from skyanchor.gaussians.checkpoint import write_checkpoint
-
     write = write_checkpoint if behind is None else behind.write_checkpoint
     last = config.iterations if until is None else min(until, config.iterations)
     photos = photos or TrainingPhotos(PhotoCache(config.cache_bytes), engine.device)
@@ -332,8 +301,6 @@ def fit(
     checkpoint: Path | None = None,
 ) -> tuple[Splats, ...]:
     """The sets after training, from the checkpoint on where there is one of this same training."""
-    from skyanchor.gaussians.checkpoint import Behind, read_checkpoint
-
     fingerprint = training_fingerprint(sets, scene, config, engine.device)
     state = None
     if checkpoint is not None and checkpoint.is_file():

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from skyanchor.backends.devices import any_length
 from skyanchor.backends.packages import imported
 from skyanchor.matching.choices import LIGHTERGLUE, LighterGlue, XFeat
 from skyanchor.matching.features import Features
+from skyanchor.matching.lightglue import assigned
 from skyanchor.matching.neighbours import as_matches
 from skyanchor.matching.xfeat import XFeatMatcher
 from skyanchor.types import Floats, Ints, Matches, Photo
@@ -56,13 +56,8 @@ class LighterGlueMatcher:
         return self.match_extracted(self.extract(a), self.extract(b))
 
     def _assigned(self, a: Features, b: Features) -> tuple[Ints, Floats]:
-        if len(a) < 2 or len(b) < 2:
-            return np.empty((0, 2), dtype=np.int64), np.empty(0)
-        with torch.inference_mode(), any_length():
-            self.network.conf.filter_threshold = self.choice.least_score
-            found = self.network({"image0": self._tensors(a), "image1": self._tensors(b)})
-        pairs = found["matches"][0].cpu().numpy().astype(np.int64).reshape(-1, 2)
-        return pairs, found["scores"][0].cpu().numpy().astype(np.float64).reshape(-1)
+        self.network.conf.filter_threshold = self.choice.least_score
+        return assigned(self.network, self._tensors, a, b)
 
     def _tensors(self, features: Features) -> dict[str, Any]:
         """Keypoints in pixels of the shrunk image, as in training, batch of one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -57,6 +58,18 @@ def detected(network: Any, photo: Photo, keypoints: int, longest: int, device: s
     return Features(xy[keep] * factor, descriptors, scores[keep], scales, width, height, SIGMA_PX * factor)
 
 
+def assigned(
+    network: Any, tensors: Callable[[Features], dict[str, Any]], a: Features, b: Features
+) -> tuple[Ints, Floats]:
+    """((M, 2) indices, (M,) probabilities) of keypoints that a network, given their tensors, assigns to each other."""
+    if len(a) < 2 or len(b) < 2:
+        return np.empty((0, 2), dtype=np.int64), np.empty(0)
+    with torch.inference_mode(), any_length():
+        found = network({"image0": tensors(a), "image1": tensors(b)})
+    pairs = found["matches"][0].cpu().numpy().astype(np.int64).reshape(-1, 2)
+    return pairs, found["scores"][0].cpu().numpy().astype(np.float64).reshape(-1)
+
+
 class LightGlueMatcher:
     """Sparse matcher of `LightGlue`."""
 
@@ -89,12 +102,7 @@ class LightGlueMatcher:
         return self.match_extracted(self.extract(a), self.extract(b))
 
     def _assigned(self, a: Features, b: Features) -> tuple[Ints, Floats]:
-        if len(a) < 2 or len(b) < 2:
-            return np.empty((0, 2), dtype=np.int64), np.empty(0)
-        with torch.inference_mode(), any_length():
-            found = self.network({"image0": self._tensors(a), "image1": self._tensors(b)})
-        pairs = found["matches"][0].cpu().numpy().astype(np.int64).reshape(-1, 2)
-        return pairs, found["scores"][0].cpu().numpy().astype(np.float64)
+        return assigned(self.network, self._tensors, a, b)
 
     def _tensors(self, features: Features) -> dict[str, Any]:
         """Keypoints as the network takes them: pixel indices, batch of one."""

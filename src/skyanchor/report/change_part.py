@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from skyanchor.events import CHANGES
-from skyanchor.photos import read_pixels
-from skyanchor.report import drawings
+from skyanchor.report.before_after import on_the_map, pair, picture, section, size_text
 from skyanchor.report.content import ChangeMark, Report
 from skyanchor.report.map_drawing import CHANGE_COLOURS, change_text
 from skyanchor.report.markup import Markup, element
 from skyanchor.report.words import counted
 from skyanchor.run.records import AFTER_FOLDER, BEFORE_FOLDER, ChangeRow
 from skyanchor.run.results import Run
-from skyanchor.scaffold.georeference import moved_by
 from skyanchor.types import Floats
 
 MOST_PICTURES = 24
@@ -26,24 +22,18 @@ def change_marks(run: Run) -> tuple[ChangeMark, ...]:
     """The changes of a run; none where nobody looked for them."""
     if not run.has(CHANGES):
         return ()
-    axes = drawings.horizontal_axes(run.scaffold.up)
-    moved = moved_by(run.scaffold.georef)
-    return tuple(_mark(run, row, axes @ (np.array(row.centre) - moved)) for row in run.changes.changes)
+    rows = run.changes.changes
+    places = on_the_map(run, [row.centre for row in rows])
+    return tuple(_mark(run, row, xy) for row, xy in zip(rows, places, strict=True))
 
 
 def _mark(run: Run, row: ChangeRow, xy: Floats) -> ChangeMark:
     folder = run.stage(CHANGES).folder
     before, after = ("", "")
     if row.number <= MOST_PICTURES:
-        before, after = (_picture(folder / day / f"{row.number}.jpg") for day in (BEFORE_FOLDER, AFTER_FOLDER))
-    sides = sorted(row.size, reverse=True)
-    size = " x ".join(f"{side:.1f}" for side in sides) + " m"
-    names = (row.photo_before, row.photo_after)
+        before, after = (picture(folder / day / f"{row.number}.jpg") for day in (BEFORE_FOLDER, AFTER_FOLDER))
+    names, size = (row.photo_before, row.photo_after), size_text(row.size)
     return ChangeMark(row.number, row.how.value, float(xy[0]), float(xy[1]), size, row.confidence, before, after, names)
-
-
-def _picture(path: Path) -> str:
-    return drawings.data_uri(read_pixels(path)) if path.is_file() else ""
 
 
 def changed_since(run: Run) -> str | None:
@@ -64,10 +54,7 @@ def changes_section(report: Report) -> Markup | None:
         "look through it, or where photos of both do not look alike on one surface; light and what moves do not count."
     )
     shown = [_figure(mark) for mark in report.changes if mark.before or mark.after]
-    return element(
-        "section", element("h2", "What changed"), element("p", note, class_="note"),
-        element("div", shown, class_="grid") if shown else None, id="changes",
-    )  # fmt: skip
+    return section("What changed", note, shown, "changes")
 
 
 def _figure(mark: ChangeMark) -> Markup:
@@ -77,7 +64,4 @@ def _figure(mark: ChangeMark) -> Markup:
                 element("figcaption", f"{day}: {name}" if uri else f"{day}: no photo shows it"))
         for day, uri, name in sides
     ]  # fmt: skip
-    return element(
-        "figure", element("div", pictures, class_="four"), element("figcaption", change_text(mark)), class_="change",
-        id=f"change-{mark.number}",
-    )  # fmt: skip
+    return pair(pictures, change_text(mark), f"change-{mark.number}")

@@ -11,7 +11,8 @@ from skyanchor.events import SCENE, Listener, Note, Progress
 from skyanchor.gaussians.exposure import Exposures
 from skyanchor.gaussians.parameters import drawn
 from skyanchor.gaussians.splats import Splats
-from skyanchor.gaussians.training import TrainConfig, TrainState, is_kept, kept, start, train, training_fingerprint
+from skyanchor.gaussians.train_state import TrainState, kept
+from skyanchor.gaussians.training import TrainConfig, is_kept, start, train, training_fingerprint
 from skyanchor.gaussians.views import TrainingPhotos, TrainingScene
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.scoring import Judge, Quality

@@ -12,7 +12,8 @@ import numpy as np
 from skyanchor.events import SCENE, Listener, Note, silent
 from skyanchor.gaussians.parameters import Rates, drawn, parameter_set, splats_of
 from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
-from skyanchor.gaussians.training import TrainConfig, finished, give_back
+from skyanchor.gaussians.train_state import finished
+from skyanchor.gaussians.training import TrainConfig, give_back
 from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.colours import paired_colours, shared_exposure
@@ -31,7 +32,7 @@ from skyanchor.types import Bools, Floats
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.devices import Engine
-    from skyanchor.gaussians.training import TrainState
+    from skyanchor.gaussians.train_state import TrainState
 
 JURY = 16
 """Aerial views, at most, that say what can be hidden."""

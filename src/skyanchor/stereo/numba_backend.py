@@ -50,7 +50,7 @@ class NumbaBackend:
         for round_ in rounds:
             known = (round_ == rounds[0], own, ranks)
             for colour in (0, 1):
-                patchmatch_kernels.improve(*images, w, a, b, cost, *search, *limits, colour, round_, settings, *known)
+                patchmatch_kernels.improve(*images, w, a, b, cost, search, limits, colour, round_, settings, known)
         planes = PlaneField(w, a, b)
         return planes, patchmatch_kernels.score(*images, w, a, b, settings)[0] if scored else np.empty(0, np.float32)
 

@@ -407,38 +407,24 @@ def score(reference, flat, sizes, layout, M, m, w, a, b, settings):
     return out, own, ranks
 
 
-@njit(cache=True, parallel=True, fastmath=True)  # fmt: skip
-def improve(
-    reference,
-    flat,
-    sizes,
-    layout,
-    M,
-    m,
-    w,
-    a,
-    b,
-    cost,
-    K,
-    prior,
-    pull,
-    scale,
-    tilt,
-    w_low,
-    w_high,
-    colour,
-    round_,
-    settings,
-    scored,
-    own,
-    ranks,
-):
+@njit(cache=True, fastmath=True, inline="always")
+def _leaving(w, prior, stay, scale):
+    """What a plane costs for lying off the first surface: stay min(1, |w - prior| / scale)."""
+    return stay * min(np.float32(1.0), abs(w - prior) / scale)
+
+
+@njit(cache=True, parallel=True, fastmath=True)
+def improve(reference, flat, sizes, layout, M, m, w, a, b, cost, search, limits, colour, round_, settings, known):
     """One half-iteration in place: pixels of one checkerboard colour try their neighbours' planes and random changes.
 
     The cost of a plane is photometric + stay min(1, |w - prior| / scale), stay = pull T / (T + variance of the window).
-    `own` and `ranks` are what `score` gave of the planes that these pixels have, where they were `scored` since they
-    changed.
+    `search` is (fx, fy, cx, cy), the prior inverse depth (H, W) and the pull; `limits` a step of inverse depth, the
+    gradient of level planes, the least and the most inverse depth; `known` whether these pixels have the planes that
+    `score` told of, and what it gave, cost and ranks.
     """
+    K, prior, pull = search
+    scale, tilt, w_low, w_high = limits
+    scored, own, ranks = known
     height, width = reference.shape
     radius, stride, keep, sigma_grey, noise, few = settings
     n = layout.shape[0]
@@ -458,7 +444,7 @@ def improve(
             tried = n
             stay = pull * TEXTURE / (TEXTURE + variance)
             if scored:
-                best = own[y, x] + stay * min(np.float32(1.0), abs(bw - prior[y, x]) / scale)
+                best = own[y, x] + _leaving(bw, prior[y, x], stay, scale)
                 for i in range(n):
                     order[i] = ranks[y, x, i]
                 tried = min(n, few)
@@ -468,7 +454,7 @@ def improve(
                     offered, tw, ta, tb = _offered(k, x, y, w, a, b, cost, bw, ba, bb, K, tilt, scale, colour, round_)
                     if not offered or not _fits(tw, ta, tb, x, y, K, w_low, w_high):
                         continue
-                leaving = stay * min(np.float32(1.0), abs(tw - prior[y, x]) / scale)
+                leaving = _leaving(tw, prior[y, x], stay, scale)
                 total = leaving + _plane_cost(
                     flat, sizes, layout, M, m, x, y, tw, ta, tb, window, variance, eps,
                     order, tried, keep, best - leaving, each, low,
