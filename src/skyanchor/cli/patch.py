@@ -9,7 +9,7 @@ import tyro
 
 from skyanchor.cli.tables import print_table
 from skyanchor.errors import InputError
-from skyanchor.storage import files
+from skyanchor.storage import files, taken
 
 if TYPE_CHECKING:
     from skyanchor.scene.tile_patches import Rewritten
@@ -37,7 +37,7 @@ def apply(base: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
         _tell(apply_to_tiles(open_tiles(base), load_patch(patch_file), out), out)
         return
     _refuse_absent(base, patch_file)
-    files.refuse_lost(out, patch_file)
+    taken.refuse_lost(out, patch_file, begins=taken.PLY)
     files.sweep_dead(out)
     apply_patch(read_bytes(base), load_patch(patch_file), out)
     print(f"written to {out}")
@@ -61,7 +61,7 @@ def remove(updated: Ply, patch_file: PatchPath, /, out: PlyToWrite) -> None:
         _tell(remove_from_tiles(open_tiles(updated), load_patch(patch_file), out), out)
         return
     _refuse_absent(updated, patch_file)
-    files.refuse_lost(out, patch_file)
+    taken.refuse_lost(out, patch_file, begins=taken.PLY)
     files.sweep_dead(out)
     remove_patch(read_bytes(updated), load_patch(patch_file), out)
     print(f"written to {out}")
@@ -99,7 +99,7 @@ def export(path: Ply, /, out: Annotated[Path, tyro.conf.arg(metavar="FILE")]) ->
     if out.suffix.lower() not in writers:
         raise InputError(out, f"{out.suffix or 'no ending'} cannot be written", f"End it in {', '.join(writers)}.")
     _refuse_absent(path)
-    files.refuse_lost(out, path)
+    taken.refuse_lost(out, path, begins=taken.BEGINS[out.suffix.lower()])
     files.sweep_dead(out)
     seen = visible(read_splats(path))
     writers[out.suffix.lower()](out, seen)
