@@ -21,6 +21,7 @@ from pathlib import Path
 import fault_disks
 import fault_ends
 import fault_inputs
+import fault_odd
 import fault_outputs
 import fault_patches
 import fault_races
@@ -28,6 +29,7 @@ from fault_frame import Bench, Case, NotTriedError
 
 FAMILIES: dict[str, tuple[Case, ...]] = {
     "inputs": fault_inputs.CASES,
+    "odd": fault_odd.CASES,
     "outputs": fault_outputs.CASES,
     "patches": fault_patches.CASES,
     "kills": fault_ends.KILLS,

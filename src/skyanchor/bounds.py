@@ -59,6 +59,23 @@ class Range:
 
 
 @dataclass(frozen=True)
+class ZeroOr:
+    """Nothing, or numbers from `low` to `high`."""
+
+    low: float
+    high: float
+
+    @property
+    def wanted(self) -> str:
+        """All of it."""
+        return f"0, or from {self.low:g} to {self.high:g}"
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is one of them; nan never is."""
+        return value == 0.0 or self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
 class Rising:
     """Numbers of which none is smaller than the one before it."""
 
@@ -101,6 +118,10 @@ Cosine: TypeAlias = Annotated[float, Range(-1.0, 1.0)]
 Degrees: TypeAlias = Annotated[float, Range(0.0, 180.0)]
 Coordinate: TypeAlias = Annotated[float, Range(-1e9, 1e9)]
 """Metres; the Earth's centre is nearer."""
+Voxel: TypeAlias = Annotated[float, Range(0.001, 10.0)]
+"""Of a lattice in a street, metres."""
+Reach: TypeAlias = Annotated[float, Range(0.1, 10_000.0)]
+"""How far from a camera, metres."""
 Workers: TypeAlias = Annotated[int, Range(0, 1024)]
 """Processes; 0 leaves their number to the machine."""
 

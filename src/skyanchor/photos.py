@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from PIL import Image
 from skyanchor.errors import InputError
 from skyanchor.geometry import cameras
 from skyanchor.storage import codec, files
-from skyanchor.storage.foreign import memory
+from skyanchor.storage.foreign import is_there, memory
 from skyanchor.types import Bools, Bytes, Camera, Photo, Sequence
 
 BYTES_PER_PIXEL = 24
@@ -27,6 +28,8 @@ PHOTO_SHARE = 0.5
 """Of the machine's memory that one photo may take."""
 LONGEST_NAME = 200
 """Bytes of a photo's name; systems take 255, and files that belong to it have longer names."""
+NO_LETTER = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode's controls, bytes that are no UTF-8, breaks of lines and paragraphs."""
 MOST_PER_BYTE = 1 << 14
 """Pixels per byte of a file: an even grey PNG of one bit has half of it."""
 OPENCV_PIXELS = 1 << 30
@@ -118,8 +121,13 @@ def _ends_well(path: Path, kind: str | None) -> bool:
         return ending is not None and file.read().rstrip(b"\0").endswith(ending)
 
 
-def refuse_long_name(where: Path, name: str) -> None:
-    """InputError for a photo whose name leaves no room for the names of files that belong to it."""
+def refuse_odd_name(where: Path, name: str) -> None:
+    """InputError for a photo whose name is no text of one line, or leaves no room for names of files that belong to it.
+
+    Models, trajectories and lists of photos are text: a line break in a name would break them.
+    """
+    if any(unicodedata.category(letter) in NO_LETTER for letter in name):
+        raise InputError(where, f"has a photo named {name!r}, which is no line of text", "Rename the photo.")
     longest = max(len(part.encode(errors="replace")) for part in name.split("/"))
     if longest > LONGEST_NAME:
         problem = f"{name[:40]}... has a name of {longest} bytes"
@@ -130,7 +138,7 @@ def find_mask(images: Path, name: str) -> Path | None:
     """masks/<name>.png beside the image folder (or masks/<name without extension>.png), None without one."""
     masks = images.parent / "masks"
     for candidate in (masks / f"{name}.png", masks / Path(name).with_suffix(".png")):
-        if candidate.is_file():
+        if is_there(candidate, "Put the mask there, or take it away."):
             return candidate
     return None
 

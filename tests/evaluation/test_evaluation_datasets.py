@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pycolmap
@@ -19,7 +20,7 @@ from skyanchor.cli.main import main
 from skyanchor.errors import InputError, NothingPlacedError
 from skyanchor.evaluation import protocol as protocols
 from skyanchor.evaluation.paper_scenes import SCENES, Choice
-from skyanchor.evaluation.split_model import Protocol, SplitConfig, split_model
+from skyanchor.evaluation.split_model import Protocol, SplitConfig, Walk, split_model
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.events import ANCHORS
 from skyanchor.gaussians.split import split
@@ -35,6 +36,7 @@ from skyanchor.run.metrics import PoseMetrics
 from skyanchor.scaffold import load_scaffold
 from skyanchor.scaffold.colmap_files import ColmapModel, write_model
 from skyanchor.sequence import SubmapConfig, load_sequence
+from skyanchor.storage import files
 from skyanchor.types import AnchorPose, Anchors, Georeference, LocalisedGroup, Pose
 
 STREET = 14
@@ -159,8 +161,46 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
         split_model(joint, None, tmp_path / "s", "x", SplitConfig(Choice(("a/*",), ("street/*",)), 50))
     with pytest.raises(InputError, match="photos of 2 cameras"):
         split_model(joint, None, tmp_path / "t", "x", SplitConfig(Choice(("a/1*",), ("*",)), 50))
-    with pytest.raises(InputError, match="is not empty"):
+    assert [path.name for path in tmp_path.iterdir()] == ["joint"]  # no half scene is in the way of the next try
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t/thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="is not an empty folder"):
         split_model(joint, None, tmp_path / "t", "x", SplitConfig(Choice(("a/*",), ("g/*",)), 50))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"least_height_m": 1e6},
+        {"segments": (("5.jpg", "2.jpg"),)},
+        {"segments": (("0.jpg", "7.jpg"), ("7.jpg", "13.jpg"))},
+    ],
+)
+def test_a_scene_that_cannot_be_leaves_nothing_and_is_told_by_its_own_name(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
+    joint = _joint(tmp_path / "joint", lambda k: f"a/{k}.jpg", lambda k: f"g/{k}.jpg")
+    with pytest.raises(InputError, match=r"^(--segments|/.*/s/aerial: )") as told:
+        split_model(joint, None, tmp_path / "s", "x", SplitConfig(Choice(("a/*",), ("g/*",)), 50, **config))
+    assert files.TEMPORARY not in str(told.value) and [path.name for path in tmp_path.iterdir()] == ["joint"]
+
+
+@pytest.mark.parametrize("folder", ["../victim", "/victim", "..", "a/../../b", "", "C:\\victim"])
+def test_walks_of_a_protocol_lie_in_its_scene(folder: str, tmp_path: Path) -> None:
+    walk = Walk(folder, "f=60", 14)
+    files.save(tmp_path / "protocol.json", Protocol("x", "y", 1, 0, (walk,), 10, 6, ()))
+    with pytest.raises(InputError, match="would lead out of it"):
+        protocols.read_protocol(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"walks": []}', "\xff\xfe"])
+def test_a_protocol_that_is_none_advises_to_make_the_scene_anew(text: str, tmp_path: Path) -> None:
+    (tmp_path / "protocol.json").write_text(text)
+    with pytest.raises(InputError, match=r"Make the scene anew with `skyanchor dataset`\.$"):
+        protocols.read_protocol(tmp_path)
+    files.save(tmp_path / "protocol.json", Protocol("x", "y", 1, 0, (), 10, 6, ()))
+    with pytest.raises(InputError, match=r"names no walk\. Make the scene anew"):
+        protocols.read_protocol(tmp_path)
 
 
 # --- the protocol -------------------------------------------------------------------------------------------------

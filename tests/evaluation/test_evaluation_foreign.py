@@ -213,6 +213,9 @@ def test_what_is_missing_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["--truth", "t"], "evaluate what? Name a run folder"),
         (["--truth", "t", "--model", "m"], "--model needs --scaffold"),
         (["run", "--truth", "t", "--model", "m"], "give one of them"),
+        (["run", "--truth", "t", "--scaffold", "a"], "--scaffold says nothing without --model"),
+        (["run", "--truth", "t", "--fps", "30"], "--fps says nothing without --model"),
+        (["--truth", "t", "--model", "m", "--scaffold", "a", "--align"], "--align says nothing with --model"),
     ):
         assert main(["evaluate", *words]) == 2
         assert said in capsys.readouterr().err

@@ -23,9 +23,10 @@ from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
 from skyanchor.matching.features import FeatureCache, Features
 from skyanchor.pipeline import SETTINGS_FILE, read_settings
-from skyanchor.run import memory, timing
+from skyanchor.run import memory, records, timing
 from skyanchor.run.inputs import COMMANDS_FILE, remembered_commands
 from skyanchor.run.layout import STATE
+from skyanchor.run.results import Run
 from skyanchor.scaffold import colmap_files, georeference, load_scaffold
 from skyanchor.scaffold.colmap_files import ColmapModel
 from skyanchor.sequence.depth_files import read_depth
@@ -160,6 +161,49 @@ def test_odd_exif_is_no_exif(tmp_path: Path) -> None:
     refused(lambda: write_upright(tmp_path, [path], tmp_path / "upright"), "odd.jpg: ")
 
 
+REAL = (
+    ("OPENCV", (500, 500, 320, 240, -0.3, 0.15, 0.001, 0.001)),
+    ("FULL_OPENCV", (460, 460, 320, 240, 8.0, 5.0, 0, 0, 1.0, 8.3, 8.0, 2.0)),
+    ("OPENCV_FISHEYE", (182, 182, 320, 240, 0.1, -0.03, 0.01, -0.002)),
+    ("SIMPLE_FISHEYE", (180, 320, 240)),
+    ("FOV", (300, 300, 320, 240, 0.9)),
+    ("FOV", (460, 460, 320, 240, 0)),
+    ("DIVISION", (460, 460, 320, 240, -0.2)),
+    ("PINHOLE", (460, 460, -320, 240)),
+)
+NONE_SUCH = (
+    ("PINHOLE", (460, 460, 9000, 240)),
+    ("PINHOLE", (460, 460, 320, -900)),
+    ("SIMPLE_RADIAL", (460, 320, 240, 1e6)),
+    ("OPENCV", (460, 460, 320, 240, 1e3, 0, 0, 0)),
+    ("OPENCV", (460, 460, 320, 240, -5.0, 0, 0, 0)),
+    ("OPENCV", (460, 460, 320, 240, 0, 0, 9.0, 9.0)),
+    ("OPENCV_FISHEYE", (460, 460, 320, 240, 900.0, 0, 0, 0)),
+    ("FOV", (460, 460, 320, 240, 5.0)),
+    ("DIVISION", (460, 460, 320, 240, -90.0)),
+    ("EUCM", (460, 460, 320, 240, -4.0, -3.0)),
+)
+
+
+@pytest.mark.parametrize(("model", "params"), [*REAL, *NONE_SUCH])
+def test_a_lens_that_bends_as_none_does(model: str, params: tuple[float, ...]) -> None:
+    text = ",".join([model, *map(str, params)])
+    reads = (
+        lambda: parse_camera(text, 640, 480),
+        lambda: colmap_files.camera_of(Path("cameras.bin"), 1, model, 640, 480, np.array(params)),
+    )
+    for read in reads:
+        if (model, params) in REAL:
+            assert read().params == params
+        else:
+            refused(read, "no lens has such|parameters that cannot be")
+
+
+@pytest.mark.parametrize("text", ["f=60,f=70", "f=60,fov=70", "cx=3,f=60,cx=4", "F=60,f=60"])
+def test_a_camera_that_says_two_things(text: str) -> None:
+    refused(lambda: parse_camera(text, 640, 480), "twice|both")
+
+
 @pytest.mark.parametrize("text", ["f=1e-9", "f=1e300", "f=-5", "f=0", "PINHOLE,900,900,1e300,5", "f=60,cx=1e12"])
 def test_a_camera_that_cannot_be(text: str) -> None:
     refused(lambda: parse_camera(text, 640, 480), "camera '")
@@ -283,6 +327,28 @@ def test_broken_memories_are_made_again(text: str, tmp_path: Path) -> None:
     for name in (COMMANDS_FILE, SETTINGS_FILE):
         (state / name).write_text(text)
     assert remembered_commands(tmp_path) == () and read_settings(tmp_path) is None
+    for name in (records.ANCHOR_SECONDS_FILE, records.TRAJECTORY_SECONDS_FILE, records.SCENE_SECONDS_FILE):
+        (tmp_path / name).write_text(text)
+    run = Run(tmp_path)
+    assert (run.anchor_seconds, run.trajectory_seconds, run.scene_seconds) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "ask", "advice"),
+    [
+        ("metrics.json", lambda run: run.metrics, "Delete it: `skyanchor evaluate` measures again."),
+        (".state/inputs.json", lambda run: run.inputs, "Run its last verb once more"),
+        (".state/sequence.json", lambda run: run.sequence, "Run its last verb once more"),
+    ],
+)
+def test_nobody_is_told_to_delete_a_run_for_a_file_of_it(
+    name: str, ask: Callable[[Run], object], advice: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("{")
+    with pytest.raises(InputError, match=advice) as told:
+        ask(Run(tmp_path))
+    assert "stage folder" not in str(told.value)
 
 
 def test_broken_features_are_extracted_again(tmp_path: Path) -> None:

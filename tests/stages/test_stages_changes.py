@@ -93,6 +93,14 @@ def test_a_run_on_another_flight_is_refused(runs: tuple[Any, Any], tmp_path: Pat
         stage.run(folder, later, [earlier], SETTINGS, InProcess())
 
 
+def test_a_run_is_compared_with_others_and_once(runs: tuple[Any, Any], tmp_path: Path) -> None:
+    earlier, later = runs
+    with RunFolder(tmp_path / "run") as folder:
+        for since in ([later], [earlier, earlier]):
+            with pytest.raises(InputError, match="is given twice"):
+                stage.run(folder, later, since, SETTINGS, InProcess())
+
+
 def test_without_an_earlier_walk_there_is_nothing_to_compare(runs: tuple[Any, Any], tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run") as folder, pytest.raises(InputError, match="no earlier walk"):
         stage.run(folder, runs[1], [], SETTINGS, InProcess())

@@ -68,6 +68,10 @@ def test_what_cannot_be_merged_is_refused(scene: Path, tmp_path: Path) -> None:
     (full / "mine.txt").write_text("keep")
     with pytest.raises(InputError, match="is not an empty folder"):
         merge((run,), full)
+    (tmp_path / "same").symlink_to(run)
+    for again in (run, tmp_path / "same", tmp_path / "full/../run"):
+        with pytest.raises(InputError, match="is given twice"):
+            merge((run, again), tmp_path / "all")
     other = tmp_path / "scene"
     shutil.copytree(scene, other)
     shutil.copy(other / "aerial/images/a000.png", other / "aerial/images/a001.png")

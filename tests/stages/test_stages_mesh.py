@@ -14,6 +14,7 @@ from ball_world import CAMERA, CENTRE, RADIUS, ball_map, eyes
 
 from skyanchor.errors import NothingPlacedError
 from skyanchor.events import MESH, Event, StageSkipped, silent
+from skyanchor.meshing import MeshConfig
 from skyanchor.meshing.mesh import read_ply
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import Finished, RunFolder
@@ -72,6 +73,16 @@ def test_a_walk_without_poses_has_no_mesh(held: Any, tmp_path: Path) -> None:
         pytest.raises(NothingPlacedError, match="nothing to mesh"),
     ):
         stage.run(folder, held, StreetMeshConfig(), InProcess())
+
+
+@pytest.mark.parametrize("mesh", [MeshConfig(farthest_m=0.2), MeshConfig(least_views=100)])
+def test_a_mesh_without_a_triangle_is_told(held: Any, mesh: MeshConfig, tmp_path: Path) -> None:
+    with (
+        RunFolder(tmp_path / "run", listen=silent) as folder,
+        pytest.raises(NothingPlacedError, match=rf"within {mesh.farthest_m:g} m: there is nothing to mesh\. Try"),
+    ):
+        stage.run(folder, held, StreetMeshConfig(mesh=mesh), InProcess())
+    assert not list(tmp_path.rglob("mesh.ply"))
 
 
 def test_the_cameras_beside_a_view_are_the_three_before_and_after_it() -> None:

@@ -82,13 +82,20 @@ def test_settings_are_changed_by_name() -> None:
     assert len(set(names())) == len(names()) > 30
 
 
+TOO_MUCH = (
+    *("world.snow=7", "world.traffic=0.7", "carried.zoom=0", "photos.defocus=-0.1"),
+    *("carried.missing=1", "carried.eye_height_m=200", "flight.overlap=1", "flight.overlap=0.9999"),
+    *("flight.ground_cm=1e-3", "flight.ground_cm=0.01"),  # photos of more pixels than there is memory
+)
+
+
 @pytest.mark.parametrize("word", ["world.sun=1", "snow=1", "world.snow=much", "world.snow=nan", "flight.nadir=no"])
 def test_what_is_no_setting_is_refused(word: str) -> None:
     with pytest.raises(InputError):
         changed(CLEAR, [word])
 
 
-@pytest.mark.parametrize("word", ["world.snow=7", "world.traffic=0.7", "carried.zoom=0", "photos.defocus=-0.1"])
+@pytest.mark.parametrize("word", TOO_MUCH)
 def test_a_day_that_cannot_be(word: str) -> None:
     with pytest.raises(SkyAnchorError, match=f"{word.partition('=')[0]} is .*, but must be"):
         changed(CLEAR, [word])

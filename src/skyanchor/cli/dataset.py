@@ -170,15 +170,13 @@ def _make(
     metres_per_unit: float,
     segments: str | None,
 ) -> None:
-    from skyanchor.evaluation.split_model import PROTOCOL_FILE, SplitConfig, split_model
-    from skyanchor.storage import files
+    from skyanchor.evaluation.split_model import SplitConfig, split_model
 
     known = (wanted.choice.aerial, wanted.choice.ground, wanted.choice.drop)
     given = [held if text is None else _words(text) for text, held in zip(patterns, known, strict=True)]
     choice = replace(wanted.choice, aerial=given[0], ground=given[1], drop=given[2])
     config = SplitConfig(choice, wanted.submap, 6, metres_per_unit, least_height, _segments(segments))
-    protocol = replace(split_model(path, images, out, wanted.title, config), paper=wanted.row)
-    files.save(out / PROTOCOL_FILE, protocol)
+    protocol = split_model(path, images, out, wanted.title, config, wanted.row)
     _said(out, protocol)
     frames = sum(walk.frames for walk in protocol.walks)
     if (protocol.aerial, frames) != (wanted.aerial, wanted.ground):

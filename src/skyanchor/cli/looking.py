@@ -51,6 +51,13 @@ def evaluate(
             of what its text `unit_m` says, named like the street or aerial photos they belong to.
         json: Print JSON instead of tables.
     """
+    idle: tuple[tuple[str, object], ...] = (("--align", align), ("--truth-surface", truth_surface))
+    if model is None:
+        prefixes = (("--aerial-prefix", aerial_prefix), ("--ground-prefix", ground_prefix))
+        idle = (("--scaffold", scaffold), *prefixes, ("--fps", fps))
+    said = [name for name, value in idle if value]
+    if said:
+        raise SkyAnchorError(f"{said[0]} says nothing {'without' if model is None else 'with'} --model: leave it out.")
     if model is not None:
         _evaluate_foreign(run, model, scaffold, truth, (moved_m, aerial_prefix, ground_prefix, fps), json)
     elif run is not None:

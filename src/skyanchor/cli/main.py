@@ -26,6 +26,10 @@ from skyanchor.errors import SkyAnchorError
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
 DEBUG = "SKYANCHOR_DEBUG"
 """Set to anything, tracebacks are shown as with --traceback."""
+LONGEST = 1200
+"""Characters of the line that says how it ended."""
+MAY_BE_EMPTY = ("--aerial-prefix", "--ground-prefix")
+"""Options of which an empty text means what they are without it."""
 
 Verbs: TypeAlias = dict[str, Callable[..., None]]
 AERIAL: Verbs = {"check": scaffold.check, "train": scaffold.train}
@@ -83,16 +87,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _ended(f"skyanchor: {stopping.said_of(mistake)}", 1)
 
 
-def _ended(line: str, code: int) -> int:
+def _ended(text: str, code: int) -> int:
     with suppress(OSError):
-        print(line, file=sys.stderr)
+        print(one_line(text), file=sys.stderr)
     with suppress(OSError):
         sys.stdout.flush()
     return code
 
 
+def one_line(text: str) -> str:
+    """The text in one line that a terminal can show, whatever names are in it: long ones lose their middle."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST // 2]} ... {shown[-LONGEST // 2 :]}"
+
+
+def refuse_empty(words: Sequence[str]) -> None:
+    """SkyAnchorError for a word that is empty: it would be taken for the folder that the command is called in."""
+    for before, word in zip(["", *words], words, strict=False):
+        name, said, value = word.partition("=")
+        if word == "" and before not in MAY_BE_EMPTY:
+            where = f"after {before}" if before else "at the beginning"
+            raise SkyAnchorError(f"there is an empty word {where}. Is a variable of your script not set?")
+        if word.startswith("--") and said and value == "" and name not in MAY_BE_EMPTY:
+            raise SkyAnchorError(f"{name} is empty. Is a variable of your script not set?")
+
+
 def dispatch(given: list[str]) -> int:
     """Help, or the work of one verb; the exit code."""
+    refuse_empty(given)
     if given == ["--version"]:
         print(f"skyanchor {skyanchor.__version__}")
         return 0

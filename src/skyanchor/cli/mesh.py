@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 
 import tyro
 
-from skyanchor.bounds import Positive
+from skyanchor.bounds import Reach, Voxel
 from skyanchor.cli.options import Processes, RunPath
 
 
 def mesh(
     run: RunPath,
     /,
-    voxel: Annotated[Positive, tyro.conf.arg(metavar="METRES")] = 0.03,
-    farthest: Annotated[Positive, tyro.conf.arg(metavar="METRES")] = 20.0,
+    voxel: Annotated[Voxel, tyro.conf.arg(metavar="METRES")] = 0.03,
+    farthest: Annotated[Reach, tyro.conf.arg(metavar="METRES")] = 20.0,
     way: Literal["depth", "surfels"] = "depth",
     workers: Processes = 0,
     redo: bool = False,

@@ -10,7 +10,7 @@ import tyro
 
 from skyanchor.cli.tables import print_table
 from skyanchor.errors import InputError
-from skyanchor.storage import files
+from skyanchor.storage import files, taken
 
 if TYPE_CHECKING:
     from skyanchor.gaussians.ply import PlyBytes
@@ -83,7 +83,7 @@ def export(path: Ply, /, out: Annotated[Path, tyro.conf.arg(metavar="FILE")]) ->
     if out.suffix.lower() not in writers:
         raise InputError(out, f"{out.suffix or 'no ending'} cannot be written", f"End it in {', '.join(writers)}.")
     _refuse_absent(path)
-    files.refuse_lost(out, path)
+    taken.refuse_lost(out, path, begins=taken.BEGINS[out.suffix.lower()])
     files.sweep_dead(out)
     seen = visible(read_splats(path))
     writers[out.suffix.lower()](out, seen)
@@ -108,7 +108,7 @@ def _rewrite(
         print(f"{done.touched} tiles changed, {done.tiles} in {out}")
         return
     _refuse_absent(given, patch_file)
-    files.refuse_lost(out, patch_file)
+    taken.refuse_lost(out, patch_file, begins=taken.PLY)
     files.sweep_dead(out)
     whole(read_bytes(given), load_patch(patch_file), out)
     print(f"written to {out}")

@@ -36,7 +36,7 @@ from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs, remember_command
 from skyanchor.run.layout import OF_A_RUN, STATE, Layout, claim
 from skyanchor.run.prepared import OF_A_SCAFFOLD
-from skyanchor.run.results import Run
+from skyanchor.run.results import VERB_AGAIN, Run
 from skyanchor.scaffold import loading
 from skyanchor.sequence.loading import street_camera
 from skyanchor.storage import files
@@ -238,8 +238,7 @@ def remembered_settings(run: Path) -> PipelineConfig:
     """The settings of the last time."""
     held = read_settings(run)
     if held is None:
-        advice = "Run its last verb once more with the same options: nothing is done again."
-        raise InputError(run, "does not say with which settings it was made", advice)
+        raise InputError(run, "does not say with which settings it was made", VERB_AGAIN)
     return held
 
 

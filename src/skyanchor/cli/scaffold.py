@@ -112,11 +112,13 @@ def _check_splats(held: Scaffold, out: Path | None) -> None:
     from skyanchor.errors import InputError
     from skyanchor.gaussians.devices import load_engine
     from skyanchor.scaffold import frame_check
-    from skyanchor.storage import files
+    from skyanchor.storage import taken
     from skyanchor.types import Refusal
 
     engine, given = load_engine("auto"), frame_check.load_aerial_splats(held)
     assert given is not None and held.splats_path is not None
+    if out is not None:
+        taken.refuse_lost(out, held.splats_path, begins=taken.PLY)
     verdict = frame_check.check_frame(given, held, engine)
     print(verdict, file=sys.stderr)
     if verdict.fits:
@@ -127,6 +129,5 @@ def _check_splats(held: Scaffold, out: Path | None) -> None:
     if out is None:
         advice = "Give --fix-frame FIXED.ply to have it written in the model's frame."
         raise InputError(held.splats_path, f"lies in another frame: {fix}", advice)
-    files.refuse_lost(out, held.splats_path)
     frame_check.write_fixed(out, given, fix, held)
     print(f"{fix}; written to {out}", file=sys.stderr)

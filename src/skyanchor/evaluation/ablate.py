@@ -318,7 +318,8 @@ def save_rows(subject: Subject, rows: Sequence[Measured]) -> AblationRecord:
     Rows of variants that are no more go: what their names said may not be what was measured.
     """
     path = subject.run.root / JSON
-    held = files.load(path, AblationRecord) if path.is_file() else None
+    advice = "Delete it: `skyanchor ablate` measures again."
+    held = files.load(path, AblationRecord, advice) if path.is_file() else None
     fresh = {row.name for row in rows}
     known = held.rows if held is not None and held.truth == str(subject.truth) else ()
     known = tuple(row for row in known if row.table in SWAPS or row.name in names_of(row.table))

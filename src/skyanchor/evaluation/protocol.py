@@ -50,11 +50,16 @@ class Rows:
 
 
 def read_protocol(scene: Path) -> Protocol:
-    """How a scene is run."""
-    path = scene / PROTOCOL_FILE
+    """How a scene is run; its walks lie beneath it, and so do their runs beneath theirs."""
+    path, again = scene / PROTOCOL_FILE, "Make the scene anew with `skyanchor dataset`."
     if not path.is_file():
         raise InputError(scene, f"has no {PROTOCOL_FILE}", "Make the scene with `skyanchor dataset` first.")
-    return files.load(path, Protocol)
+    held = files.load(path, Protocol, again)
+    if not held.walks:
+        raise InputError(path, "names no walk", again)
+    for walk in held.walks:
+        files.beneath(scene, walk.folder)
+    return held
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ Photos are links to where they are.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -34,7 +35,7 @@ from skyanchor.scaffold.colmap_files import (
     write_model,
 )
 from skyanchor.scaffold.photo_files import find_images
-from skyanchor.storage import files
+from skyanchor.storage import files, foreign
 from skyanchor.types import Camera, Floats, Plane
 
 PROTOCOL_FILE = "protocol.json"
@@ -85,10 +86,21 @@ class Protocol:
     paper: PaperRow | None = None
 
 
-def split_model(joint: Path, images: Path | None, out: Path, title: str, config: SplitConfig) -> Protocol:
-    """The scene of a joint model, written to `out`; the paper's row is left to the caller."""
-    if out.exists() and any(out.iterdir()):
-        raise InputError(out, "is not empty", "Give a new folder.")
+def split_model(
+    joint: Path, images: Path | None, out: Path, title: str, config: SplitConfig, paper: PaperRow | None = None
+) -> Protocol:
+    """The scene of a joint model with the paper's row, written to `out` whole or not at all."""
+    if out.is_symlink() or out.is_file() or (out.is_dir() and any(out.iterdir())):
+        raise InputError(out, "is not an empty folder", "Give a new or empty folder.")
+    files.sweep_dead(out)
+    found: list[Protocol] = []
+    files.write_through(out, lambda draft: found.append(_written(joint, images, draft, title, config, paper)))
+    return found[0]
+
+
+def _written(
+    joint: Path, images: Path | None, out: Path, title: str, config: SplitConfig, paper: PaperRow | None
+) -> Protocol:
     folder = find_model(joint)
     model = scaled(read_model(folder), config.metres_per_unit)
     aerial, ground = chosen(joint, [image.name for image in model.images], config.choice)
@@ -97,7 +109,7 @@ def split_model(joint: Path, images: Path | None, out: Path, title: str, config:
     walks = _written_walks(out, model, ground, photos, config.segments)
     held = tuple(aerial[::TEST_EVERY])
     dropped = len(model.images) - len(aerial) - sum(walk.frames for walk in walks)
-    protocol = Protocol(title, str(joint), len(aerial), dropped, walks, config.submap, config.group_size, held)
+    protocol = Protocol(title, str(joint), len(aerial), dropped, walks, config.submap, config.group_size, held, paper)
     files.save(out / PROTOCOL_FILE, protocol)
     return protocol
 
@@ -125,10 +137,8 @@ def _patterns(given: Iterable[str]) -> tuple[str, ...]:
         if not pattern.startswith("@"):
             found.append(pattern)
             continue
-        path = Path(pattern[1:])
-        if not path.is_file():
-            raise InputError(path, "does not exist", "It should hold one image name per line.")
-        found += [line.strip() for line in path.read_text().splitlines() if line.strip()]
+        text = foreign.read_text(Path(pattern[1:]), "It should hold one image name per line.")
+        found += [line.strip() for line in text.splitlines() if line.strip()]
     return tuple(pattern.casefold() for pattern in found)
 
 
@@ -217,6 +227,9 @@ def _written_walks(
     out: Path, model: ColmapModel, ground: list[str], photos: Path, segments: tuple[tuple[str, str], ...]
 ) -> tuple[Walk, ...]:
     spans = [_span(ground, *ends) for ends in segments] or [ground]
+    shared = next((name for name, count in Counter(name for span in spans for name in span).items() if count > 1), None)
+    if shared is not None:
+        raise InputError("--segments", f"{shared} lies in two of them", "Give walks that share no image.")
     folders = [f"ground-{k}" if segments else "ground" for k in range(1, len(spans) + 1)]
     return tuple(_written_walk(out, folder, model, names, photos) for folder, names in zip(folders, spans, strict=True))
 

@@ -145,8 +145,9 @@ def frame_numbers(poses: list[tuple[float, Pose]], sequence: Sequence, folder: P
 
 def _confidence(folder: Path, depth_path: Path, shape: tuple[int, ...], held: Floats32 | None) -> Floats32:
     beside = folder / "confidence" / f"{depth_path.stem}.npy"
-    if held is None and beside.is_file():
-        arrays = foreign.read_arrays(beside, "It belongs to the depth map of that name.")
+    advice = "It belongs to the depth map of that name."
+    if held is None and foreign.is_there(beside, advice):
+        arrays = foreign.read_arrays(beside, advice)
         held = plane(beside, next(iter(arrays.values()), np.empty(0)))
     if held is None:
         return np.ones(shape, np.float32)
@@ -157,7 +158,8 @@ def _confidence(folder: Path, depth_path: Path, shape: tuple[int, ...], held: Fl
 
 def _number(path: Path, default: float) -> float:
     """The one number above 0 that a file holds."""
-    return float(_numbers(path, 1, "Write one number above 0.", 1)[0]) if path.is_file() else default
+    advice = "Write one number above 0."
+    return float(_numbers(path, 1, advice, 1)[0]) if foreign.is_there(path, advice) else default
 
 
 def _numbers(path: Path, count: int, advice: str, positive: int) -> Floats:
@@ -172,9 +174,10 @@ def _numbers(path: Path, count: int, advice: str, positive: int) -> Floats:
 
 
 def _camera(path: Path, shape: tuple[int, ...], photo: Camera) -> Camera | None:
-    if not path.is_file():
+    advice = "Write fx fy cx cy in pixels of the depth maps."
+    if not foreign.is_there(path, advice):
         return None
-    values = _numbers(path, 4, "Write fx fy cx cy in pixels of the depth maps.", 2)
+    values = _numbers(path, 4, advice, 2)
     return photo_camera(values, shape, photo)
 
 

@@ -107,6 +107,31 @@ def plausible_params(params: Iterable[float]) -> bool:
     return all(abs(value) <= LARGEST_PARAMETER for value in params)
 
 
+UNDONE_PX = 1.0
+"""Distortion that a model takes out of a pixel and puts in again leaves it where it was, pixels."""
+NARROWEST = 0.2
+"""What a lens bends towards its axis keeps this share of its tangent at least."""
+
+
+def plausible_lens(camera: Camera) -> bool:
+    """Whether the principal point is in or near the image, and distortion in its inner half can be undone.
+
+    Near is less than a side of the image beyond its edge: photos are cropped. Corners may fold, lenses are calibrated
+    with less than that.
+    """
+    size = np.array([camera.width, camera.height], dtype=np.float64)
+    k = calibration(camera)
+    if not np.all((k[:2, 2] >= -size) & (k[:2, 2] <= 2.0 * size)):
+        return False
+    steps = np.linspace(-0.25, 0.25, 5)
+    pixels = k[:2, 2] + np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2) * size
+    rays = unproject(camera, pixels)
+    straight = np.hypot(*((pixels - k[:2, 2]) / np.diag(k)[:2]).T)
+    with np.errstate(invalid="ignore"):
+        undone = np.abs(project(camera, rays) - pixels).max(axis=1) <= UNDONE_PX
+    return bool(np.all(undone & (np.hypot(rays[:, 0], rays[:, 1]) >= NARROWEST * straight)))
+
+
 BAND = 64
 """Rows of an undistortion map that are computed at a time."""
 

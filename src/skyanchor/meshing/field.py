@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skyanchor.bounds import Share
+from skyanchor.bounds import Reach, Share, Voxel
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift, pixel_centres
 from skyanchor.meshing.field_kernels import CORNERS, EDGE, fused
@@ -19,11 +19,11 @@ from skyanchor.types import Bytes, DepthMap, Floats, Floats32, Ints, Pose
 class MeshConfig:
     """How the street's depth becomes a mesh."""
 
-    voxel_m: float = 0.03
+    voxel_m: Voxel = 0.03
     """Distance of two lattice points, metres."""
     band_m: float = 0.12
     """Distances from a surface that count, metres: four voxels, and more than depth is off by."""
-    farthest_m: float = 20.0
+    farthest_m: Reach = 20.0
     """Depth of a street view beyond which it does not take part, metres: the paper's crop."""
     least_confidence: float = 0.4
     """Of a depth, 0..1."""

@@ -67,6 +67,14 @@ def named_runs(runs: Sequence[Run]) -> tuple[EarlierRun, ...]:
     return tuple(EarlierRun(name, run) for name, run in zip(numbered, runs, strict=True))
 
 
+def refuse_twice(runs: Sequence[Run]) -> None:
+    """InputError for a run that is given more than once, by whatever path."""
+    roots = [run.root.resolve() for run in runs]
+    twice = next((run for k, run in enumerate(runs) if roots[k] in roots[:k]), None)
+    if twice is not None:
+        raise InputError(twice.root, "is given twice", "Name every run once.")
+
+
 def refuse_other_flight(run: Run, flight: Mapping[str, str], georef: Georeference) -> None:
     """InputError where a run's poses are not in the frame of a flight, by the digests of its files and its place."""
     made_from = run.prepared.needed(parts.DEPTH).recipe.inputs

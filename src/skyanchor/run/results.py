@@ -47,6 +47,9 @@ from skyanchor.stereo import depth_path, load_depth
 from skyanchor.storage import files
 from skyanchor.types import Anchors, Bytes, Camera, DepthMap, Floats, Pose, Scaffold, Sequence, Trajectory
 
+VERB_AGAIN = "Run its last verb once more with the same options: nothing is done again."
+"""What helps where something of .state/ is missing or spoiled."""
+
 
 def open_run(path: Path | str) -> Run:
     """The run in a folder; InputError for a folder that is none."""
@@ -113,7 +116,7 @@ class Run:
     @cached_property
     def inputs(self) -> Inputs:
         """The data that the run was started with."""
-        return files.load(self.root / STATE / INPUTS_FILE, Inputs)
+        return files.load(self.root / STATE / INPUTS_FILE, Inputs, VERB_AGAIN)
 
     @cached_property
     def prepared(self) -> Prepared:
@@ -136,7 +139,7 @@ class Run:
     @cached_property
     def sequence(self) -> Sequence:
         """The street frames as they were read."""
-        return files.load(self.root / STATE / records.SEQUENCE_FILE, Sequence)
+        return files.load(self.root / STATE / records.SEQUENCE_FILE, Sequence, VERB_AGAIN)
 
     @cached_property
     def photos(self) -> dict[str, Path]:
@@ -262,7 +265,7 @@ class Run:
     def metrics(self) -> Metrics | None:
         """What `skyanchor evaluate` measured, where it was run."""
         path = self.root / METRICS_FILE
-        return files.load(path, Metrics) if path.is_file() else None
+        return files.load(path, Metrics, "Delete it: `skyanchor evaluate` measures again.") if path.is_file() else None
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -278,20 +281,17 @@ class Run:
     @property
     def anchor_seconds(self) -> AnchorSeconds | None:
         """Seconds per step of every look at a group; None where they were not measured."""
-        path = self.root / records.ANCHOR_SECONDS_FILE
-        return files.load(path, AnchorSeconds) if path.is_file() else None
+        return files.recall(self.root / records.ANCHOR_SECONDS_FILE, AnchorSeconds)
 
     @property
     def trajectory_seconds(self) -> TrajectorySeconds | None:
         """Seconds per step of every submap, and of what follows them; None where they were not measured."""
-        path = self.root / records.TRAJECTORY_SECONDS_FILE
-        return files.load(path, TrajectorySeconds) if path.is_file() else None
+        return files.recall(self.root / records.TRAJECTORY_SECONDS_FILE, TrajectorySeconds)
 
     @property
     def scene_seconds(self) -> SceneSeconds | None:
         """Seconds per step of the update; None where they were not measured."""
-        path = self.root / records.SCENE_SECONDS_FILE
-        return files.load(path, SceneSeconds) if path.is_file() else None
+        return files.recall(self.root / records.SCENE_SECONDS_FILE, SceneSeconds)
 
     @property
     def memory(self) -> dict[str, Peak]:

@@ -14,7 +14,7 @@ import numpy as np
 import pycolmap
 
 from skyanchor.errors import InputError
-from skyanchor.geometry.cameras import plausible_focal, plausible_params
+from skyanchor.geometry.cameras import plausible_focal, plausible_lens, plausible_params
 from skyanchor.scaffold.checked_file import (
     COPY_ADVICE,
     CheckedBytes,
@@ -183,17 +183,19 @@ def camera_of(path: Path, camera_id: int, model: int | str, width: int, height: 
         raise InputError(
             path,
             f"camera {camera_id} ({name}, {width}x{height}) has parameters that cannot be: {list(numbers)}",
-            f"{name} needs {expected} finite numbers, a focal length that a lens can have and a size above zero.",
+            f"{name} needs {expected} finite numbers, a focal length that a lens can have, a principal point in or "
+            "near the image, distortion that can be undone and a size above zero.",
         )
     return Camera(name, width, height, numbers)
 
 
 def _possible(model: str, width: int, height: int, params: tuple[float, ...]) -> bool:
-    """Whether a camera is one that can have been: size, number of parameters, their size, focal lengths."""
+    """Whether a camera is one that can have been: size, number of parameters, their size, focal lengths, the lens."""
     if not (0 < width <= LONGEST_SIDE and 0 < height <= LONGEST_SIDE and len(params) == parameter_count(model)):
         return False
     focal = pycolmap.Camera.create_from_model_name(1, model, 1.0, 1, 1).focal_length_idxs()
-    return plausible_params(params) and all(plausible_focal(params[k], width, height) for k in focal)
+    sane = plausible_params(params) and all(plausible_focal(params[k], width, height) for k in focal)
+    return sane and plausible_lens(Camera(model, width, height, params))
 
 
 def _refuse_twice(path: Path, camera_id: int, cameras: dict[int, Camera]) -> None:

@@ -15,6 +15,7 @@ import pycolmap
 
 from skyanchor.errors import InputError
 from skyanchor.scaffold.checked_file import COPY_ADVICE, CheckedBytes, bad_line, contents, id_of, numbered_lines
+from skyanchor.storage.foreign import is_there
 from skyanchor.types import Floats, Ints
 
 CAMERA = int(pycolmap.SensorType.CAMERA)
@@ -85,9 +86,10 @@ def with_single_cameras(rigs: Rigs, cameras: Sequence[int], images: Mapping[int,
 def read_rigs(folder: Path, suffix: str) -> Rigs | None:
     """The rigs and frames beside a model's files; None where there are none."""
     rigs, frames = folder / f"rigs{suffix}", folder / f"frames{suffix}"
-    if not rigs.is_file() and not frames.is_file():
+    found = [path for path in (rigs, frames) if is_there(path, COPY_ADVICE)]
+    if not found:
         return None
-    missing = next((path for path in (rigs, frames) if not path.is_file()), None)
+    missing = next((path for path in (rigs, frames) if path not in found), None)
     if missing is not None:
         raise InputError(missing, "is missing, its companion is there", COPY_ADVICE)
     if suffix == ".bin":

@@ -214,7 +214,8 @@ def _known_system(path: Path, name: Any) -> str | None:
 
 def find_georef(*folders: Path) -> Path | None:
     """The first georef.json in these folders."""
-    return next((folder / FILE_NAME for folder in folders if (folder / FILE_NAME).is_file()), None)
+    paths = (folder / FILE_NAME for folder in folders)
+    return next((path for path in paths if foreign.is_there(path, EXPECTED)), None)
 
 
 def _vector(value: Any, name: str) -> Floats | None:

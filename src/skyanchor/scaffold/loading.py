@@ -12,11 +12,12 @@ from skyanchor.bounds import Positive
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.geometry import rigid
-from skyanchor.photos import find_mask, natural_key, refuse_long_name
+from skyanchor.photos import find_mask, natural_key, refuse_odd_name
 from skyanchor.scaffold import colmap_files, georeference, orientation, photo_files
 from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
 from skyanchor.scaffold.orientation import OrientationConfig
 from skyanchor.storage import files
+from skyanchor.storage.foreign import is_there
 from skyanchor.types import Floats, Georeference, Ints, Pose, Scaffold, Tracks, View
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ def check_model(folder: Path, model: ColmapModel) -> None:
                 f"image {image.name!r} has a name that leads out of the image folder",
                 "Rename it in the model: names are relative to the image folder and have no '..'.",
             )
-        refuse_long_name(path, image.name)
+        refuse_odd_name(path, image.name)
         refuse_no_pose(path, image)
         if image.camera_id not in model.cameras:
             raise InputError(
@@ -146,7 +147,8 @@ def find_splats(path: Path, model: Path, given: Path | None) -> Path | None:
 def _usual_splats(folder: Path) -> Path | None:
     trained = sorted(folder.glob("point_cloud/iteration_*/point_cloud.ply"), key=lambda p: natural_key(str(p)))
     candidates = [folder / "splats.ply", folder / "point_cloud.ply", *reversed(trained)]
-    return next((candidate for candidate in candidates if candidate.is_file()), None)
+    advice = "Put the splats there, or take it away."
+    return next((candidate for candidate in candidates if is_there(candidate, advice)), None)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------

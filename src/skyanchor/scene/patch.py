@@ -22,7 +22,7 @@ from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.ply import PlyBytes
 from skyanchor.gaussians.splats import Owners, Splats, select, with_sh_degree
-from skyanchor.storage import codec, files
+from skyanchor.storage import codec, files, taken
 from skyanchor.types import Bools, Bytes, Ints
 
 COMMENT = "comment skyanchor patch "
@@ -114,7 +114,7 @@ def made_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> tuple[
 
 def apply_patch(base: PlyBytes, patch: Patch, out: Path) -> None:
     """Write the patched file; InputError when `base` is not the file the patch was made for, nor has its rows."""
-    files.refuse_lost(out, base.path)
+    taken.refuse_lost(out, base.path, begins=taken.PLY)
     files.write_bytes(out, patched(base, patch))
 
 
@@ -131,7 +131,7 @@ def patched(base: PlyBytes, patch: Patch) -> bytes:
 
 def remove_patch(updated: PlyBytes, patch: Patch, out: Path) -> None:
     """Write the file as it would be without the patch, byte for byte; InputError where a later one overlaps with it."""
-    files.refuse_lost(out, updated.path)
+    taken.refuse_lost(out, updated.path, begins=taken.PLY)
     if files.digest(updated.data) != patch.result_digest:
         files.write_bytes(out, _taken_out(updated, patch))
         return

@@ -26,7 +26,7 @@ from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.scene.patch import Layer, layers_of, plain_head
-from skyanchor.storage import codec, files
+from skyanchor.storage import codec, files, taken
 from skyanchor.types import Bytes, Floats, Ints
 
 INDEX = "tiles.json"
@@ -333,6 +333,7 @@ def join(tiles: TileFolder, out: Path) -> None:
     InputError, and nothing is written, where a file is missing or not what the index says.
     """
     refuse_within(tiles, out)
+    taken.refuse_lost(out, begins=taken.PLY)
     tiles.refuse_altered()
 
     def write(draft: Path) -> None:

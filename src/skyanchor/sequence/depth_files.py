@@ -24,7 +24,7 @@ def find_depth(folder: Path, number: int, name: str) -> Path | None:
     """The depth map of a frame, named like its photo or by its index; None without one."""
     stems = (name, Path(name).stem, str(number), f"{number:04d}", f"{number:06d}")
     candidates = (folder / f"{stem}{ending}" for stem in stems for ending in DEPTH_ENDINGS)
-    return next((path for path in candidates if path.is_file()), None)
+    return next((path for path in candidates if foreign.is_there(path, ADVICE)), None)
 
 
 def read_depth(path: Path, png_step: float = PNG_STEP) -> tuple[Floats32, Floats32 | None]:

@@ -13,7 +13,7 @@ from PIL import ExifTags
 
 from skyanchor.errors import InputError
 from skyanchor.geometry import colmap
-from skyanchor.geometry.cameras import plausible_focal, plausible_params
+from skyanchor.geometry.cameras import plausible_focal, plausible_lens, plausible_params
 from skyanchor.photos import opened
 from skyanchor.storage import codec
 from skyanchor.types import Camera
@@ -79,9 +79,13 @@ def _short_form(text: str, words: list[str], width: int, height: int) -> Camera:
     values: dict[str, float] = {}
     for word in words:
         name, _, number = word.partition("=")
+        if name.lower() in values:
+            raise _refused(text, f"says {name} twice")
         values[name.lower()] = _numbers(text, [number])[0]
     if unknown := set(values) - {"f", "fov", "cx", "cy"}:
         raise _refused(text, f"unknown {', '.join(sorted(unknown))}")
+    if {"f", "fov"} <= set(values):
+        raise _refused(text, "says both f and fov")
     if "f" in values:
         focal = values["f"]
     elif "fov" in values and 0.0 < values["fov"] < 180.0:
@@ -121,7 +125,10 @@ def _checked(text: str, model: str, size: tuple[int, int], params: tuple[float, 
         raise _refused(text, "the focal length must be above zero, in pixels, and one that a lens can have")
     if not plausible_params(params):
         raise _refused(text, "a parameter is beyond what a lens can have")
-    return Camera(model, size[0], size[1], params)
+    camera = Camera(model, size[0], size[1], params)
+    if not plausible_lens(camera):
+        raise _refused(text, "no lens has such a principal point or distortion")
+    return camera
 
 
 def _resized(text: str, camera: Camera, width: int, height: int) -> Camera:

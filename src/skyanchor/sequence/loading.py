@@ -7,12 +7,13 @@ from pathlib import Path
 
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, silent
-from skyanchor.photos import find_mask, natural_key, photo_size, refuse_long_name
+from skyanchor.photos import find_mask, natural_key, photo_size, refuse_odd_name
 from skyanchor.sequence import intrinsics, segments, upright, video
 from skyanchor.sequence.intrinsics import Exif
 from skyanchor.sequence.segments import SegmentConfig
 from skyanchor.sequence.submaps import SubmapConfig
 from skyanchor.sequence.video import VideoConfig
+from skyanchor.storage.foreign import is_there
 from skyanchor.types import Camera, Frame, Sequence
 
 PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
@@ -95,8 +96,6 @@ def build_sequence(
         raise InputError(
             root, f"has {len(photos)} frames, fewer than one anchor group of {least}", "Give a longer sequence."
         )
-    for photo in photos:
-        refuse_long_name(root, photo.name)
     size = one_size(photos)
     exifs = exifs or [intrinsics.read_exif(photo) for photo in photos]
     one_camera(photos, exifs)
@@ -158,7 +157,10 @@ def _passed_over(path: Path, place: Path, count: int) -> str:
 
 def _photos_in(folder: Path) -> list[Path]:
     files = [f for f in folder.iterdir() if f.suffix.lower() in PHOTO_SUFFIXES and not f.name.startswith(".")]
-    return sorted((f for f in files if f.is_file()), key=lambda f: natural_key(f.name))
+    photos = [f for f in files if not f.is_dir() and is_there(f, "Put the photo there, or take it out of the folder.")]
+    for photo in photos:
+        refuse_odd_name(folder, photo.name)
+    return sorted(photos, key=lambda f: natural_key(f.name))
 
 
 # --- one camera -------------------------------------------------------------------------------------------------

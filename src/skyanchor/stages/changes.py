@@ -16,6 +16,7 @@ from skyanchor.changes.pictures import best_view, cut_out
 from skyanchor.errors import InputError, NothingPlacedError
 from skyanchor.events import CHANGES, TRAJECTORY, Note
 from skyanchor.photos import PhotoCache
+from skyanchor.run.earlier import refuse_twice
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage
 from skyanchor.run.records import (
@@ -59,6 +60,7 @@ def run(folder: RunFolder, held: Run, earlier: Sequence[Run], config: StreetChan
     if not earlier:
         advice = "Give --since RUN1, a run of an earlier walk on the same aerial model."
         raise InputError(held.root, "stands on no earlier walk to compare it with", advice)
+    refuse_twice((held, *earlier))
     above = [held.stage(TRAJECTORY), *(run.stage(TRAJECTORY) for run in earlier)]
     refuse_other_flights(held, earlier)
     stage = folder.stage(CHANGES, WHAT, config, {}, tuple(above))

@@ -8,7 +8,7 @@ from pathlib import Path
 from skyanchor.errors import InputError
 from skyanchor.events import TRAJECTORY
 from skyanchor.run import prepared as parts
-from skyanchor.run.earlier import EarlierRun, named_runs, refuse_other_flight
+from skyanchor.run.earlier import EarlierRun, named_runs, refuse_other_flight, refuse_twice
 from skyanchor.run.known_files import Digests, KnownFiles
 from skyanchor.run.layout import DIGESTS, STATE
 from skyanchor.run.results import open_run
@@ -52,6 +52,7 @@ def merge(paths: tuple[Path, ...], out: Path, adjust: NetworkConfig | None = Non
     runs = tuple(open_run(path.resolve()) for path in paths)
     if not runs:
         raise InputError(out, "would hold no walk", "Give the run folders of one walk or more.")
+    refuse_twice(runs)
     flight = runs[0].prepared.needed(parts.DEPTH).recipe.inputs
     for run in runs:
         refuse_other_flight(run, flight, runs[0].trajectory_record.georef)

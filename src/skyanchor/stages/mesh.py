@@ -106,8 +106,17 @@ def run(folder: RunFolder, held: Run, config: StreetMeshConfig, executor: Execut
         maps = street_depth(stage, plan, executor)
         if engine is not None and config.surfels is not None:
             maps = _of_surfels(stage, held, plan, maps, config.surfels, engine, executor)
-        _write(stage, held, _fused(stage, plan, list(maps.values()), config.mesh, executor), config.mesh)
+        mesh = _fused(stage, plan, list(maps.values()), config.mesh, executor)
+        if not len(mesh):
+            raise NothingPlacedError(_nothing(config.mesh))
+        _write(stage, held, mesh, config.mesh)
     return stage
+
+
+def _nothing(config: MeshConfig) -> str:
+    """What to tell where no triangle came of it."""
+    seen = f"no surface that {config.least_views} street views have measured alike within {config.farthest_m:g} m"
+    return f"{seen}: there is nothing to mesh. Try a larger --farthest, or a --voxel nearer to {MeshConfig.voxel_m:g}."
 
 
 # --- surfels ------------------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ TEMPORARY_NAME = re.compile(rf"\..+\.\d+{re.escape(TEMPORARY)}", re.DOTALL)
 """Whole name of such a file or folder, as `temporary` makes it."""
 LONGEST_NAME = 200
 """Bytes of a name that a draft's name may repeat: a disk takes 255 in all."""
+STAGE_AGAIN = "Delete its stage folder and run that stage again."
+"""What helps where a stage's own file is missing or spoiled."""
 REMEDIES = {
     errno.ENOSPC: "Make room there",
     errno.EDQUOT: "Make room there",
@@ -75,10 +77,12 @@ def writing(path: Path) -> Iterator[None]:
         raise write_error(path, error) from error
 
 
-def refuse_lost(out: Path, *read: Path) -> None:
-    """InputError where a file that is read would be written over."""
-    if any(out.exists() and path.exists() and out.samefile(path) for path in read):
-        raise InputError(out, "is a file that is read here, which would be lost", "Give --out another name.")
+def refuse_special(path: Path) -> None:
+    """WriteError where neither a file nor a folder has the name, but a device, a pipe or a socket, which would go."""
+    with writing(path):
+        special = path.exists() and not path.is_file() and not path.is_dir()
+    if special:
+        raise WriteError(f"{path}: is no file but a device, a pipe or a socket. Choose another place.")
 
 
 # --- names --------------------------------------------------------------------------------------------------------
@@ -118,7 +122,9 @@ def names_for(names: Sequence[str], ending: str) -> tuple[str, ...]:
 
 
 def temporary(path: Path) -> Path:
-    """Where this process writes what will become `path`."""
+    """Where this process writes what will become `path`; WriteError for one like `.`, beside which nothing can lie."""
+    if path.name in ("", ".."):
+        raise WriteError(f"{path}: is no name for what is to be written. Give a new folder or file by its name.")
     name = path.name if len(os.fsencode(path.name)) <= LONGEST_NAME else digest(os.fsencode(path.name))
     return path.with_name(f".{name}.{os.getpid()}{TEMPORARY}")
 
@@ -158,6 +164,7 @@ def write_through(path: Path, write: Callable[[Path], None], lasting: bool = Tru
 
     Where the function raises, what it wrote goes and what was there stays. Only what is `lasting` waits for the disk.
     """
+    refuse_special(path)
     make_folder(path.parent)
     draft = temporary(path)
     with writing(path):
@@ -167,9 +174,11 @@ def write_through(path: Path, write: Callable[[Path], None], lasting: bool = Tru
             if lasting:
                 sync_tree(draft)
             _put_into_place(draft, path)
-        except BaseException:
+        except BaseException as error:
             with suppress(OSError):
                 remove(draft)
+            if isinstance(error, InputError) and isinstance(error.args[0], Path):
+                raise InputError(_meant(error.args[0]), *error.args[1:]) from error
             raise
         if lasting:
             sync_folder(path.parent)
@@ -259,7 +268,8 @@ def sync_tree(path: Path) -> None:
     """Make sure that a file or everything in a folder is on the disk."""
     with writing(path):
         for item in [path, *path.rglob("*")] if path.is_dir() else [path]:
-            sync_folder(item)
+            if not item.is_symlink():
+                sync_folder(item)
 
 
 def sync_folder(path: Path) -> None:
@@ -301,7 +311,7 @@ def sweep_dead(path: Path) -> None:
 
 def _drafts_of(path: Path) -> list[tuple[Path, int]]:
     """Drafts of one file or folder, or of what was removed of it, and the processes that they are of."""
-    names = [temporary(one).name for one in (path, path.with_name(path.name + ".old"))]
+    names = [temporary(path).name, temporary(path.with_name(path.name + ".old")).name]
     heads = [name.removesuffix(f"{os.getpid()}{TEMPORARY}") for name in names]
     found = []
     for leftover in _drafts(path.parent.glob(f".*{TEMPORARY}")):
@@ -354,29 +364,31 @@ def save(path: Path, value: object) -> None:
     write_through(path, write)
 
 
-def load(path: Path, kind: type[T]) -> T:
-    """The value of type `kind` that `save` wrote; large arrays of an archive are read when they are looked at."""
+def load(path: Path, kind: type[T], advice: str = STAGE_AGAIN) -> T:
+    """The value of type `kind` that `save` wrote; large arrays of an archive are read when they are looked at.
+
+    `advice` is what helps where it is missing or spoiled; for what lies in no stage's folder it is another one.
+    """
 
     def read() -> T:
         return codec.unpack_file(kind, path) if path.suffix == ".npz" else codec.loads(kind, path.read_text())
 
-    return _read(path, kind, read)
+    return _read(path, kind, read, advice)
 
 
 def load_mapped(path: Path, kind: type[T]) -> T:
     """The value that `save` wrote to an .npz, with all arrays left there until they are used, read-only."""
-    return _read(path, kind, lambda: codec.mapped(kind, path))
+    return _read(path, kind, lambda: codec.mapped(kind, path), STAGE_AGAIN)
 
 
-def _read(path: Path, kind: type[T], read: Callable[[], T]) -> T:
+def _read(path: Path, kind: type[T], read: Callable[[], T], advice: str) -> T:
     """What the file holds; InputError where it is missing or holds something else."""
     if not path.is_file():
-        raise InputError(path, "is missing", "Delete its stage folder and run that stage again.")
+        raise InputError(path, "is missing", advice)
     try:
         return read()
     except (ValueError, TypeError, KeyError, OSError) as error:
-        why = f"does not hold a {kind.__name__} ({error})"
-        raise InputError(path, why, "Delete its stage folder and run that stage again.") from error
+        raise InputError(path, f"does not hold a {kind.__name__} ({error})", advice) from error
 
 
 def recall(path: Path, kind: type[T]) -> T | None:

@@ -22,6 +22,17 @@ ALONE = "array"
 """Name of the one array in a .npy file."""
 
 
+def is_there(path: Path, advice: str) -> bool:
+    """Whether a file has this name; InputError where something has it that is none, which would be passed over."""
+    if path.is_file():
+        return True
+    if os.path.lexists(path):
+        lost = path.is_symlink() and not path.exists()
+        problem = "is a link that leads nowhere" if lost else "is a folder" if path.is_dir() else "is no file"
+        raise InputError(path, problem, advice)
+    return False
+
+
 def memory() -> int:
     """Bytes of memory that this machine has."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

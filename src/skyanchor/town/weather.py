@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, TypeAlias
 
 from skyanchor import bounds
-from skyanchor.bounds import Degrees, NotNegative, Range, Share
+from skyanchor.bounds import Degrees, NotNegative, Range, Share, ZeroOr
 from skyanchor.errors import InputError
 
 Factor: TypeAlias = Annotated[float, Range(0.1, 10.0)]
@@ -46,7 +46,7 @@ class World:
 class Carried:
     """How the camera is built and carried; rendered, so that the true pose of every row and pixel is known."""
 
-    eye_height_m: NotNegative = 0.0
+    eye_height_m: Annotated[float, Range(0.0, 100.0)] = 0.0
     """Above the ground; 0 for that of the walk's plan."""
     lean_deg: Degrees = 0.0
     """Roll to either side in curves of some ten frames, as a cyclist leans; the largest."""
@@ -66,8 +66,8 @@ class Carried:
     """Along the way, for the rolling shutter."""
     zoom: Factor = 1.0
     """Focal length of the second half of the walk over that of the first."""
-    missing: Share = 0.0
-    """Share of the frames that are missing, 0..1."""
+    missing: Annotated[float, Range(0.0, 0.9)] = 0.0
+    """Share of the frames that are missing, 0..0.9."""
     doubled: Share = 0.0
     """Share of the frames that come twice, 0..1."""
 
@@ -114,12 +114,12 @@ class Survey:
     """Step of the exposure between neighbouring flight lines; every other line is darker."""
     higher_m: NotNegative = 0.0
     """Metres that it was flown above the plan's altitude; the spacing of the photos stays, they see more each."""
-    ground_cm: NotNegative = 0.0
+    ground_cm: Annotated[float, ZeroOr(0.5, 1000.0)] = 0.0
     """Ground resolution of a nadir photo; 0 for that of the plan. The photos keep their field of view."""
     nadir: bool = False
     """No oblique photos."""
-    overlap: Share = 0.0
-    """Share that neighbouring nadir photos share along and across the lines, 0..1; 0 for the plan's spacing."""
+    overlap: Annotated[float, Range(0.0, 0.95)] = 0.0
+    """Share that neighbouring nadir photos share along and across the lines, 0..0.95; 0 for the plan's spacing."""
 
 
 @dataclass(frozen=True)
