@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -16,10 +17,11 @@ from test_stages_earlier import located, scene
 import skyanchor
 from skyanchor.errors import InputError
 from skyanchor.geometry import rigid
-from skyanchor.scaffold import colmap_files
+from skyanchor.scaffold import colmap_files, georeference
 from skyanchor.stages.merge import NETWORK, NetworkRecord, merge
 from skyanchor.storage import files
 from skyanchor.trajectory.network import NetworkConfig
+from skyanchor.types import Georeference
 
 __all__ = ["scene"]
 
@@ -59,6 +61,20 @@ def test_every_walk_has_its_trajectory_and_its_photos(scene: Path, tmp_path: Pat
     assert len(lines) == 2 * FRAMES and lines[0][0] == "run-1/g000.png"
     assert all(Path(path).is_file() for _, path in lines)
     assert not half.exists(), "what a merge that was killed left"
+
+
+def test_walks_on_a_georeferenced_flight_are_on_the_map(scene: Path, tmp_path: Path) -> None:
+    """The flight's coordinates are the user's, and its place on Earth goes with the model and every trajectory."""
+    other = tmp_path / "scene"
+    shutil.copytree(scene, other)
+    georef = Georeference(np.zeros(3), enu_origin=(48.1, 11.5, 500.0))
+    georeference.write_georef(other / "aerial/sparse", georef)
+    merge(tuple(located(other, tmp_path / name) for name in ("june", "july")), tmp_path / "all")
+    for name in ("june", "july"):
+        path, *frames = json.loads((tmp_path / f"all/trajectories/{name}.geojson").read_text())["features"]
+        assert path["geometry"]["coordinates"][0][:2] == pytest.approx((11.5, 48.1), abs=0.01)
+        assert len(frames) == FRAMES
+    assert georeference.read_georef(tmp_path / "all/sparse/georef.json").georef.enu_origin == georef.enu_origin
 
 
 def test_what_cannot_be_merged_is_refused(scene: Path, tmp_path: Path) -> None:
