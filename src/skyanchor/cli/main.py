@@ -106,8 +106,8 @@ def refuse_empty(words: Sequence[str]) -> None:
     for before, word in zip(["", *words], words, strict=False):
         name, said, value = word.partition("=")
         if word == "" and before not in MAY_BE_EMPTY:
-            where = f"after {before}" if before else "at the beginning"
-            raise SkyAnchorError(f"there is an empty word {where}. Is a variable of your script not set?")
+            after = before or "skyanchor"
+            raise SkyAnchorError(f"there is an empty word after {after}. Is a variable of your script not set?")
         if word.startswith("--") and said and value == "" and name not in MAY_BE_EMPTY:
             raise SkyAnchorError(f"{name} is empty. Is a variable of your script not set?")
 
