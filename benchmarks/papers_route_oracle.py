@@ -28,7 +28,7 @@ from kept import Outcome, made_here, write_lines
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.in_process import prepared_here
-from skyanchor.anchors.paper import apart_m, settle_on_cameras
+from skyanchor.anchors.paper_route.route import apart_m, settle_on_cameras
 from skyanchor.anchors.place import Settled
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.search import Search

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
 from skyanchor.anchors.config import AnchorConfig, PaperSupportConfig
-from skyanchor.anchors.mixed import MixedConfig
+from skyanchor.anchors.paper_route.mixed import MixedConfig
 from skyanchor.errors import BackendError
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat
 from skyanchor.scaffold import ScaffoldConfig

@@ -13,7 +13,7 @@ from given_run import given_anchors
 from skyanchor import pipeline
 from skyanchor.anchors.ablated import way_left
 from skyanchor.anchors.ladder import rungs
-from skyanchor.anchors.paper import settle_by_similarity, settle_on_cameras
+from skyanchor.anchors.paper_route.route import settle_by_similarity, settle_on_cameras
 from skyanchor.cli.main import main
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.evaluation import ablate as ab

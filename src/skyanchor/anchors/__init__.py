@@ -4,8 +4,8 @@ frames, search (what a look works on) -> shape/ (the group's own reconstruction)
 (where it may stand) -> evidence, solve, adjustment, edges, place (one place, refined and judged) -> last_look,
 verdict, agreement (what is accepted) -> showing (for people). Beside them: ladder (what is tried before giving up);
 prepare, place_index (described places); priors, area_file (where the walk was); odometry (its own motion); focal,
-self_lens (its camera); keyframes, earlier (earlier walks); in_process (all of it without jobs); paper, direct, mixed,
-mixed_depth, snapped (the paper's way), ablated (ours in part).
+self_lens (its camera); keyframes, earlier (earlier walks); in_process (all of it without jobs); paper_route/ (the
+paper's way), ablated (ours in part).
 
 May touch: the foundation, photos, matching, sfm, bridges, scaffold, sequence, feedforward.
 """

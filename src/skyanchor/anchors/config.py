@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
 from skyanchor.anchors.adjustment import AdjustmentConfig
-from skyanchor.anchors.mixed import MixedConfig
+from skyanchor.anchors.paper_route.mixed import MixedConfig
 from skyanchor.anchors.places import PlacesConfig
 from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.shape.incremental import LocalConfig

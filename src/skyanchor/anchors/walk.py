@@ -23,7 +23,7 @@ from skyanchor.anchors.frames import Lens, camera_of
 from skyanchor.anchors.group import climbed, localise_again, localise_group
 from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.odometry import Steps, Walk, walked
-from skyanchor.anchors.paper import settle_both_ways, settle_on_cameras
+from skyanchor.anchors.paper_route.route import settle_both_ways, settle_on_cameras
 from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed

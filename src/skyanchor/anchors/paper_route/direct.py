@@ -1,7 +1,7 @@
 """Aerial photos retrieved for each frame, verified, and joined by their graph neighbours: the paper's support.
 
 `settle_on_photos` is the way without bridge views: aerial pixels are lifted by the surface, so the rest of the stage is
-the same. The paper's own way from the same support is in `paper.py`.
+the same. The paper's own way from the same support is in `route.py`.
 """
 
 from __future__ import annotations

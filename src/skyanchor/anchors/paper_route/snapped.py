@@ -8,7 +8,7 @@ import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.evidence import CrossMatches, GroupAt
-from skyanchor.anchors.mixed import LEAST_SEEN, MixedConfig, observed, pruned
+from skyanchor.anchors.paper_route.mixed import LEAST_SEEN, MixedConfig, observed, pruned
 from skyanchor.anchors.shape.incremental import LocalGroup, with_points
 from skyanchor.anchors.solve import GroupSolution
 from skyanchor.anchors.verdict import Halves

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.anchors.mixed_depth import SightedDepth, held, let_go, placed
+from skyanchor.anchors.paper_route.mixed_depth import SightedDepth, held, let_go, placed
 from skyanchor.anchors.shape.incremental import TRIALS, LocalGroup, resect, settled, with_points
 from skyanchor.bounds import CountOrNone, Degrees, Positive, Share
 from skyanchor.geometry import rigid, similarity
