@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from skyanchor.anchors import ablated, walk
-from skyanchor.anchors.paper_route import route as paper
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig, Route
-from skyanchor.anchors.paper_route.direct import settle_on_photos
 from skyanchor.anchors.group import Settle, settle_on_bridges
 from skyanchor.anchors.ladder import Rung
+from skyanchor.anchors.paper_route import route as paper
+from skyanchor.anchors.paper_route.direct import settle_on_photos
 from skyanchor.anchors.paper_route.route import settle_both_ways, settle_by_similarity, settle_on_cameras
 from skyanchor.anchors.place import Settled
 from skyanchor.anchors.places import PlaceHypothesis

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.paper_route import mixed, mixed_depth
 from skyanchor.anchors.paper_route import route as paper
-from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.paper_route.mixed import MixedConfig, PixelPairs
 from skyanchor.anchors.paper_route.mixed_depth import SightedDepth, sighted_depth
 from skyanchor.anchors.paper_route.route import aligned_to, apart_m
+from skyanchor.anchors.paper_route.snapped import adjusted_at_reference, evidence, halves_of
 from skyanchor.anchors.shape import choice
 from skyanchor.anchors.shape.depth import BELIEF, DepthAt, shape_from_depth
 from skyanchor.anchors.shape.incremental import LocalConfig, LocalGroup, reconstruct_local
-from skyanchor.anchors.paper_route.snapped import adjusted_at_reference, evidence, halves_of
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.matching import Features
 from skyanchor.sfm import bundle as ba

@@ -13,10 +13,10 @@ import pytest
 from anchors_street import localised, small_config, street_poses
 from oracle_matcher import Oracle
 
-from skyanchor.anchors.paper_route import route as paper
 from skyanchor.anchors.config import AnchorConfig, Route
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.group import attempt
+from skyanchor.anchors.paper_route import route as paper
 from skyanchor.anchors.paper_route.route import apart_m, settle_by_similarity, settle_on_cameras
 from skyanchor.anchors.place import Settled, seen_from
 from skyanchor.anchors.prepare import PreparedScaffold
