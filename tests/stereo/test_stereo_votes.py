@@ -55,18 +55,6 @@ def test_a_right_map_is_kept_as_it_is(tmp_path: Path) -> None:
     assert np.allclose(agreed.confidence[inner], 1.0 - np.exp(-5 * 0.9), atol=0.02)
 
 
-@pytest.mark.parametrize("motion_px", [0.0, 1.0])
-def test_depths_ahead_agree_by_what_is_seen_to_move(tmp_path: Path, motion_px: float) -> None:
-    """A step of 2 m to a wall 12 m ahead: a fifth of its depth is 2 pixels at the edges, hardly one in the middle."""
-    wall = (level((-40.0, 40.0), (-40.0, 40.0), 0.0),)
-    poses = [rigid.look_at(np.array([0.0, 0.0, z]), np.zeros(3), np.array([0.0, 1.0, 0.0])) for z in (12.0, 10.0)]
-    own, other = (exact_map(shoot(tmp_path, f"{k}.png", CAMERA, pose, wall), wall) for k, pose in enumerate(poses))
-    config = stereo.ConsistencyConfig(motion_px=motion_px, fewest_layers=2)
-    kept = stereo.make_consistent(replace(own, depth=1.2 * own.depth), [other], config).depth > 0
-    radius = np.hypot(*(axis + 0.5 - half for axis, half in zip(np.mgrid[:72, :96], (36.0, 48.0), strict=True)))
-    assert kept[radius < 6].mean() == float(motion_px > 0) and not kept[radius > 40].any()
-
-
 @pytest.mark.parametrize("factor", [0.8, 0.95, 1.05, 1.3])
 def test_a_wrong_neighbour_is_outvoted(tmp_path: Path, factor: float) -> None:
     own, first, *others = exact_maps(tmp_path)

@@ -160,7 +160,7 @@ def _expected(
 
     layers = drawn(_blank(camera, pose), [one.depth for one in near], tolerance, ConsistencyConfig())
     z, sure = layers.z[1:], layers.confidence[1:]
-    depth, _, _, _ = consistency_kernels.vote(z, sure, np.full(z.shape[1:], tolerance))
+    depth, _, _, _ = consistency_kernels.vote(z, sure, tolerance)
     colors, exposures = np.zeros((*z.shape, 3), np.float32), []
     for k, one in enumerate(near):
         colors[k] = one.colors.reshape(-1, 3)[layers.sample[k + 1]]

@@ -53,7 +53,7 @@ def _careful() -> GroundPointConfig:
         refine=RefineConfig(rounds=1, radius=5, tried_sources=8),
         smooth=SmoothConfig(tolerance_px=2.0),
     )
-    agreeing = ConsistencyConfig(tolerance_px=6.0, motion_px=1.0, fewest_layers=2)
+    agreeing = ConsistencyConfig(tolerance_px=6.0, fewest_layers=2)
     return GroundPointConfig(
         stereo=stereo,
         baselines=(0.6, 1.2, 2.4, 4.8),

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from skyanchor.bounds import Few, NotNegative, Positive, Share
 from skyanchor.geometry import cameras
-from skyanchor.stereo.precision import inverse_sigma
-from skyanchor.types import QUIET, Camera, DepthMap, Floats, Floats32
-
-LOOSEST = 0.5
-"""Share of a depth that two may differ by and still agree, where next to nothing moves with it."""
+from skyanchor.types import Camera, DepthMap, Floats32
 
 
 @dataclass(frozen=True)
@@ -22,9 +18,6 @@ class ConsistencyConfig:
 
     tolerance_px: Positive = 2.5
     """Depths agree within this many pixel footprints, z / focal."""
-    motion_px: NotNegative = field(default=0.0, metadata=QUIET)
-    """Depths agree instead that the neighbours, all together, see so many pixels apart; 0 counts footprints. A walk
-    looks ahead: in the middle of its pictures little moves with depth, at their edges much."""
     fewest_layers: Few = 3
     """Maps, the photo's own included, that must agree on a depth."""
     fewest_support: NotNegative = 0.6
@@ -46,8 +39,7 @@ def make_consistent(
     config = config or ConsistencyConfig()
     tolerance = config.tolerance_px / cameras.focal_px(depth_map.camera)
     layers = drawn(depth_map, neighbours, tolerance, config)
-    within = _within(depth_map, neighbours, layers, config)
-    depth, support, agreeing, chosen = consistency_kernels.vote(layers.z, layers.confidence, within)
+    depth, support, agreeing, chosen = consistency_kernels.vote(layers.z, layers.confidence, tolerance)
     keep = (agreeing >= min(config.fewest_layers, 1 + len(neighbours))) & (support >= config.fewest_support)
     chosen[~keep] = -1
     return DepthMap(
@@ -61,32 +53,14 @@ def make_consistent(
     )
 
 
-def _within(own: DepthMap, neighbours: list[DepthMap], layers: Layers, config: ConsistencyConfig) -> Floats:
-    """(H, W), share of its depth by which a pixel's depths may differ: τ = tolerance / f, or motion σ z.
-
-    σ is the standard deviation of 1 / z for an error of one pixel. Where the photo has no depth of its own, z is the
-    median of those that are drawn into it.
-    """
-    if not config.motion_px:
-        return np.full(own.depth.shape, config.tolerance_px / cameras.focal_px(own.camera))
-    z = np.where(own.depth > 0, own.depth, _middle(layers.z)).astype(np.float64)
-    sigma = inverse_sigma(replace(own, depth=z.astype(np.float32)), [other.cam_from_world for other in neighbours])
-    return np.asarray(np.minimum(config.motion_px * sigma * np.maximum(z, 1e-3), LOOSEST))
-
-
-def _middle(layers: Floats32) -> Floats32:
-    """(H, W), median depth of the layers (N, H, W) that have one, the lower of two; 0 where none has."""
-    order = np.sort(np.where(layers > 0, layers, np.float32(np.inf)), axis=0)
-    count = (layers > 0).sum(axis=0)
-    middle = np.take_along_axis(order, np.maximum(count - 1, 0)[None] // 2, axis=0)[0]
-    return np.where(count > 0, middle, np.float32(0.0))
-
-
 def seen_from(view: DepthMap, maps: list[DepthMap], config: ConsistencyConfig | None = None) -> Floats32:
     """(H, W), depth of the surfaces of other maps as a view sees them, their median; 0 where none has any."""
     config = config or ConsistencyConfig()
     layers = drawn(view, maps, config.tolerance_px / cameras.focal_px(view.camera), config).z[1:]
-    return _middle(layers)
+    order = np.sort(np.where(layers > 0, layers, np.float32(np.inf)), axis=0)
+    count = (layers > 0).sum(axis=0)
+    middle = np.take_along_axis(order, np.maximum(count - 1, 0)[None] // 2, axis=0)[0]
+    return np.where(count > 0, middle, np.float32(0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,8 +72,8 @@ def draw(depth, confidence, completed, floor, normal, K, R, t, K_ref, turn, tole
 def vote(z, c, tolerance):
     """The depth most layers share, per pixel: depth, total confidence, count of agreeing layers, layer it started from.
 
-    Layer 0 is the photo's own. support(z) = Σ c_k max(0, 1 - ((z_k - z) / (tolerance z))²), `tolerance` (H, W) of each
-    pixel; the winner is moved to the weighted mean of its supporters twice.
+    Layer 0 is the photo's own. support(z) = Σ c_k max(0, 1 - ((z_k - z) / (tolerance z))²); the winner is moved to the
+    weighted mean of its supporters twice.
     """
     n, height, width = z.shape
     depth = np.zeros((height, width), np.float32)
@@ -88,7 +88,7 @@ def vote(z, c, tolerance):
                 zi = z[i, y, x]
                 if zi <= 0.0:
                     continue
-                inverse = 1.0 / (tolerance[y, x] * zi)
+                inverse = 1.0 / (tolerance * zi)
                 total = np.float32(0.0)
                 for k in range(n):
                     if z[k, y, x] > 0.0:
@@ -100,7 +100,7 @@ def vote(z, c, tolerance):
             if best < 0:
                 continue
             mean = z[best, y, x]
-            inverse = 1.0 / (tolerance[y, x] * mean)
+            inverse = 1.0 / (tolerance * mean)
             for _ in range(2):
                 total_w = np.float32(1e-12)
                 total_z = np.float32(0.0)
