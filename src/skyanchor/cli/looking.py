@@ -118,6 +118,7 @@ def ablate(
     matchers: Names = None,
     descriptors: Names = None,
     route: Annotated[Literal["bridges", "paper", "direct"] | None, unless_said("bridges|paper|direct")] = None,
+    papers_settings: bool = False,
     only: Names = None,
     workers: Processes = 0,
     redo: bool = False,
@@ -132,6 +133,7 @@ def ablate(
         descriptors: Also try these global descriptors for finding places, e.g. scene-vlad,any-loc-b,mega-loc.
         route: How anchors are found with those matchers and descriptors, where it is not as in the run: by bridge
             views, by the paper's route, or by aerial photos matched directly; the method's own on that route is a row.
+        papers_settings: Give the stages the paper's settings, one at a time, in place of leaving parts out.
         only: Variants to run, by the names of their folders, e.g. front-only,groups-of-2; without it all but
             papers-schedule, which takes hours.
         workers: Worker processes; 1 works in this process, 0 takes one per core as memory allows.
@@ -140,7 +142,7 @@ def ablate(
     from skyanchor.cli.runs import ablated
     from skyanchor.evaluation.ablation_tables import NOTE, tables
 
-    record, path = ablated(run, truth, (stages, matchers, descriptors, only), route, workers, redo)
+    record, path = ablated(run, truth, (stages, matchers, descriptors, only), route, papers_settings, workers, redo)
     for table in tables(record):
         print_table(table.title, table.header, table.rows)
     print(f"{NOTE}\nwritten to {path}")

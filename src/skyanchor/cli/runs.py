@@ -304,18 +304,19 @@ def ablated(
     truth: Path,
     chosen: tuple[str | None, str | None, str | None, str | None],
     route: AblationRoute | None,
+    papers: bool,
     workers: int,
     redo: bool,
 ) -> tuple[AblationRecord, Path]:
     """The measured variants of a run, and the Markdown file that shows them.
 
     `chosen` are the lists of stages, matchers, descriptors and names that the options give, `route` how anchors are
-    found with those matchers and descriptors.
+    found with those matchers and descriptors, `papers` whether the paper's settings are tried one at a time.
     """
     from skyanchor.evaluation import ablate, ablation_tables, perceptual
 
     stages, matchers, descriptors, only = map(_words, chosen)
-    variants = ablate.chosen_variants(root, stages, matchers, descriptors, only, route)
+    variants = ablate.chosen_variants(root, stages, matchers, descriptors, only, route, papers)
     config, lpips_weights = remembered_settings(root), perceptual.find_weights()
     engine = executor_of(workers)
     with opened(root, False) as run:

@@ -33,6 +33,7 @@ from skyanchor.evaluation.ablations import (
     routed,
 )
 from skyanchor.evaluation.metrics import Perceptual, evaluate_run, held_out_views, render_metrics
+from skyanchor.evaluation.papers_settings import papers_settings
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Note
 from skyanchor.matching.global_descriptors import SceneVlad
 from skyanchor.pipeline import PipelineConfig
@@ -128,10 +129,12 @@ def chosen_variants(
     descriptors: Sequence[str] = (),
     only: Sequence[str] = (),
     route: AblationRoute | None = None,
+    papers: bool = False,
 ) -> tuple[Variant, ...]:
     """The variants that names ask for; without any, those of every stage that the run holds.
 
-    `route` is how anchors are found where backends are compared; as in the run without it.
+    `route` is how anchors are found where backends are compared; as in the run without it. `papers` asks for the
+    paper's settings one at a time in place of parts left out.
     """
     unknown = [name for name in stages if name not in VARIED]
     if unknown:
@@ -141,7 +144,8 @@ def chosen_variants(
     asked = [table for table in VARIED if table in stages]
     if not stages and not matchers and not descriptors:
         asked = [table for table in VARIED if is_finished(root / STAGES[table])]
-    found = [variant for table in asked for variant in all_variants(table)]
+    of_stage = papers_settings if papers else all_variants
+    found = [variant for table in asked for variant in of_stage(table)]
     found += _backends([matcher_variant(name) for name in matchers], route)
     found += _backends([descriptor_variant(name) for name in descriptors], route)
     if not found:
@@ -193,7 +197,8 @@ def _bring_up(subject: Subject, stage: str) -> None:
 
 def names_of(table: Table) -> set[str]:
     """Of all rows that a stage's table may have."""
-    return {*(variant.name for variant in all_variants(table)), full_method(table).name, AERIAL_ONLY.name}
+    variants = (*all_variants(table), *papers_settings(table))
+    return {*(variant.name for variant in variants), full_method(table).name, AERIAL_ONLY.name}
 
 
 def full_method(table: Table) -> Variant:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from skyanchor.evaluation.ablate import AblationRecord, Measured, full_method
 from skyanchor.evaluation.ablations import AERIAL_ONLY, SWAPS, Table, all_variants
 from skyanchor.evaluation.metrics import ImageMetrics
+from skyanchor.evaluation.papers_settings import papers_settings
 from skyanchor.evaluation.poses import PoseMetrics
 
 TITLES: dict[Table, str] = {
@@ -46,7 +47,7 @@ def tables(record: AblationRecord) -> tuple[TextTable, ...]:
 
 
 def _ordered(table: Table, rows: list[Measured]) -> list[Measured]:
-    known = [] if table in SWAPS else [variant.name for variant in all_variants(table)]
+    known = [] if table in SWAPS else [v.name for v in (*all_variants(table), *papers_settings(table))]
     order = {name: k for k, name in enumerate([AERIAL_ONLY.name, *known])} | {full_method(table).name: 1000}
     return sorted(rows, key=lambda row: order.get(row.name, 100))
 
