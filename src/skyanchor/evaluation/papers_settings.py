@@ -19,7 +19,7 @@ from skyanchor.stages.scene import resolved_update
 NO_LIMIT = 1_000_000
 """Of what the paper does not bound."""
 Settings: TypeAlias = Mapping[str, Any]
-"""Values by where the settings hold them, as `trajectory.register.least_ratio`; a colon names the choice that has it."""
+"""Values by where settings hold them, as `trajectory.register.least_ratio`; a colon names the choice that has them."""
 
 GROUPS: dict[str, Settings] = {
     "papers-boundaries": {"sequence.cut.join_boundaries": False},
