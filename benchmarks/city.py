@@ -35,7 +35,7 @@ from pathlib import Path
 import numba
 import numpy as np
 from city_table import read, table
-from hard import WRONG_M, WRONG_SIGMAS
+from hard_conditions import WRONG_M, WRONG_SIGMAS
 from scenes import camera_of
 
 from skyanchor.anchors.places import PlacesConfig
