@@ -35,7 +35,7 @@ from pathlib import Path
 import numba
 import numpy as np
 from city_table import read, table
-from hard import WRONG_M, WRONG_SIGMAS
+from hard_conditions import WRONG_M, WRONG_SIGMAS
 from scenes import camera_of
 
 from skyanchor.anchors.places import PlacesConfig
@@ -347,7 +347,7 @@ def searched(bench: Bench, search: Search, submap: int) -> None:
             most, single = max(most, tree_bytes(child.pid)), max(single, _largest_worker(child.pid))
             time.sleep(1.0)
     if child.returncode not in (0, 3):
-        bench.row(what="failed", walk=search.walk, area=search.area, code=child.returncode)
+        bench.row(what="failed", walk=search.walk, area=search.area, near_m=search.near_m, code=child.returncode)
         return
     row = scored(Run(out), ground / "truth") | {
         "wall_s": round(time.monotonic() - start, 1), "memory_mb": round(most / 1e6), "worker_mb": round(single / 1e6)

@@ -4,8 +4,9 @@
                                     [--apart 44] [--lower 0] [--pool 100000] [--seed 0]
 
 Nothing is seen here: the figures of a group are drawn from the distributions that the odds are made of
-(`anchors/likelihood.py`), their odds are computed, and `borne_out` decides, in a model of so many square kilometres of
-which six tenths are free ground. Groups stand on a line, `--apart` metres from one to the next.
+(`anchors/likelihood.py`; all but the halves of the matches, which say nothing here), their odds are computed, and
+`borne_out` decides, in a model of so many square kilometres of which six tenths are free ground. Groups stand on a
+line, `--apart` metres from one to the next.
 
 A walk that belongs: every group is looked for at its right place and recognised there from even odds on. One that is
 not has looked at twelve wrong places first; where one of those had even odds, it was off the walk. `--lower` takes so

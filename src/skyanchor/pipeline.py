@@ -158,8 +158,10 @@ def read_site(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
 
 
 def check_prepared_as_asked(prepared: Prepared, config: GeometryConfig) -> None:
-    """RecipeError when depth settings were asked for that are neither a preset's nor those of the scaffold."""
-    held = prepared.needed(parts.DEPTH).recipe.settings
+    """RecipeError when settings of depth or windows were asked for that are neither a preset's nor the scaffold's."""
+    held, windows = dict(prepared.needed(parts.DEPTH).recipe.settings), prepared.part(parts.WINDOWS)
+    if windows is not None:
+        held["windows"] = windows.recipe.settings
     changed = [name for name, value in settings_of(config).items() if name in held and held[name] != value]
     if changed and config not in [preset.geometry for preset in PRESETS.values()]:
         names = ", ".join(f"--geometry.{name}" for name in changed)

@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,22 @@ def test_rows_of_an_earlier_version_are_told_apart(city: ModuleType, tmp_path: P
     del old["found"], old["sigmas"]
     text = city.table([old])
     assert cells(text)[0][7] == "-" and "wrong by their metres alone" in text
+
+
+def test_a_search_that_failed_is_of_the_line_that_it_would_have_been_of(
+    city: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[dict[str, Any]] = []
+    ended = SimpleNamespace(pid=0, returncode=1, poll=lambda: 1)
+    monkeypatch.setattr(city, "subprocess", SimpleNamespace(Popen=lambda *_, **__: ended))
+    monkeypatch.setattr(city, "camera_of", lambda _: "f=343")
+    bench = SimpleNamespace(
+        work=tmp_path, scene=tmp_path, scaffold=tmp_path, looked=(), row=lambda **row: rows.append(row)
+    )
+    city.searched(bench, city.Search("ground", "near", (), 100.0), 40)
+    kind_of = importlib.import_module("city_table").kind_of
+    asked = json.loads(searched("ground", "near", 4, near_m=100.0))
+    assert kind_of(json.loads(row("")) | rows[0]) == kind_of(asked)
 
 
 def test_nothing_asked_is_told(city: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,6 +211,7 @@ def test_the_command_says_the_verdict(
 def test_what_is_missing_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, said in (
         (["--truth", "t"], "evaluate what? Name a run folder"),
+        (["--truth", "t", "--scaffold", "a"], "evaluate what? Name a run folder, or give --model"),
         (["--truth", "t", "--model", "m"], "--model needs --scaffold"),
         (["run", "--truth", "t", "--model", "m"], "give one of them"),
         (["run", "--truth", "t", "--scaffold", "a"], "--scaffold says nothing without --model"),

@@ -31,11 +31,13 @@ from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold
 from skyanchor.scaffold import training as scaffold_training
+from skyanchor.scaffold.windows import WindowConfig
 from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import anchors
 from skyanchor.stages.places import like, place_files, places_part
 from skyanchor.stages.scaffold import GeometryConfig, replace_earlier_layout
 from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.windows import windows_part
 from skyanchor.stereo import SourceConfig, StereoConfig
 from skyanchor.storage import codec, files
 from skyanchor.types import Anchors
@@ -308,6 +310,19 @@ def test_settings_that_it_was_not_made_with_are_told(prepared: Prepared, scene: 
         walked(prepared.root, scene, tmp_path / "run", Counting(), other)
     with pytest.raises(RecipeError, match="made differently"):
         pipeline.prepare(scene / "aerial", prepared.root, other, InProcess())
+
+
+def test_windows_that_it_was_not_cut_into_are_told(prepared: Prepared, tmp_path: Path) -> None:
+    mine = Prepared(shutil.copytree(prepared.root, tmp_path / "scaffold"))
+    cut, other = (replace(small().geometry, windows=WindowConfig(longest, 0.01)) for longest in (256, 300))
+    for asked in (cut, other):
+        pipeline.check_prepared_as_asked(mine, asked)  # none are there yet: they are cut as it is asked
+    windows_part(Site(mine.scaffold(), mine, InProcess(), given=True), cut.windows)
+    assert mine.part(parts.WINDOWS) is not None
+    for asked in (cut, pipeline.CPU.geometry):
+        pipeline.check_prepared_as_asked(mine, asked)
+    with pytest.raises(RecipeError, match=r"was prepared with another --geometry\.windows"):
+        pipeline.check_prepared_as_asked(mine, other)
 
 
 def test_a_walk_may_name_the_map_of_a_scaffold_that_has_none(prepared: Prepared, scene: Path, tmp_path: Path) -> None:

@@ -110,6 +110,8 @@ def test_a_window_sees_what_the_photo_sees_there(lens: Camera) -> None:
     for box in boxes(camera, cut):
         own = cameras.project(window_camera(camera, box), held.views[0].cam_from_world(held.points))
         assert np.allclose(own + np.array([box.left, box.top]), seen)
+    first, right, below, _ = boxes(camera, cut)
+    assert first.right - right.left == first.bottom - below.top == 2 * MARGIN, "each reaches into the other"
 
 
 def test_points_are_seen_in_the_windows_where_they_lie() -> None:
@@ -163,4 +165,3 @@ def test_cones_hold_what_a_window_shows_and_little_else() -> None:
         within = towards @ axes[k] >= np.cos(half_angles[k]) - 1e-9
         assert (within | ~shown).all()
         assert within.sum() < 3 * shown.sum() + 10
-    assert MARGIN > 0

@@ -9,12 +9,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from anchors_street import make_scaffold, make_sequence, small_config, street_poses
+from anchors_street import GROUND, make_scaffold, make_sequence, small_config, street_poses
 
+from skyanchor.anchors.place_index import PlaceTile
 from skyanchor.anchors.priors import Near
 from skyanchor.bridges.fusion import SurfaceConfig
 from skyanchor.errors import RecipeError
-from skyanchor.events import SCAFFOLD
+from skyanchor.events import SCAFFOLD, silent
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import inside, lift, pixel_centres
 from skyanchor.photos import load_photo, read_mask
@@ -25,6 +26,7 @@ from skyanchor.run.folder import RunFolder, Stage
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold.windows import WindowConfig, photos_of
 from skyanchor.stages import anchors as stages
+from skyanchor.stages.places import PlaceFiles, place_files
 from skyanchor.stages.scaffold import surface_part
 from skyanchor.stages.survey import Site, Work
 from skyanchor.stages.windows import painted_from, windows_part
@@ -112,8 +114,27 @@ def test_other_windows_take_redo(flown: tuple[Scaffold, tuple[DepthMap, ...]], t
     assert painted_from(again).views == flown[0].views
 
 
+def test_places_painted_from_whole_photos_are_not_taken_for_those_of_windows(
+    flown: tuple[Scaffold, tuple[DepthMap, ...]], tmp_path: Path
+) -> None:
+    """Their tiles name the views by number, and windows have other numbers."""
+    scaffold, maps = flown
+    site = site_of(scaffold, tmp_path / "scaffold")
+    surface, config = given_surface(site.prepared.root, scaffold, maps), small_config().places
+
+    def described() -> PlaceFiles:
+        return place_files(site, surface, GROUND, config, (Near(0.0, 8.0, 9.0),), silent)
+
+    whole = described()
+    windows_part(site, LARGE)
+    cut = described()
+    assert described() == cut and not {*whole.tiles, whole.vocabulary} & {*cut.tiles, cut.vocabulary}
+    most = [max(files.load(path, PlaceTile).photos.max() for path in held.tiles) for held in (whole, cut)]
+    assert most[0] < len(scaffold.views) <= most[1] < len(painted_from(site).views)
+
+
 def test_groups_are_found_with_windows(flown: tuple[Scaffold, tuple[DepthMap, ...]], tmp_path: Path) -> None:
-    """To the centimetre of whole photos, and what is shown of the matches are pixels of whole photos."""
+    """To a decimetre, as with whole photos, and what is shown of the matches are pixels of whole photos."""
     scaffold, maps = flown
     walk = make_sequence(tmp_path / "ground")
     config = small_config()
@@ -136,5 +157,5 @@ def test_groups_are_found_with_windows(flown: tuple[Scaffold, tuple[DepthMap, ..
         for k in np.unique(held.view):
             xy = held.aerial_xy[held.view == k]
             assert inside(cameras.undistorted(scaffold.views[k].camera), xy).all()
-    far = max(float(np.ptp(group.cross_view.aerial_xy, axis=0).max()) for group in anchors.groups if group.cross_view)
-    assert far > 0.0
+    far = max(float(group.cross_view.aerial_xy.max()) for group in anchors.groups if group.cross_view)
+    assert far > LARGE.longest, "no window is so wide"

@@ -14,7 +14,7 @@ from skyanchor.anchors.priors import Near
 from skyanchor.anchors.verdict import VerdictConfig, is_sure, strength
 from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import rigid
-from skyanchor.types import AnchorGroup, Floats, LocalisedGroup, Reason, Refusal, Sequence
+from skyanchor.types import AnchorGroup, Bools, Floats, LocalisedGroup, Reason, Refusal, Sequence
 
 MOST_DOUBT = 1.0
 """Powers of ten: about one group of ten is refused at the right place, and nearly all are at the wrong one."""
@@ -122,23 +122,21 @@ def _sure_together(certain: list[LocalisedGroup], verdict: VerdictConfig, narrow
     the models that the odds were fitted on: so odds multiply, and the size of this one is paid once. Of groups side by
     side one counts: a walk past one look-alike is put beside it twice, and agrees with itself.
     """
-    ordered = sorted(certain, key=_odds, reverse=True)
-    chains = [_apart_from([first, *ordered]) for first in ordered]
-    return any(sum(map(_odds, chain)) + narrowed >= verdict.sure_odds for chain in chains)
+    ordered = sorted(certain, key=lambda group: group.figures.log_odds, reverse=True)
+    odds = np.array([group.figures.log_odds for group in ordered])
+    centres = np.reshape([group_centre(group) for group in ordered], (-1, 3))
+    apart = np.linalg.norm(centres[:, None] - centres, axis=2) >= APART_M
+    return any(odds[_chain(first, apart)].sum() + narrowed >= verdict.sure_odds for first in range(len(ordered)))
 
 
-def _apart_from(groups: list[LocalisedGroup]) -> list[LocalisedGroup]:
-    """Those of the groups that stand apart from all that were taken before them, the first one in any case."""
-    taken: list[LocalisedGroup] = []
-    for group in groups:
-        centre = group_centre(group)
-        if all(np.linalg.norm(centre - group_centre(other)) >= APART_M for other in taken):
+def _chain(first: int, apart: Bools) -> list[int]:
+    """One of the groups, and in their order those that stand `apart` (G, G) from all that were taken before them."""
+    taken, free = [first], apart[first].copy()
+    for group in range(len(apart)):
+        if free[group]:
             taken.append(group)
+            free &= apart[group]
     return taken
-
-
-def _odds(group: LocalisedGroup) -> float:
-    return group.figures.log_odds
 
 
 def _alone(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:

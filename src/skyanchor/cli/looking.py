@@ -51,6 +51,8 @@ def evaluate(
             of what its text `unit_m` says, named like the street or aerial photos they belong to.
         json: Print JSON instead of tables.
     """
+    if run is None and model is None:
+        raise SkyAnchorError("evaluate what? Name a run folder, or give --model and --scaffold.")
     idle: tuple[tuple[str, object], ...] = (("--align", align), ("--truth-surface", truth_surface))
     if model is None:
         prefixes = (("--aerial-prefix", aerial_prefix), ("--ground-prefix", ground_prefix))
@@ -62,8 +64,6 @@ def evaluate(
         _evaluate_foreign(run, model, scaffold, truth, (moved_m, aerial_prefix, ground_prefix, fps), json)
     elif run is not None:
         _evaluate_run(run, truth, align, truth_surface, json)
-    else:
-        raise SkyAnchorError("evaluate what? Name a run folder, or give --model and --scaffold.")
 
 
 def _evaluate_run(run: Path, truth: Path, align: bool, surface: Path | None, json: bool) -> None:

@@ -73,7 +73,7 @@ def places_part(site: Site, surface: Made, camera: Camera, config: PlacesConfig)
     show the most of what it sees. Sets are kept in steps of a tenth of the focal length.
     """
     camera = like(camera, config.width)
-    name, settings = _set_for(camera, config)
+    name, settings = _set_for(site, camera, config)
     held = site.prepared.part(name)
     if held is not None:
         return held
@@ -94,7 +94,7 @@ def place_files(
     They stay with the scaffold: a set that only walks with priors have used is unfinished, and grows.
     """
     camera = like(camera, config.width)
-    name, settings = _set_for(camera, config)
+    name, settings = _set_for(site, camera, config)
     if not near or site.prepared.part(name) is not None:
         ground = surface.load(parts.GROUND_FILE, Ground)
         return _files(site.prepared.root / name, tuple(tiles_of(site.scaffold, ground, config, near, listen)))
@@ -107,9 +107,14 @@ def place_files(
         return made
 
 
-def _set_for(camera: Camera, config: PlacesConfig) -> tuple[str, dict[str, object]]:
-    """(name, settings) of the set of places that a camera's walks use."""
+def _set_for(site: Site, camera: Camera, config: PlacesConfig) -> tuple[str, dict[str, object]]:
+    """(name, settings) of the set of places that a camera's walks use.
+
+    Tiles name the views that they were painted from by number: with windows, or with others, it is another set.
+    """
     settings: dict[str, object] = {"camera": camera, "places": describing(config), "format": TILE_FORMAT}
+    for windows in windows_under(site):
+        settings[parts.WINDOWS] = windows.recipe.settings
     return f"{parts.PLACES}/{_field_of_view(camera)}-{value_digest(settings)[:8]}", settings
 
 

@@ -116,8 +116,8 @@ def cut_photo_job(out: str, scaffold: str, cut: Json, folder: str, listen: Liste
     for number, box in enumerate(boxes(camera, how)):
         files.write_bytes(Path(folder) / _file(how, number, ".jpg"), _encoded(".jpg", _part(photo.pixels, box)))
         if photo.mask is not None:
-            black = _part(photo.mask.astype(np.uint8) * 255, box)
-            files.write_bytes(Path(folder) / _file(how, number, ".png"), _encoded(".png", black))
+            white = _part(photo.mask.astype(np.uint8) * 255, box)  # where it counts
+            files.write_bytes(Path(folder) / _file(how, number, ".png"), _encoded(".png", white))
     files.save(Path(out), how)
 
 

@@ -18,7 +18,7 @@ def refuse_lost(out: Path, *read: Path, begins: bytes = b"") -> None:
 
     `begins` is what files of that kind begin with; an empty file is none of anybody's.
     """
-    advice = "Give --out another name."
+    advice = "Give another name for what is to be written."
     files.refuse_special(out)
     if any(out.exists() and path.exists() and out.samefile(path) for path in read):
         raise InputError(out, "is a file that is read here, which would be lost", advice)

@@ -64,7 +64,7 @@ def assemble(
     source: FeatureSource,
     config: TrajectoryConfig,
     clock: StepClock,
-    stretch_of: Callable[[int], int] = lambda _: 0,
+    stretch_of: Callable[[int], int],
 ) -> WholeMap:
     """The submaps' keyframes in one map, with pairs across their boundaries where these are no cuts."""
     camera = common_camera([r.camera for r in results])
@@ -90,9 +90,7 @@ def common_camera(cameras: list[Camera]) -> Camera:
     return sorted(cameras, key=lambda c: c.params[0])[len(cameras) // 2]
 
 
-def match_boundaries(
-    whole: WholeMap, results: tuple[SubmapResult, ...], stretch_of: Callable[[int], int] = lambda _: 0
-) -> None:
+def match_boundaries(whole: WholeMap, results: tuple[SubmapResult, ...], stretch_of: Callable[[int], int]) -> None:
     """Pairs between the last keyframes of a submap and the first of the next.
 
     Not across a cut: nothing says that those after it see the same place, and floors of a car park look alike.
