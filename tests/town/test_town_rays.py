@@ -11,6 +11,7 @@ from skyanchor.town import Epoch, Town, TownPreset, make_town, render_colour, re
 from skyanchor.town.coats import Coat, Material
 from skyanchor.town.geometry import pack
 from skyanchor.town.ray_kernels import LEAF_CORE
+from skyanchor.town.render_kernels import _recess
 from skyanchor.town.routes import walk_shots
 from skyanchor.town.solids import Lobe, Place, Solid, box, gable, post
 from skyanchor.town.town import sun
@@ -177,3 +178,11 @@ def test_walks_stay_on_free_ground_at_eye_height(tiny_town: Town, tiny: TownPres
         for yaw in np.arange(8) * np.pi / 4.0:
             beside = float(render_depth(tiny_town, one_pixel, ahead(np.array([x, y, 0.9]), yaw), epoch)[0, 0])
             assert beside == 0.0 or beside > 0.4
+
+
+@pytest.mark.parametrize("along", [(0.3, -1e-12), (0.3, 1e-12), (-1e-12, -0.3), (0.0, 0.0)])
+def test_a_level_ray_into_a_window_ends_in_it(along: tuple[float, float]) -> None:
+    """Neither backwards nor nowhere: a ray that runs along an edge meets the pane or a reveal ahead of it."""
+    u, v, depth = 0.5, 1.2, 0.2
+    step, _ = _recess(u, v, *along, -0.9, 0.0, 1.0, 1.0, 2.0, depth)
+    assert 0.0 < step <= depth / 0.9 + 1e-12

@@ -127,8 +127,8 @@ def _recess(
 ) -> tuple[float, int]:
     """Distance from a facade's plane to the pane or a reveal, and which: 0 pane, 1 side, 2 sill or lintel."""
     back = depth / max(-dn, 1e-9)
-    side = ((u1 if du > 0.0 else u0) - u) / (du if abs(du) > 1e-9 else 1e-9)
-    level = ((v1 if dv > 0.0 else v0) - v) / (dv if abs(dv) > 1e-9 else 1e-9)
+    side = (u1 - u) / max(du, 1e-9) if du > 0.0 else (u0 - u) / min(du, -1e-9)
+    level = (v1 - v) / max(dv, 1e-9) if dv > 0.0 else (v0 - v) / min(dv, -1e-9)
     if back <= side and back <= level:
         return back, 0
     return (side, 1) if side < level else (level, 2)
