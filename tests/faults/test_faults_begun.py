@@ -118,3 +118,16 @@ def test_where_nothing_can_listen_is_told() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         refuse_address("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("NUMBA_NUM_THREADS", "0"), ("NUMBA_NUM_THREADS", "abc"), ("NUMBA_DISABLE_JIT", "x")]
+)
+def test_a_variable_that_ends_numba_is_named(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, text)
+    assert main(["doctor"]) == 2
+    assert capsys.readouterr().err.startswith(f"skyanchor: {name}={text}: it must be a whole number")
+    monkeypatch.setenv(name, "1")
+    assert main(["--version"]) == 0
