@@ -19,6 +19,7 @@ from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Not
 from skyanchor.gaussians.devices import load_engine
 from skyanchor.presets import CPU, GPU, PAPER, PRESETS, PipelineConfig, Preset, on_gpu, with_matcher  # noqa: F401
 from skyanchor.run import prepared as parts
+from skyanchor.run.earlier import EarlierRun
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import Made, RunFolder
 from skyanchor.run.inputs import Inputs
@@ -32,6 +33,8 @@ from skyanchor.run.remembered import forgotten_if_refused
 from skyanchor.scaffold import georeference, load_scaffold
 from skyanchor.sequence import load_sequence, summary
 from skyanchor.sequence.copies import Copies
+from skyanchor.sequence.depth_files import check_depth
+from skyanchor.sequence.same_photos import refuse_same_photos
 from skyanchor.stages import anchors, beforehand, outlook, places, scaffold, scene, splats, trajectory
 from skyanchor.stages.cuts import cut_where_photos_say
 from skyanchor.stages.earlier import earlier_runs
@@ -134,9 +137,23 @@ def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     local_priors(config.anchors.prior.near, site.scaffold)
     copies = Copies(folder.root / FRAMES, standing_frames(folder))
     sequence = load_sequence(inputs.ground, config.sequence, copies, folder.listen)
+    refuse_known_photos(inputs, sequence, site, earlier)
+    if config.anchors.local.depth is not None:
+        check_depth(config.anchors.local.depth, [frame.name for frame in sequence.frames])
     sequence = cut_where_photos_say(folder, sequence, config.sequence, config.anchors.odometry, executor)
     files.save(folder.root / STATE / SEQUENCE_FILE, sequence)
     return Work(folder, site, sequence, executor, earlier)
+
+
+def refuse_known_photos(inputs: Inputs, walk: Sequence, site: Site, earlier: tuple[EarlierRun, ...]) -> None:
+    """InputError where the walk is the flight itself, or that of a run which it would stand on."""
+    photos = [frame.path for frame in walk.frames]
+    whose, advice = "holds photos of the aerial model", "Give the street photos or the video of the walk."
+    refuse_same_photos(photos, [view.path for view in site.scaffold.views], inputs.ground, whose, advice)
+    for one in earlier:
+        known = [frame.path for frame in one.run.sequence.frames]
+        whose, advice = "is a run of the photos of this walk", "Give --onto runs of other walks: this confirms itself."
+        refuse_same_photos(photos, known, one.run.root, whose, advice)
 
 
 def standing_frames(folder: RunFolder) -> tuple[str, ...] | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from gaussians_small_scene import floor
+from sequence_fixture import write_photo, write_walk
 
 from skyanchor.cli import runs as commands
 from skyanchor.cli.main import main
@@ -22,6 +25,8 @@ from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
 from skyanchor.scene import tiles
 from skyanchor.scene.surfels import SurfelConfig
+from skyanchor.sequence.depth_files import check_depth
+from skyanchor.sequence.same_photos import refuse_same_photos, same_photos
 from skyanchor.stages import changes, mesh
 
 PHOTOS = InputError("walk", "found its poses with other frames of the street", "Put them back.")
@@ -131,3 +136,29 @@ def test_a_variable_that_ends_numba_is_named(
     assert capsys.readouterr().err.startswith(f"skyanchor: {name}={text}: it must be a whole number")
     monkeypatch.setenv(name, "1")
     assert main(["--version"]) == 0
+
+
+def test_a_walk_of_photos_that_are_known_is_told(tmp_path: Path) -> None:
+    walk = [write_walk(tmp_path / "walk", 6) / f"frame{k}.jpg" for k in range(1, 7)]
+    copies = [Path(shutil.copy(path, tmp_path / f"copy{path.name}")) for path in walk]
+    others = [write_walk(tmp_path / "others", 6, size=(90, 54)) / f"frame{k}.jpg" for k in range(1, 7)]
+    for known in (walk, copies, [*others, *copies[:4]]):
+        with pytest.raises(InputError, match=r"holds photos of the aerial model \([46] of 6, frame1.jpg among them\)"):
+            refuse_same_photos(walk, known, tmp_path, "holds photos of the aerial model", "Give others.")
+    refuse_same_photos(walk, [*others, *copies[:3], tmp_path / "gone.jpg"], tmp_path, "", "")
+    for path in others:  # as large as a photo of the walk, and another one
+        path.write_bytes(bytes(len(walk[0].read_bytes())))
+    assert same_photos(walk, others) == []
+
+
+def test_depth_maps_that_are_not_there_are_told(tmp_path: Path) -> None:
+    names = ["a.jpg", "b.jpg"]
+    with pytest.raises(InputError, match="nothing: is no folder"):
+        check_depth(tmp_path / "nothing", names)
+    with pytest.raises(InputError, match="has no depth map of the walk's 2 photos"):
+        check_depth(tmp_path, names)
+    write_photo(tmp_path / "b.png")
+    with pytest.raises(InputError, match=r"b.png: "):
+        check_depth(tmp_path, names)
+    np.save(tmp_path / "a.npy", np.ones((4, 6), np.float32))
+    check_depth(tmp_path, names)
