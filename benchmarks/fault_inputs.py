@@ -432,6 +432,10 @@ def options() -> Iterator[Case]:
         ("--nera", "1,2,3"),
     ):  # fmt: skip
         yield Case(" ".join(words), asked(*words))
+    for words in (
+        ("--scaffold.orientation.up", "0", "0", "-1"), ("--scaffold.orientation.ground-height", "5000"),
+    ):  # fmt: skip
+        yield Case(" ".join(words), asked(*words, needed="below the ground"))
     for name in ("--scaffold", "--ground", "--images", "--splats", "--onto"):
         yield Case(f"{name} that is not there", asked(name, "FOLDER/nothing"))
         yield Case(f"{name} that is a pipe", brought(_pipe, more=(name, "FOLDER/pipe")))

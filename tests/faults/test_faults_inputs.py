@@ -28,7 +28,7 @@ from skyanchor.run import memory, records, timing
 from skyanchor.run.inputs import COMMANDS_FILE, remembered_commands
 from skyanchor.run.layout import STATE
 from skyanchor.run.results import Run
-from skyanchor.scaffold import colmap_files, georeference, load_scaffold
+from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, colmap_files, georeference, load_scaffold
 from skyanchor.scaffold.colmap_files import ColmapModel
 from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.depth_files import read_depth
@@ -69,6 +69,12 @@ def test_a_focal_length_that_no_lens_has(focal: float, suffix: str, tmp_path: Pa
         refused(lambda: colmap_files.read_cameras_txt(folder / "cameras.txt"), "focal length that a lens can have")
     else:
         refused(lambda: load_scaffold(root), "parameters that cannot be")
+
+
+@pytest.mark.parametrize("orientation", [OrientationConfig(up=(0.0, 0.0, -1.0)), OrientationConfig(ground_height=5e3)])
+def test_a_flight_below_the_ground(orientation: OrientationConfig, tmp_path: Path) -> None:
+    root = write_survey(tmp_path, make_survey(stations=2))
+    refused(lambda: load_scaffold(root, None, None, ScaffoldConfig(orientation)), "all its photos below the ground")
 
 
 def test_a_lens_that_exists_is_read() -> None:
