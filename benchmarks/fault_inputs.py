@@ -25,6 +25,7 @@ Change: TypeAlias = Callable[[Path], object]
 """What is done to a scene: aerial/sparse as text, aerial/images, ground/images."""
 Words: TypeAlias = tuple[str, ...]
 STATES = tuple(f".state/{name}.json" for name in ("cuts", "settings", "inputs", "commands", "sequence"))
+REMEMBERED = ("inputs.json", "commands.json", "settings.json", "sequence.json")
 DEEP = '{"type": ' + "[" * 100_000
 
 
@@ -257,6 +258,24 @@ def other_size(scene: Path) -> None:
     small.save(scene / AERIAL_PHOTO)
 
 
+def floating(scene: Path) -> None:
+    """A TIFF of floating point numbers, which one library reads and another does not."""
+    from PIL import Image
+
+    with Image.open(scene / AERIAL_PHOTO) as image:
+        image.convert("F").save(scene / AERIAL_PHOTO, "TIFF")
+
+
+def turned(scene: Path) -> None:
+    """A street photo whose EXIF says that it is to be turned."""
+    from PIL import Image
+
+    with Image.open(scene / STREET_PHOTO) as image:
+        exif = image.getexif()
+        exif[0x0112] = 6
+        image.save(scene / STREET_PHOTO, "PNG", exif=exif)
+
+
 def a_folder(name: str) -> Change:
     """A folder where a file is looked for."""
 
@@ -342,6 +361,8 @@ def photos() -> Iterator[Case]:
     yield Case("an aerial photo that is a folder", brought(a_folder(AERIAL_PHOTO), "a003.png"))
     yield Case("an aerial photo that is not there", brought(without(AERIAL_PHOTO), "a003.png"))
     yield Case("an aerial photo of another size", brought(other_size, "a003.png"))
+    yield Case("an aerial photo of floating numbers", brought(floating, "a003.png"))
+    yield Case("a street photo that is turned and others that are not", brought(turned, "ground/images/g003.png"))
     for count in (0, 1, 2):
         yield Case(f"{count} street photos", brought(first_photos(count)))
     for data, what in ((b"hello", "text"), (b"", "empty"), (b"\0\0\0\x18ftypmp42" + b"\0" * 2000, "a head alone")):
@@ -411,10 +432,27 @@ def options() -> Iterator[Case]:
         ("--nera", "1,2,3"),
     ):  # fmt: skip
         yield Case(" ".join(words), asked(*words))
+    for words in (
+        ("--scaffold.orientation.up", "0", "0", "-1"), ("--scaffold.orientation.ground-height", "5000"),
+    ):  # fmt: skip
+        yield Case(" ".join(words), asked(*words, needed="below the ground"))
     for name in ("--scaffold", "--ground", "--images", "--splats", "--onto"):
         yield Case(f"{name} that is not there", asked(name, "FOLDER/nothing"))
         yield Case(f"{name} that is a pipe", brought(_pipe, more=(name, "FOLDER/pipe")))
     yield Case("--onto a folder that is no run", asked("--onto", "FOLDER/scene"))
+    for where in ("nothing", "scene/ground/images", "scene/ground/images/g000.png"):
+        yield Case(f"--anchors.local.depth {where}", asked("--anchors.local.depth", f"FOLDER/{where}", needed="depth"))
+    yield Case("--ground is the flight", asked("--ground", "FOLDER/scene/aerial", needed="photos of the aerial model"))
+    yield Case("--onto a run of the same photos", onto_itself_by_photos)
+
+
+def onto_itself_by_photos(bench: Bench) -> str:
+    """A walk, copied elsewhere, that is to stand on a run of the same photos."""
+    ground = shutil.copytree(bench.scene / "ground", bench.folder / "again")
+    words = [*bench.update_words(bench.folder / "out"), "--onto", str(bench.whole_run())]
+    words[words.index("--ground") + 1] = str(ground)
+    answer = bench.ask(*words)
+    return told(answer, "photos of this walk") or _too_late(answer, bench.folder / "out")
 
 
 def _pipe(scene: Path) -> None:
@@ -520,6 +558,42 @@ def victim(bench: Bench) -> str:
     return ("" if beside.is_file() else "the folder beside the run is gone") or told(answer)
 
 
+def refused_before(*more: str) -> Callable[[Bench], str]:
+    """A finished run is called with words that cannot be: the call after it, without them, finds nothing to do."""
+
+    def work(bench: Bench) -> str:
+        run = shutil.copytree(bench.whole_run(), bench.folder / "run", symlinks=True)
+        told_before = contents(run / ".state")
+        filled = tuple(word.replace("RUN", str(run)).replace("FOLDER", str(bench.folder)) for word in more)
+        answer = bench.ask("update", "--out", str(run), "--preset", "cpu", "--workers", "1", *filled)
+        stays = [name for name in REMEMBERED if contents(run / ".state").get(name) != told_before.get(name)]
+        problem = told(answer) or (f".state/{stays[0]} is another" if stays else "") or _too_late(answer, run)
+        again = bench.ask(*bench.update_words(run))
+        return problem or ("" if again.code == 0 else f"and then: {again.last[-150:]}")
+
+    return work
+
+
+def other_frames(bench: Bench) -> str:
+    """A run of a video is called with another one: its frames stay."""
+    import cv2
+
+    videos = [bench.folder / name for name in ("first.avi", "other.avi")]
+    photos = [cv2.imread(str(path)) for path in sorted((bench.scene / "ground/images").iterdir())]
+    for path, pictures in zip(videos, (photos, photos[::-1]), strict=True):
+        writer = cv2.VideoWriter(str(path), cv2.VideoWriter_fourcc(*"MJPG"), 30.0, (320, 180))
+        for picture in pictures:
+            writer.write(np.asarray(picture))
+        writer.release()
+    run, every = bench.folder / "run", ("--sequence.video.frames-per-second", "30", "--workers", "1")
+    words = bench.update_words(run, *every)
+    calls = [["anchors", "--scaffold", str(bench.whole_run()), "--ground", str(video), *words[5:]] for video in videos]
+    first = bench.ask(*calls[0])
+    frames = contents(run / "frames")
+    problem = f"exit code {first.code}" if first.code else told(bench.ask(*calls[1]), "other street photos")
+    return problem or ("" if contents(run / "frames") == frames else "its frames are others")
+
+
 def listening(bench: Bench) -> str:
     """The viewer listens on this machine alone."""
     run = bench.whole_run()
@@ -572,6 +646,15 @@ def truths() -> Iterator[Case]:
 def runs() -> Iterator[Case]:
     """Run folders that others wrote to, and verbs that are given something else."""
     yield Case("a recipe that names a folder beside the run", victim)
+    for words in (
+        ("--onto", "RUN"), ("--onto", "FOLDER/june"), ("--images", "FOLDER/x"), ("--splats", "FOLDER/x.ply"),
+        ("--ground", "FOLDER/x"), ("--scaffold", "FOLDER/x"), ("--geometry.stereo.width", "200"),
+    ):  # fmt: skip
+        yield Case(f"a finished run called with {' '.join(words)}", refused_before(*words))
+    yield Case("a finished run called with another video", other_frames)
+    yield Case("ablate --only ,", called_with("ablate", "RUN", "--truth", "FOLDER", "--only", ",", needed="nothing"))
+    yield Case("view --host 256.1.1.1", called_with("view", "RUN", "--host", "256.1.1.1", needed="listen"))
+    yield Case("mesh without a GPU", called_with("mesh", "RUN", "--way", "surfels", needed="gpu"))
     yield Case("the viewer listens on this machine alone", listening)
     for name in (".state/digests.json", "timings.json", "memory.json", *STATES):
         for text, what in (("", "empty"), ("[" * 100_000, "nested deeply"), ('{"a": 1}', "of another kind")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,6 +75,21 @@ def _small_files(*words: str, limit: int, needed: str = "too large") -> Callable
     return work
 
 
+def _of_another_kind(*words: str, needed: str) -> Callable[[Bench], str]:
+    """What makes one kind of folder is told to write into the other kind, a copy of a run, RUN: nothing changes."""
+
+    def work(bench: Bench) -> str:
+        run = shutil.copytree(bench.whole_run(), bench.folder / "run", symlinks=True)
+        places = {"RUN": str(run), "AERIAL": str(bench.scene / "aerial"), "GROUND": str(bench.scene / "ground")}
+        before, filled = contents(run), list(words)
+        for name, place in places.items():
+            filled = [word.replace(name, place) for word in filled]
+        problem = told(bench.ask(*filled, "--preset", "cpu", "--workers", "1"), needed)
+        return problem or ("" if contents(run) == before else "something was changed")
+
+    return work
+
+
 OWN_NAMES = ("log.txt", "report.html", "timings.json", "frames/frame_000001.jpg", "plots/trajectory.png")
 
 CASES = (
@@ -87,5 +103,13 @@ CASES = (
         for redo in (False, True)
     ),
     Case("--out holds files named like drafts", _kept),
+    Case("prepare into a run", _of_another_kind("prepare", "AERIAL", "--out", "RUN", needed="is a run already")),
+    Case(
+        "a run into a prepared scaffold",
+        _of_another_kind(
+            *("anchors", "--scaffold", "AERIAL", "--ground", "GROUND", "--out", "RUN/1-scaffold"),
+            needed="is a prepared scaffold already",
+        ),
+    ),
     Case("town, files of at most 20 kB", _small_files("town", "OUT", "--preset", "mini", limit=20_000)),
 )

@@ -30,6 +30,8 @@ LONGEST_NAME = 200
 """Bytes of a photo's name; systems take 255, and files that belong to it have longer names."""
 NO_LETTER = ("Cc", "Cs", "Zl", "Zp")
 """Unicode's controls, bytes that are no UTF-8, breaks of lines and paragraphs."""
+KNOWN = ("JPEG", "MPO", "PNG")
+"""Kinds of files that OpenCV reads as Pillow does; of others it cannot read all."""
 MOST_PER_BYTE = 1 << 14
 """Pixels per byte of a file: an even grey PNG of one bit has half of it."""
 OPENCV_PIXELS = 1 << 30
@@ -94,12 +96,20 @@ def photo_size(path: Path) -> tuple[int, int]:
             size = image.size
             refuse_too_large(path, size)
             if not _ends_well(path, image.format):
-                image.draft("L", (max(1, size[0] // 8), max(1, size[1] // 8)))  # a JPEG decodes 8x smaller, to its end
-                image.load()
+                _decode(path, image)
     except codec.UNREADABLE as error:
         problem = "is cut off before its end" if "truncated" in str(error) else "cannot be read as an image"
         raise InputError(path, problem, "Copy the photo again, or take it out of the folder.") from error
     return size
+
+
+def _decode(path: Path, image: Image.Image) -> None:
+    """Decode a photo to its end; an error where that fails, be it only with OpenCV, which reads it later."""
+    if image.format not in KNOWN:
+        read_pixels(path)
+        return
+    image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))  # a JPEG decodes 8x smaller, to its end
+    image.load()
 
 
 def refuse_too_large(path: Path, size: tuple[int, int]) -> None:

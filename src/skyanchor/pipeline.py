@@ -19,17 +19,22 @@ from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, TRAJECTORY, Listener, Not
 from skyanchor.gaussians.devices import load_engine
 from skyanchor.presets import CPU, GPU, PAPER, PRESETS, PipelineConfig, Preset, on_gpu, with_matcher  # noqa: F401
 from skyanchor.run import prepared as parts
+from skyanchor.run.earlier import EarlierRun
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import Made, RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.job import Job
-from skyanchor.run.layout import STATE
+from skyanchor.run.layout import STATE, held_recipe
 from skyanchor.run.pool import IN_WORKERS
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE
+from skyanchor.run.remembered import forgotten_if_refused
 from skyanchor.scaffold import georeference, load_scaffold
 from skyanchor.sequence import load_sequence, summary
+from skyanchor.sequence.copies import Copies
+from skyanchor.sequence.depth_files import check_depth
+from skyanchor.sequence.same_photos import refuse_same_photos
 from skyanchor.stages import anchors, beforehand, outlook, places, scaffold, scene, splats, trajectory
 from skyanchor.stages.cuts import cut_where_photos_say
 from skyanchor.stages.earlier import earlier_runs
@@ -37,8 +42,10 @@ from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stages.survey import Site, Work
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Camera
+from skyanchor.types import Camera, Sequence
 
+FRAMES = "frames"
+"""In a run folder: frames of a video, upright copies of photos that are stored sideways."""
 SETTINGS_FILE = "settings.json"
 """In .state/: the settings that a run was last started with."""
 
@@ -98,9 +105,10 @@ STAGES = (
 def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor, upto: str = SCENE) -> Made:
     """The stages in order up to one, each skipped where the folder holds it."""
     wanted = STAGES[: [step.name for step in STAGES].index(upto) + 1]
-    bounds.check(config)
     above: Made | None = None
     with ExitStack() as whole:
+        whole.enter_context(forgotten_if_refused(folder))
+        bounds.check(config)
         with executor.held(IN_WORKERS):
             check_backends(config, wanted, executor)
             work = read_work(folder, inputs, config, executor)
@@ -127,10 +135,33 @@ def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     site = read_site(folder, inputs, config, executor)
     earlier = earlier_runs(folder, inputs.onto, site)
     local_priors(config.anchors.prior.near, site.scaffold)
-    sequence = load_sequence(inputs.ground, config.sequence, folder.root / "frames", folder.listen)
+    copies = Copies(folder.root / FRAMES, standing_frames(folder))
+    sequence = load_sequence(inputs.ground, config.sequence, copies, folder.listen)
+    refuse_known_photos(inputs, sequence, site, earlier)
+    if config.anchors.local.depth is not None:
+        check_depth(config.anchors.local.depth, [frame.name for frame in sequence.frames])
     sequence = cut_where_photos_say(folder, sequence, config.sequence, config.anchors.odometry, executor)
     files.save(folder.root / STATE / SEQUENCE_FILE, sequence)
     return Work(folder, site, sequence, executor, earlier)
+
+
+def refuse_known_photos(inputs: Inputs, walk: Sequence, site: Site, earlier: tuple[EarlierRun, ...]) -> None:
+    """InputError where the walk is the flight itself, or that of a run which it would stand on."""
+    photos = [frame.path for frame in walk.frames]
+    whose, advice = "holds photos of the aerial model", "Give the street photos or the video of the walk."
+    refuse_same_photos(photos, [view.path for view in site.scaffold.views], inputs.ground, whose, advice)
+    for one in earlier:
+        known = [frame.path for frame in one.run.sequence.frames]
+        whose, advice = "is a run of the photos of this walk", "Give --onto runs of other walks: this confirms itself."
+        refuse_same_photos(photos, known, one.run.root, whose, advice)
+
+
+def standing_frames(folder: RunFolder) -> tuple[str, ...] | None:
+    """Names of the photos in RUN/frames that stages stand on; None where there is no stage, or under redo."""
+    held = files.recall(folder.root / STATE / SEQUENCE_FILE, Sequence)
+    if held is None or folder.redo or held_recipe(folder.root / ANCHORS) is None:
+        return None
+    return tuple(frame.name for frame in held.frames if frame.path.parts[-3:-1] == (FRAMES, "images"))
 
 
 def tell_outlook(work: Work, config: PipelineConfig, upto: str) -> None:

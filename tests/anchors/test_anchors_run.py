@@ -19,6 +19,7 @@ from skyanchor.run import records
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, Stage
 from skyanchor.run.job import SUMS
+from skyanchor.run.layout import OF_A_SCAFFOLD
 from skyanchor.run.prepared import Prepared
 from skyanchor.stages import anchors as stages
 from skyanchor.stages.beforehand import street_jobs
@@ -32,7 +33,7 @@ from skyanchor.types import DepthMap, Scaffold, Sequence
 
 def given_surface(root: Path, scaffold: Scaffold, maps: tuple[DepthMap, ...]) -> Stage:
     """The parts of a scaffold that anchors stand on, from depth that is given."""
-    with RunFolder(root, part_of=SCAFFOLD) as folder:
+    with RunFolder(root, part_of=SCAFFOLD, layout=OF_A_SCAFFOLD) as folder:
         depth = folder.stage(parts.DEPTH, "given", {}, {})
         if not depth.done:
             for one in maps:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from sequence_fixture import exif_of, write_photo, write_walk
 from survey_fixture import PINHOLE, make_survey, write_survey
 
 from skyanchor import photos
@@ -27,11 +28,13 @@ from skyanchor.run import memory, records, timing
 from skyanchor.run.inputs import COMMANDS_FILE, remembered_commands
 from skyanchor.run.layout import STATE
 from skyanchor.run.results import Run
-from skyanchor.scaffold import colmap_files, georeference, load_scaffold
+from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, colmap_files, georeference, load_scaffold
 from skyanchor.scaffold.colmap_files import ColmapModel
+from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.depth_files import read_depth
 from skyanchor.sequence.intrinsics import parse_camera, read_exif
 from skyanchor.sequence.loading import SequenceConfig, load_sequence
+from skyanchor.sequence.summary import describe
 from skyanchor.sequence.upright import write_upright
 from skyanchor.sequence.video import INDEX, _extracted
 from skyanchor.stages.scaffold import refuse_lonely
@@ -66,6 +69,12 @@ def test_a_focal_length_that_no_lens_has(focal: float, suffix: str, tmp_path: Pa
         refused(lambda: colmap_files.read_cameras_txt(folder / "cameras.txt"), "focal length that a lens can have")
     else:
         refused(lambda: load_scaffold(root), "parameters that cannot be")
+
+
+@pytest.mark.parametrize("orientation", [OrientationConfig(up=(0.0, 0.0, -1.0)), OrientationConfig(ground_height=5e3)])
+def test_a_flight_below_the_ground(orientation: OrientationConfig, tmp_path: Path) -> None:
+    root = write_survey(tmp_path, make_survey(stations=2))
+    refused(lambda: load_scaffold(root, None, None, ScaffoldConfig(orientation)), "all its photos below the ground")
 
 
 def test_a_lens_that_exists_is_read() -> None:
@@ -156,9 +165,34 @@ def test_odd_exif_is_no_exif(tmp_path: Path) -> None:
     found = read_exif(path)
     assert (found.focal_px, found.gps, found.orientation, found.taken) == (None, None, 1, "")
     assert len(found.make_model) <= 80 and found.make_model.isprintable()
-    write_upright(tmp_path, [path], tmp_path / "upright")
+    write_upright(tmp_path, [path], Copies(tmp_path / "upright"))
     path.write_bytes(path.read_bytes()[:300])
-    refused(lambda: write_upright(tmp_path, [path], tmp_path / "upright"), "odd.jpg: ")
+    refused(lambda: write_upright(tmp_path, [path], Copies(tmp_path / "upright")), "odd.jpg: ")
+
+
+def test_photos_of_16_bits_are_turned_as_bright_as_they_are(tmp_path: Path) -> None:
+    grey = np.random.default_rng(0).integers(0, 1 << 16, (40, 60), dtype=np.uint16)
+    path = tmp_path / "deep.png"
+    Image.fromarray(grey).save(path, exif=exif_of(orientation=6))
+    copy = cv2.imread(str(write_upright(tmp_path, [path], Copies(tmp_path / "run"))[0]), cv2.IMREAD_GRAYSCALE)
+    assert copy is not None and copy.shape == (60, 40)
+    assert np.mean(np.abs(copy - np.rot90(grey // 256, -1).astype(np.float64))) < 8.0
+
+
+def test_photos_turned_in_part_are_named_before_a_copy_is_made(tmp_path: Path) -> None:
+    walk = write_walk(tmp_path / "walk", 7)
+    write_photo(walk / "frame3.jpg", exif=exif_of(orientation=6))
+    for work in (lambda: describe(walk), lambda: load_sequence(walk, None, tmp_path / "frames")):
+        with pytest.raises(InputError, match=r"walk/frame3.jpg: is 54x96, but 6 photos like frame1.jpg are 96x54"):
+            work()
+    assert not (tmp_path / "frames").exists()
+
+
+def test_a_photo_that_only_another_reader_can_read_is_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "height.tif"
+    Image.fromarray(np.ones((40, 60), np.float32)).save(path)
+    with pytest.raises(InputError, match=r"height.tif: cannot be read as an image"):
+        photos.photo_size(path)
 
 
 REAL = (

@@ -26,6 +26,7 @@ from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.job import Job
+from skyanchor.run.layout import OF_A_SCAFFOLD
 from skyanchor.run.pool import Done
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.results import open_run
@@ -347,7 +348,7 @@ def test_nobody_makes_it_anew_while_a_walk_reads_it(prepared: Prepared, scene: P
     with prepared.reading(), prepared.reading(), pytest.raises(SkyAnchorError, match="is in use"):
         pipeline.prepare(scene / "aerial", prepared.root, small(), InProcess(), redo=True)
     with (
-        RunFolder(prepared.root, part_of=SCAFFOLD),
+        RunFolder(prepared.root, part_of=SCAFFOLD, layout=OF_A_SCAFFOLD),
         pytest.raises(SkyAnchorError, match="is in use by process"),
         prepared.reading(),
     ):

@@ -18,6 +18,7 @@ from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.run.layout import OF_A_SCAFFOLD
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
 from skyanchor.scene.ground_points import GroundPointConfig
@@ -82,7 +83,7 @@ def posed(run: RunFolder, world: World) -> Stage:
 
 def measured(root: Path) -> Prepared:
     """A scaffold with no depth of its photos: nothing is known to be free space."""
-    with RunFolder(root, part_of=SCAFFOLD) as folder:
+    with RunFolder(root, part_of=SCAFFOLD, layout=OF_A_SCAFFOLD) as folder:
         folder.stage(parts.DEPTH, "none", {}, {}).finish()
     return Prepared(root)
 

@@ -11,6 +11,7 @@ from sequence_fixture import texture, write_video
 
 from skyanchor.errors import InputError
 from skyanchor.sequence import SequenceConfig, SubmapConfig, VideoConfig, load_sequence, video
+from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.video import Survey, choose_frames, extract_frames, median_motion, survey_video
 
 SHORT = SubmapConfig(group_size=2)
@@ -72,13 +73,13 @@ def test_video_is_surveyed_extracted_and_read(tmp_path: Path) -> None:
 def test_extraction_repeats_bytes_and_is_not_done_twice(tmp_path: Path) -> None:
     path = write_video(tmp_path / "walk.avi", [0] + [5] * 20)
     config = VideoConfig(frames_per_second=5.0)
-    first = extract_frames(path, config, tmp_path / "a")
-    second = extract_frames(path, config, tmp_path / "b")
+    first = extract_frames(path, config, Copies(tmp_path / "a"))
+    second = extract_frames(path, config, Copies(tmp_path / "b"))
     assert [p.name for p in first] == [p.name for p in second] and len(first) == 6
     assert [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
     stamp = first[0].stat().st_mtime_ns
-    assert extract_frames(path, config, tmp_path / "a") == first and first[0].stat().st_mtime_ns == stamp
-    denser = extract_frames(path, VideoConfig(frames_per_second=10.0), tmp_path / "a")
+    assert extract_frames(path, config, Copies(tmp_path / "a")) == first and first[0].stat().st_mtime_ns == stamp
+    denser = extract_frames(path, VideoConfig(frames_per_second=10.0), Copies(tmp_path / "a"))
     assert len(denser) > len(first)
 
 
@@ -98,7 +99,7 @@ def test_a_video_that_changes_while_its_frames_are_written_is_told(
 
     monkeypatch.setattr(video, "choose_frames", meanwhile)
     with pytest.raises(InputError, match=r"walk\.avi: (was changed or removed while its frames|cannot be opened)"):
-        extract_frames(path, VideoConfig(), tmp_path / "frames")
+        extract_frames(path, VideoConfig(), Copies(tmp_path / "frames"))
     assert not (tmp_path / "frames" / video.INDEX).exists()
 
 

@@ -21,7 +21,7 @@ from skyanchor.events import ANCHORS, SCAFFOLD, TRAJECTORY
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, Stage
 from skyanchor.run.job import Job
-from skyanchor.run.layout import SHARED, STATE
+from skyanchor.run.layout import OF_A_SCAFFOLD, SHARED, STATE
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, load_sequence
@@ -64,7 +64,7 @@ def _on_top(root: Path, photo: Path) -> Iterator[Stage]:
     """The stage of a run that stands on a surface, which stands on depth, which was made of a photo elsewhere."""
     with (
         RunFolder(root / "run") as run,
-        RunFolder(root / "scaffold", part_of=SCAFFOLD, known=run.known) as scaffold,
+        RunFolder(root / "scaffold", part_of=SCAFFOLD, layout=OF_A_SCAFFOLD, known=run.known) as scaffold,
     ):
         depth = scaffold.stage("depth", "", {}, {"photos": scaffold.digest({photo.name: photo})})
         depth.finish()

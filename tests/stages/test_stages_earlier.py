@@ -20,6 +20,7 @@ from skyanchor.run import records
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import STATE, RunFolder
 from skyanchor.run.inputs import Inputs
+from skyanchor.run.layout import OF_A_SCAFFOLD
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, load_sequence
@@ -41,7 +42,7 @@ def located(scene: Path, root: Path, onto: tuple[Path, ...] = ()) -> Path:
     files.save(root / STATE / "inputs.json", Inputs(scene / "aerial", scene / "ground", onto=onto))
     sequence = load_sequence(scene / "ground", SequenceConfig(camera="f=230"), root / "frames")
     files.save(root / STATE / records.SEQUENCE_FILE, sequence)
-    with RunFolder(root / SCAFFOLD, part_of=SCAFFOLD) as folder:
+    with RunFolder(root / SCAFFOLD, part_of=SCAFFOLD, layout=OF_A_SCAFFOLD) as folder:
         folder.stage(parts.DEPTH, "depth", {}, aerial_digests(folder, load_scaffold(scene / "aerial"))).finish()
     report_run.add_anchors(scene, root, (True, True))
     report_run.add_trajectory(root)

@@ -23,6 +23,7 @@ from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, Stage
+from skyanchor.run.layout import OF_A_SCAFFOLD
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold.windows import WindowConfig, photos_of
 from skyanchor.stages import anchors as stages
@@ -62,7 +63,7 @@ def site_of(scaffold: Scaffold, root: Path, redo: bool = False) -> Site:
 
 def given_surface(root: Path, scaffold: Scaffold, maps: tuple[DepthMap, ...]) -> Stage:
     """The parts of a scaffold that anchors stand on, from depth that is given."""
-    with RunFolder(root, part_of=SCAFFOLD) as folder:
+    with RunFolder(root, part_of=SCAFFOLD, layout=OF_A_SCAFFOLD) as folder:
         depth = folder.stage(parts.DEPTH, "given", {}, {})
         for one in maps:
             save_depth(depth_path(depth.folder, one.name), one)

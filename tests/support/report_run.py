@@ -19,7 +19,7 @@ from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
-from skyanchor.run.layout import STATE
+from skyanchor.run.layout import OF_A_SCAFFOLD, STATE
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
 from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, load_scaffold
 from skyanchor.scene.patch import Change, apply_patch, make_patch, save_patch
@@ -57,7 +57,7 @@ def begin(scene: Path, root: Path) -> None:
     """The first stage, with an up of the user's own."""
     reading = ScaffoldConfig(OrientationConfig(up=(0.6, 0.0, 0.8), ground_height=0.5))
     files.save(root / STATE / "inputs.json", Inputs(scene / "aerial", scene / "ground"))
-    with RunFolder(root / SCAFFOLD, part_of=SCAFFOLD) as folder:
+    with RunFolder(root / SCAFFOLD, part_of=SCAFFOLD, layout=OF_A_SCAFFOLD) as folder:
         scaffold = load_scaffold(scene / "aerial", config=reading)
         parts.write_aerial(folder.root, scaffold, reading)
 
@@ -127,7 +127,7 @@ def add_scene(root: Path, later: bool = False) -> None:
     """Forty aerial Gaussians, two moved, one hidden, nine new ones; a later walk does it once more upon these."""
     rng = np.random.default_rng(0)
     grey = np.full((40, 3), 120, np.uint8)
-    with RunFolder(root / SCAFFOLD, part_of=SCAFFOLD) as folder:
+    with RunFolder(root / SCAFFOLD, part_of=SCAFFOLD, layout=OF_A_SCAFFOLD) as folder:
         trained = folder.stage(parts.SPLATS, "aerial", {}, {})
         base = trained.path(parts.SPLATS_FILE)
         write_ply(base, splats_from_points(rng.uniform(-5, 15, (40, 3)), grey, sh_degree=0))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TypeAlias
 
@@ -28,6 +28,8 @@ DEBUG = "SKYANCHOR_DEBUG"
 """Set to anything, tracebacks are shown as with --traceback."""
 LONGEST = 1200
 """Characters of the line that says how it ended."""
+NUMBERS = {"NUMBA_NUM_THREADS": 1, "NUMBA_DISABLE_JIT": 0}
+"""Variables of the environment that are whole numbers, and the least that they may be."""
 MAY_BE_EMPTY = ("--aerial-prefix", "--ground-prefix")
 """Options of which an empty text means what they are without it."""
 
@@ -112,9 +114,18 @@ def refuse_empty(words: Sequence[str]) -> None:
             raise SkyAnchorError(f"{name} is empty. Is a variable of your script not set?")
 
 
+def refuse_environment(variables: Mapping[str, str]) -> None:
+    """SkyAnchorError for a variable that Numba, which compiles the kernels, ends with a traceback for."""
+    for name, least in NUMBERS.items():
+        text = variables.get(name, str(least))
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
+            raise SkyAnchorError(f"{name}={text}: it must be a whole number, {least} at least. Unset the variable.")
+
+
 def dispatch(given: list[str]) -> int:
     """Help, or the work of one verb; the exit code."""
     refuse_empty(given)
+    refuse_environment(os.environ)
     if given == ["--version"]:
         print(f"skyanchor {skyanchor.__version__}")
         return 0

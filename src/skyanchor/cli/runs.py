@@ -328,5 +328,8 @@ def ablated(
 
 
 def _words(text: str | None) -> tuple[str, ...]:
-    """The names in a list with commas."""
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+    """The names in a list with commas; SkyAnchorError for a list without any, which would be taken for all."""
+    found = tuple(word.strip() for word in (text or "").split(",") if word.strip())
+    if text is not None and not found:
+        raise SkyAnchorError(f"{text!r} names nothing. Leave the option out, or name what is meant.")
+    return found

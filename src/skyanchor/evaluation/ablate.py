@@ -32,7 +32,7 @@ from skyanchor.evaluation.ablations import (
     own_backend,
     routed,
 )
-from skyanchor.evaluation.metrics import Perceptual, evaluate_run, held_out_views, render_metrics
+from skyanchor.evaluation.metrics import Perceptual, evaluate_run, held_out_views, render_metrics, true_poses
 from skyanchor.evaluation.papers_settings import papers_settings
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY, Note
 from skyanchor.matching.global_descriptors import SceneVlad
@@ -172,6 +172,8 @@ def ablate(subject: Subject, variants: Sequence[Variant]) -> AblationRecord:
     """
     if not subject.truth.exists():
         raise InputError(subject.truth, "does not exist", "Give the COLMAP model with the true poses of the street.")
+    if subject.results.has(ANCHORS):
+        true_poses(subject.results, subject.truth)
     rows: list[Measured] = []
     for table in dict.fromkeys(variant.table for variant in variants):
         _bring_up(subject, STAGES[table])

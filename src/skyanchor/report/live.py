@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import socket
 import time
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +33,20 @@ MOST_GAP = 10
 """Frames farther apart in the sequence are not joined by a line: nothing is known of the way between them."""
 
 
+def refuse_address(host: str, port: int) -> None:
+    """SkyAnchorError where nothing can listen at an address; a port that is taken is another matter."""
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except (OSError, UnicodeError) as error:
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            return
+        problem = f"nothing can listen at {host}, port {port} ({getattr(error, 'strerror', None) or error})"
+        raise SkyAnchorError(f"{problem}. Give --host 127.0.0.1 or 0.0.0.0, and --port above 1023.") from error
+
+
 class LiveViewer:
     """A viser server that shows one scene at a time."""
 
@@ -41,6 +57,7 @@ class LiveViewer:
         except ImportError as error:
             advice = "the live viewer needs viser: pip install 'skyanchor[view]'"
             raise BackendError(advice) from error
+        refuse_address(host, port)
         self.server: Any = viser.ViserServer(host=host, port=port, label="SkyAnchor", verbose=False)
         gui = self.server.gui
         self.status: Any = gui.add_markdown("waiting for the run")

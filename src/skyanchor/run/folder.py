@@ -53,6 +53,7 @@ from skyanchor.run.layout import (
 from skyanchor.run.locks import lock_to_write
 from skyanchor.run.memory import MemoryWatch
 from skyanchor.run.recipe import Recipe, all_inputs, differences, in_short, settings_of, versions
+from skyanchor.run.remembered import Remembered, remembered
 from skyanchor.run.timing import Stopwatch
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
@@ -132,6 +133,8 @@ class RunFolder:
         self.known = known if known is not None else KnownFiles()
         self.begun: list[Stage] = []
         """That were not done when they were opened."""
+        self.before = Remembered({})
+        """What the folder remembered when it was opened."""
 
     def __enter__(self) -> RunFolder:
         """Make the folder where it is not there, and lock it; SkyAnchorError when it is another's or in use."""
@@ -139,6 +142,7 @@ class RunFolder:
         state = self.root / STATE
         self._lock = lock_to_write(state / self._lock_name, wait=not self.alone)
         self._digests = Digests(files.DigestCache(state / DIGESTS), self.known)
+        self.before = remembered(state)
         return self
 
     @property

@@ -35,6 +35,8 @@ class Layout:
     """Their folders."""
     besides: tuple[str, ...]
     """Files and folders beside them."""
+    sign: tuple[str, ...] = ()
+    """What is there together in a folder of this kind alone."""
 
 
 COMMON = (STATE, RECIPE, PROGRESS, "log.txt", TIMINGS, MEMORY)
@@ -46,7 +48,12 @@ OF_A_RUN = Layout(
         *("runtime.json", "metrics.json"),
         *("report.html", "plots", "frames", "ablations", "ablations.json", "ablations.md"),
     ),
+    (f"{STATE}/inputs.json",),
 )
+OF_A_SCAFFOLD = Layout(
+    ("depth", "surface", "windows", "splats"), (*COMMON, "aerial.json", "model"), ("aerial.json", "model")
+)
+KINDS = {"a run": OF_A_RUN, "a prepared scaffold": OF_A_SCAFFOLD}
 
 
 def is_finished(folder: Path) -> bool:
@@ -76,6 +83,9 @@ def claim(root: Path, layout: Layout = OF_A_RUN) -> None:
         raise SkyAnchorError(f"{root} is a link that leads nowhere. Choose another folder.")
     if root.exists() and not root.is_dir():
         raise SkyAnchorError(f"{root} is a file. Choose another folder.")
+    for kind, other in KINDS.items():
+        if other != layout and all((root / name).exists() for name in other.sign):
+            raise SkyAnchorError(f"{root} is {kind} already. Choose another folder.")
     files.make_folder(root)
     foreign = [root / name for name in layout.stages if _is_foreign(root / name)]
     if not is_ours(root):

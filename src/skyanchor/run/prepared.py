@@ -26,7 +26,7 @@ from skyanchor.errors import InputError
 from skyanchor.events import SCAFFOLD, Listener
 from skyanchor.run.folder import Finished, RunFolder, read_finished
 from skyanchor.run.known_files import KnownFiles
-from skyanchor.run.layout import COMMON, LOCK, STATE, Layout
+from skyanchor.run.layout import LOCK, OF_A_SCAFFOLD, STATE
 from skyanchor.run.locks import lock_to_read
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.scaffold.colmap_files import model_files
@@ -38,7 +38,6 @@ from skyanchor.types import Floats, Plane, Scaffold, UpSource
 AERIAL_FILE, MODEL = "aerial.json", "model"
 DEPTH, SURFACE, WINDOWS, PLACES, SPLATS = "depth", "surface", "windows", "places", "splats"
 """The parts."""
-OF_A_SCAFFOLD = Layout((DEPTH, SURFACE, WINDOWS, SPLATS), (*COMMON, AERIAL_FILE, MODEL))
 SURFACE_FILE, GROUND_FILE, TILES, SPLATS_FILE = "surface.npz", "ground.npz", "tiles", "splats.ply"
 
 

@@ -18,7 +18,7 @@ from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
 from skyanchor.scaffold.orientation import OrientationConfig
 from skyanchor.storage import files
 from skyanchor.storage.foreign import is_there
-from skyanchor.types import Floats, Georeference, Ints, Pose, Scaffold, Tracks, View
+from skyanchor.types import Floats, Georeference, Ints, Plane, Pose, Scaffold, Tracks, View
 
 log = logging.getLogger(__name__)
 
@@ -87,8 +87,10 @@ def _scaffold(
         raise InputError(
             folder,
             "has no 3D points, so the ground is unknown",
-            "Triangulate it (colmap point_triangulator) or give the ground's height with --ground-height.",
+            "Triangulate it (colmap point_triangulator) or give the ground's height with --ground-height (of a run: "
+            "--scaffold.orientation.ground-height).",
         )
+    refuse_underground(folder, poses, ground)
     tracks = tracks_of(model, views, ids)
     return Scaffold(
         path, views, points, model.points.rgb[finite], ids, tracks, up, ground, georef, splats, folder, source
@@ -132,6 +134,15 @@ def refuse_no_pose(path: Path, image: ColmapImage) -> None:
     pose = np.concatenate([image.quaternion, image.translation])
     if not np.all(np.abs(pose) <= FARTHEST) or np.linalg.norm(image.quaternion) < 1e-6:
         raise InputError(path, f"image {image.name} has a pose that is not a number", "Remove or export it anew.")
+
+
+def refuse_underground(folder: Path, poses: list[Pose], ground: Plane) -> None:
+    """InputError for a model whose photos were all taken below its ground."""
+    heights = rigid.centres_in_world(poses) @ ground.normal - ground.offset
+    if len(heights) and np.max(heights) <= 0.0:
+        problem = f"has all its photos below the ground, {-float(np.max(heights)):.1f} m and more"
+        advice = "Is up the right way round, and the ground's height along it? Leave them out, or mend georef.json."
+        raise InputError(folder, problem, advice)
 
 
 def find_splats(path: Path, model: Path, given: Path | None) -> Path | None:

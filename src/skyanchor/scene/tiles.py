@@ -36,6 +36,8 @@ AT_ONCE = 1 << 16
 """Rows worked on at a time."""
 FARTHEST = 1 << 30
 """Squares from the origin, at most; what has no finite place lies in square 0, 0."""
+MOST_TILES = 1 << 17
+"""Files that one folder may be cut into."""
 PLACE = np.dtype([("x", "<i4"), ("y", "<i4"), ("row", "<u4")])
 """Square of a row, and its number among the rows of its layer there."""
 CUT_AGAIN = "Cut the tiles again from the .ply, or copy the folder again."
@@ -265,6 +267,9 @@ def _cut_into(folder: Path, rows: Bytes, index: TileIndex) -> TileIndex:
     for layer in index.layers:
         own = rows[layer.start : layer.start + layer.count]
         digests[layer.name] = write_places(folder, layer.name, len(own), _placed(own, layer.name, index, counts))
+    if len(counts) > MOST_TILES:
+        problem = f"would make {len(counts)} tiles of {len(rows)} Gaussians"
+        raise InputError(f"--size {index.size_m:g}", problem, f"Give a larger one: {MOST_TILES} tiles are the most.")
     for square, each in counts.items():
         files.note_bytes(folder / tile_name(square), plain_head(index.head, sum(each.values())))
     for start in range(0, len(rows), AT_ONCE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,18 @@ def find_depth(folder: Path, number: int, name: str) -> Path | None:
     stems = (name, Path(name).stem, str(number), f"{number:04d}", f"{number:06d}")
     candidates = (folder / f"{stem}{ending}" for stem in stems for ending in DEPTH_ENDINGS)
     return next((path for path in candidates if foreign.is_there(path, ADVICE)), None)
+
+
+def check_depth(folder: Path, names: Sequence[str]) -> None:
+    """InputError for a folder that holds no depth map of any frame, or whose first one cannot be read."""
+    if not folder.is_dir():
+        raise InputError(folder, "is no folder", "Give the folder with the depth maps of the street photos.")
+    found = (find_depth(folder, number, name) for number, name in enumerate(names))
+    first = next((path for path in found if path is not None), None)
+    if first is None:
+        advice = f"Name them like the photos: {names[0]}.npz, .npy or .png."
+        raise InputError(folder, f"has no depth map of the walk's {len(names)} photos", advice)
+    read_depth(first)
 
 
 def read_depth(path: Path, png_step: float = PNG_STEP) -> tuple[Floats32, Floats32 | None]:

@@ -9,6 +9,7 @@ from skyanchor.errors import InputError
 from skyanchor.events import Listener, silent
 from skyanchor.photos import find_mask, natural_key, photo_size, refuse_odd_name
 from skyanchor.sequence import intrinsics, segments, upright, video
+from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.intrinsics import Exif
 from skyanchor.sequence.segments import SegmentConfig
 from skyanchor.sequence.submaps import SubmapConfig
@@ -48,7 +49,7 @@ class Intrinsics:
 def load_sequence(
     path: Path,
     config: SequenceConfig | None = None,
-    frames_folder: Path | None = None,
+    frames_folder: Path | Copies | None = None,
     listen: Listener = silent,
 ) -> Sequence:
     """The frames in order, their camera, submaps and anchor groups.
@@ -65,6 +66,7 @@ def load_sequence(
     exifs = [intrinsics.read_exif(photo) for photo in photos]
     if any(exif.orientation != 1 for exif in exifs):
         target = _needed(photos[0], frames_folder, "is stored sideways (EXIF orientation)")
+        one_size(photos, exifs)
         photos = upright.write_upright(folder, photos, target)
         folder = photos[0].parent
     return build_sequence(path, folder, photos, config, exifs)
@@ -81,10 +83,10 @@ def street_camera(path: Path | None, config: SequenceConfig) -> Camera:
     return choose_camera(config.camera, exif, size if exif.orientation <= 4 else size[::-1]).camera
 
 
-def _needed(path: Path, frames_folder: Path | None, why: str) -> Path:
+def _needed(path: Path, frames_folder: Path | Copies | None, why: str) -> Copies:
     if frames_folder is None:
         raise InputError(path, f"{why} and needs a folder for its frames", "Give frames_folder.")
-    return frames_folder
+    return frames_folder if isinstance(frames_folder, Copies) else Copies(frames_folder)
 
 
 def build_sequence(
@@ -166,9 +168,11 @@ def _photos_in(folder: Path) -> list[Path]:
 # --- one camera -------------------------------------------------------------------------------------------------
 
 
-def one_size(photos: list[Path]) -> tuple[int, int]:
-    """The width and height of all photos; InputError that names the odd ones."""
+def one_size(photos: list[Path], exifs: list[Exif] | None = None) -> tuple[int, int]:
+    """The width and height of all photos, upright where `exifs` are given; InputError that names the odd ones."""
     sizes = [photo_size(photo) for photo in photos]
+    if exifs is not None:
+        sizes = [size[::-1] if exif.orientation > 4 else size for size, exif in zip(sizes, exifs, strict=True)]
     usual = max(sorted(set(sizes)), key=sizes.count)
     odd = [k for k, size in enumerate(sizes) if size != usual]
     if odd:

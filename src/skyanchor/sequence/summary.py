@@ -90,14 +90,13 @@ def _of_photos(path: Path, config: SequenceConfig, listen: Listener) -> WalkSumm
     folder, photos = loading.find_photos(path)
     exifs = [intrinsics.read_exif(photo) for photo in photos]
     loading.one_camera(photos, exifs)
-    size = loading.one_size(photos)
+    size = loading.one_size(photos, exifs)
     step = max(1, len(photos) // SAMPLED)
     blurred = blurred_among(_sharpness(photos[::step], listen))
-    sideways = exifs[0].orientation > 4
     return _summary(
         path,
         config,
-        size[::-1] if sideways else size,
+        size,
         exifs,
         (len(photos), len(photos), 0, None, "every photo, in the natural order of the names"),
         blurred,

@@ -16,6 +16,7 @@ import numpy as np
 from skyanchor.bounds import Range
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Progress, silent
+from skyanchor.sequence.copies import Copies
 from skyanchor.storage import files
 from skyanchor.types import Bytes, Floats
 
@@ -51,17 +52,18 @@ class Survey:
     """Frames per second."""
 
 
-def extract_frames(path: Path, config: VideoConfig, folder: Path, listen: Listener = silent) -> list[Path]:
-    """The chosen frames as JPEGs in folder/images, in order; frames of the same video and settings are kept.
+def extract_frames(path: Path, config: VideoConfig, copies: Copies, listen: Listener = silent) -> list[Path]:
+    """The chosen frames as JPEGs in images/, in order; frames of the same video and settings are kept.
 
     InputError where the video is another one by the end than it was at first.
     """
+    folder = copies.folder
     recipe = {"video": path.name, "digest": _digest(path), "settings": asdict(config)}
     if (done := _extracted(folder, recipe)) is not None:
         return done
     survey = survey_video(path, listen)
     chosen = choose_frames(survey, config)
-    photos = _write_frames(path, chosen, folder / "images", config.quality)
+    photos = _write_frames(path, chosen, copies, config.quality)
     if not path.is_file() or _digest(path) != recipe["digest"]:
         advice = "Leave it alone until its frames are written; the same command writes them again."
         raise InputError(path, "was changed or removed while its frames were written", advice)
@@ -197,13 +199,14 @@ def choose_by_motion(survey: Survey, step: float) -> list[int]:
         chosen.append(int(window[np.argmax(survey.sharpness[window])]))
 
 
-def _write_frames(path: Path, chosen: list[int], folder: Path, quality: int) -> list[Path]:
+def _write_frames(path: Path, chosen: list[int], copies: Copies, quality: int) -> list[Path]:
     """frame_000123.jpg per chosen frame, numbered as in the video."""
-    wanted, photos = set(chosen), []
+    wanted = dict(zip(chosen, copies.paths([f"frame_{k:06d}.jpg" for k in chosen]), strict=True))
+    photos = []
     for k, frame in enumerate(_frames(path)):
         if k in wanted:
-            photos.append(folder / f"frame_{k:06d}.jpg")
-            files.write_bytes(photos[-1], _jpeg(frame, quality))
+            photos.append(wanted[k])
+            copies.write(photos[-1], _jpeg(frame, quality))
     return photos
 
 

@@ -19,6 +19,7 @@ from skyanchor.photos import PhotoCache
 from skyanchor.run.earlier import refuse_twice
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage
+from skyanchor.run.layout import is_finished
 from skyanchor.run.records import (
     AFTER_FOLDER,
     BEFORE_FOLDER,
@@ -63,13 +64,11 @@ def run(folder: RunFolder, held: Run, earlier: Sequence[Run], config: StreetChan
     refuse_twice((held, *earlier))
     above = [held.stage(TRAJECTORY), *(run.stage(TRAJECTORY) for run in earlier)]
     refuse_other_flights(held, earlier)
+    if folder.redo or not is_finished(folder.root / CHANGES):
+        _refuse_unready(folder, (held, *earlier))
     stage = folder.stage(CHANGES, WHAT, config, {}, tuple(above))
     if not stage.done:
         walks = [ground_views(one.sequence, one.trajectory) for one in (held, *earlier)]
-        if min(len(walk) for walk in walks) < 2:
-            raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to compare")
-        for one in (held, *earlier):
-            check_street_photos(folder, one)
         days = [
             _day(stage, one, walk, config, executor, f"{PROGRESS}/{k}")
             for k, (one, walk) in enumerate(zip((held, *earlier), walks, strict=True))
@@ -78,6 +77,14 @@ def run(folder: RunFolder, held: Run, earlier: Sequence[Run], config: StreetChan
         before = [view for walk in walks[1:] for view in walk]
         _write(stage, held, earlier, found, (before, walks[0]), config.changes)
     return stage
+
+
+def _refuse_unready(folder: RunFolder, runs: Sequence[Run]) -> None:
+    """SkyAnchorError, before what was found earlier goes or a comparison is begun, where none can be made."""
+    if min(len(ground_views(one.sequence, one.trajectory)) for one in runs) < 2:
+        raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to compare")
+    for one in runs:
+        check_street_photos(folder, one)
 
 
 def refuse_other_flights(held: Run, earlier: Sequence[Run]) -> None:
