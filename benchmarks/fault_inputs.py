@@ -443,16 +443,6 @@ def options() -> Iterator[Case]:
     for where in ("nothing", "scene/ground/images", "scene/ground/images/g000.png"):
         yield Case(f"--anchors.local.depth {where}", asked("--anchors.local.depth", f"FOLDER/{where}", needed="depth"))
     yield Case("--ground is the flight", asked("--ground", "FOLDER/scene/aerial", needed="photos of the aerial model"))
-    yield Case("--onto a run of the same photos", onto_itself_by_photos)
-
-
-def onto_itself_by_photos(bench: Bench) -> str:
-    """A walk, copied elsewhere, that is to stand on a run of the same photos."""
-    ground = shutil.copytree(bench.scene / "ground", bench.folder / "again")
-    words = [*bench.update_words(bench.folder / "out"), "--onto", str(bench.whole_run())]
-    words[words.index("--ground") + 1] = str(ground)
-    answer = bench.ask(*words)
-    return told(answer, "photos of this walk") or _too_late(answer, bench.folder / "out")
 
 
 def _pipe(scene: Path) -> None:

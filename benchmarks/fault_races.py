@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
-import numpy as np
 from fault_frame import CAMERA, Bench, Case, Ended, Start, differences, ended, told
 
 CLOCK = """
@@ -46,8 +44,6 @@ def of_earlier_walk(bench: Bench) -> str:
     """A photo of the walk that another stands on is replaced while that one is placed."""
     scene, first, out = bench.own_scene(), bench.folder / "first", bench.folder / "run"
     later, alone = shutil.copytree(scene / "ground", bench.folder / "later"), bench.folder / "alone"
-    for photo in (later / "images").iterdir():  # other files: a walk that stands on its own photos is refused
-        cv2.imwrite(str(photo), np.asarray(cv2.imread(str(photo))), [cv2.IMWRITE_PNG_COMPRESSION, 1])
     words = ("trajectory", "--scaffold", str(scene / "aerial"), "--camera", CAMERA, "--preset", "cpu", "--workers", "1")
     for root, walk, onto in ((first, scene / "ground", ()), (alone, later, ("--onto", str(first)))):
         answer = bench.call(*words, "--ground", str(walk), "--out", str(root), *onto)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from skyanchor import bounds
 from skyanchor.anchors.priors import local_priors
@@ -34,7 +35,7 @@ from skyanchor.scaffold import georeference, load_scaffold
 from skyanchor.sequence import load_sequence, summary
 from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.depth_files import check_depth
-from skyanchor.sequence.same_photos import refuse_same_photos
+from skyanchor.sequence.same_photos import are_most, refuse_same_photos, same_photos
 from skyanchor.stages import anchors, beforehand, outlook, places, scaffold, scene, splats, trajectory
 from skyanchor.stages.cuts import cut_where_photos_say
 from skyanchor.stages.earlier import earlier_runs
@@ -44,6 +45,8 @@ from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Camera, Sequence
 
+Earlier: TypeAlias = tuple[EarlierRun, ...]
+"""Runs that a walk stands on."""
 FRAMES = "frames"
 """In a run folder: frames of a video, upright copies of photos that are stored sideways."""
 SETTINGS_FILE = "settings.json"
@@ -137,7 +140,7 @@ def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     local_priors(config.anchors.prior.near, site.scaffold)
     copies = Copies(folder.root / FRAMES, standing_frames(folder))
     sequence = load_sequence(inputs.ground, config.sequence, copies, folder.listen)
-    refuse_known_photos(inputs, sequence, site, earlier)
+    refuse_known_photos(folder, inputs, sequence, site, earlier)
     if config.anchors.local.depth is not None:
         check_depth(config.anchors.local.depth, [frame.name for frame in sequence.frames])
     sequence = cut_where_photos_say(folder, sequence, config.sequence, config.anchors.odometry, executor)
@@ -145,15 +148,16 @@ def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     return Work(folder, site, sequence, executor, earlier)
 
 
-def refuse_known_photos(inputs: Inputs, walk: Sequence, site: Site, earlier: tuple[EarlierRun, ...]) -> None:
-    """InputError where the walk is the flight itself, or that of a run which it would stand on."""
+def refuse_known_photos(folder: RunFolder, inputs: Inputs, walk: Sequence, site: Site, onto: Earlier) -> None:
+    """InputError where the walk is the flight itself; told where it is that of a run which it would stand on."""
     photos = [frame.path for frame in walk.frames]
     whose, advice = "holds photos of the aerial model", "Give the street photos or the video of the walk."
     refuse_same_photos(photos, [view.path for view in site.scaffold.views], inputs.ground, whose, advice)
-    for one in earlier:
-        known = [frame.path for frame in one.run.sequence.frames]
-        whose, advice = "is a run of the photos of this walk", "Give --onto runs of other walks: this confirms itself."
-        refuse_same_photos(photos, known, one.run.root, whose, advice)
+    for one in onto:
+        same = same_photos(photos, [frame.path for frame in one.run.sequence.frames])
+        if are_most(same, photos):
+            text = f"{len(same)} of {len(photos)} photos of this walk are those of {one.run.root}, which it stands on"
+            folder.listen(Note(SCAFFOLD, f"{text}: what they bear out of each other says nothing", warning=True))
 
 
 def standing_frames(folder: RunFolder) -> tuple[str, ...] | None:

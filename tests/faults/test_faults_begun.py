@@ -6,7 +6,7 @@ import re
 import shutil
 import socket
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from skyanchor.errors import BackendError, InputError, SkyAnchorError
 from skyanchor.evaluation import ablate
 from skyanchor.events import CHANGES, MESH, TRAJECTORY
 from skyanchor.gaussians import ply, surfels
+from skyanchor.pipeline import refuse_known_photos
 from skyanchor.report.live import refuse_address
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
@@ -149,6 +150,20 @@ def test_a_walk_of_photos_that_are_known_is_told(tmp_path: Path) -> None:
     for path in others:  # as large as a photo of the walk, and another one
         path.write_bytes(bytes(len(walk[0].read_bytes())))
     assert same_photos(walk, others) == []
+
+
+def test_a_walk_that_stands_on_its_own_photos_is_told_so(tmp_path: Path) -> None:
+    """It goes on: nothing of it is wrong, but what the two runs say of each other proves nothing."""
+    walk = [write_walk(tmp_path / "walk", 6) / f"frame{k}.jpg" for k in range(1, 7)]
+    others = [write_walk(tmp_path / "others", 6, size=(90, 54)) / f"frame{k}.jpg" for k in range(1, 7)]
+    heard: list[Any] = []
+    folder, site = SimpleNamespace(listen=heard.append), SimpleNamespace(scaffold=SimpleNamespace(views=()))
+    own, before = ([SimpleNamespace(path=path) for path in paths] for paths in (walk, others))
+    for frames, words in ((before, []), (own, ["6 of 6 photos of this walk are those of june"])):
+        earlier = SimpleNamespace(run=SimpleNamespace(sequence=SimpleNamespace(frames=frames), root="june"))
+        given: Any = (folder, SimpleNamespace(ground=tmp_path), SimpleNamespace(frames=own), site, (earlier,))
+        refuse_known_photos(*given)
+        assert [note.text.partition(",")[0] for note in heard if note.warning] == words
 
 
 def test_depth_maps_that_are_not_there_are_told(tmp_path: Path) -> None:

@@ -18,8 +18,13 @@ MOST = 0.5
 def refuse_same_photos(walk: Sequence[Path], known: Sequence[Path], where: Path, whose: str, advice: str) -> None:
     """InputError about `where` when most photos of a walk are files that are known, or copies of them."""
     same = same_photos(walk, known)
-    if len(same) > MOST * len(walk):
+    if are_most(same, walk):
         raise InputError(where, f"{whose} ({len(same)} of {len(walk)}, {same[0].name} among them)", advice)
+
+
+def are_most(same: Sequence[Path], walk: Sequence[Path]) -> bool:
+    """Whether so many of a walk's photos are known that it is no walk of its own."""
+    return len(same) > MOST * len(walk)
 
 
 def same_photos(walk: Sequence[Path], known: Sequence[Path]) -> list[Path]:
