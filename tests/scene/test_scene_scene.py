@@ -120,13 +120,29 @@ def test_a_refinement_that_spoils_the_air_is_rolled_back(world: World) -> None:
 
 def test_a_refinement_beyond_the_limit_gives_up_gaussians_before_it_is_undone(world: World) -> None:
     """With hardly a guard it costs 0.3 dB from the air; what can be borne of it shows the street better than before."""
-    inputs, few = inputs_of(world), quick(guard_weight=0.1, most_aerial_loss_db=0.2)
+    inputs, few = inputs_of(world), quick(guard_weight=0.1, most_aerial_loss_db=0.2, amends=0.0)
     whole = update_scene(inputs, replace(few, most_aerial_loss_db=np.inf), world.engine)
     found, alone = (update_scene(inputs, config, world.engine) for config in (few, replace(few, joint=None)))
     assert whole.start.aerial_psnr - whole.end.aerial_psnr > 0.25
     assert found.start.aerial_psnr - found.end.aerial_psnr <= 0.2
     assert not found.rolled_back and 0 < found.left_out < 0.1 * len(found.change.ground)
     assert found.end.ground_psnr > alone.end.ground_psnr
+
+
+def test_what_a_refinement_costs_by_little_is_made_good(world: World) -> None:
+    """More iterations with the aerial views in front bring the air back within the limit, and nothing is left out."""
+    inputs, free, told = inputs_of(world), quick(guard_weight=0.1, most_aerial_loss_db=np.inf), []
+    whole = update_scene(inputs, free, world.engine)
+    limit = whole.start.aerial_psnr - whole.end.aerial_psnr - 0.01
+    assert limit > 0.2
+    little = replace(free, most_aerial_loss_db=limit)
+    lighter = update_scene(inputs, replace(little, amends=0.0), world.engine)
+    assert lighter.left_out > 0
+    found = update_scene(inputs, replace(little, amends=1.0), world.engine, told.append)
+    assert not found.rolled_back and found.left_out == 0
+    assert found.start.aerial_psnr - found.end.aerial_psnr <= limit and found.end.ground_psnr > lighter.end.ground_psnr
+    assert [point.phase for point in found.curves] == [*["insertion"] * 4, "joint", "amends"]
+    assert any("iterations more, with these views in front" in str(event) for event in told)
 
 
 @pytest.mark.parametrize("on_disk", [False, True])

@@ -26,7 +26,7 @@ from skyanchor.types import Camera, Pose, View
 GROUPS, SUBMAPS = f"{ANCHORS}/{PROGRESS}/group-*.npz", f"{TRAJECTORY}/{PROGRESS}/submap-*.npz"
 AERIAL_TRAINING = f"{parts.SPLATS}/{PROGRESS}/checkpoint.npz"
 """In the scaffold's folder."""
-STREET_TRAINING = tuple(f"{SCENE}/{PROGRESS}/{phase}.npz" for phase in ("joint", "insertion"))
+STREET_TRAINING = tuple(f"{SCENE}/{PROGRESS}/{phase}.npz" for phase in ("amends", "joint", "insertion"))
 """Of an update that goes on, the later phase first."""
 WATCHED = (f"*/{RECIPE}", GROUPS, SUBMAPS, f"{SCAFFOLD}/{AERIAL_TRAINING}", *STREET_TRAINING)
 

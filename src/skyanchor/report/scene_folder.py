@@ -75,9 +75,12 @@ def _views(folder: Path, kind: str) -> list[RenderedView]:
 
 
 def _curves(record: SceneRecord) -> tuple[Curve, ...]:
-    """Both phases one after the other, of the validation views."""
-    first = max((point.iteration for point in record.curves if point.phase == "insertion"), default=0)
-    x = tuple(float(p.iteration + (first if p.phase == "joint" else 0)) for p in record.curves)
+    """The phases one after the other, of the validation views."""
+    before, ends = 0.0, {point.phase: float(point.iteration) for point in record.curves}
+    begins: dict[str, float] = {}
+    for phase, end in ends.items():
+        begins[phase], before = before, before + end
+    x = tuple(begins[point.phase] + point.iteration for point in record.curves)
     ground = tuple(point.quality.ground_psnr for point in record.curves)
     aerial = tuple(point.quality.aerial_psnr for point in record.curves)
     start = (0.0, *x)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from skyanchor.bounds import Count, CountOrNone, FewOrNone, NotNegative, NotNegativeOrAny
+from skyanchor.bounds import Count, CountOrNone, FewOrNone, NotNegative, NotNegativeOrAny, Share
 from skyanchor.changes import ChangeConfig
 from skyanchor.gaussians.densify import SplitGrowth
 from skyanchor.gaussians.exposure import ExposureConfig
@@ -80,6 +80,9 @@ class UpdateConfig:
     most_aerial_loss_db: NotNegativeOrAny = 0.1
     """PSNR of the aerial validation views, and of those of each earlier walk, that the update may cost, dB: beyond it
     the joint refinement is rolled back, then new Gaussians are left out, in the last resort all of them."""
+    amends: Share = field(default=0.25, metadata=QUIET)
+    """Where the refinement costs them more, it goes on for this share of its iterations with guarded views in front,
+    before anything is rolled back or left out. 0 = it does not."""
     score_every: Count = 1_000
     """Iterations between two scores of the validation views."""
     patience: CountOrNone = 4

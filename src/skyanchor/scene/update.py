@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 JURY = 16
 """Aerial views, at most, that say what can be hidden."""
+AMENDS_WEIGHTS, AMENDS_RATES = (64.0, 16.0), 0.3
+"""Where a loss is made good, what aerial views and those of earlier walks weigh at least, and learning rates over the
+refinement's."""
 VALIDATION: Literal["validation"] = "validation"
 TEST: Literal["test"] = "test"
 
@@ -97,7 +100,8 @@ def update_scene(
         inserted = _insert(inputs, aerial, config, judge, listen, kept_in)
         ways = [inserted]
         if config.joint is not None and not config.from_scratch:
-            ways = [_refine(inputs, inserted, config, judge, start, listen, kept_in), inserted]
+            refined = _refine(inputs, inserted, config, judge, start, listen, kept_in)
+            ways = [*_made_good(inputs, refined, config, judge, start, listen, kept_in), refined, inserted]
         final = ways[0]
         if not config.from_scratch:
             final, hidden = _within_limit(inputs, ways, hidden, config, judge, start, listen)
@@ -171,22 +175,52 @@ def _refine(
     kept_in: KeptIn | None,
 ) -> Fitted:  # fmt: skip
     """Both sets after the joint refinement."""
-    assert config.joint is not None
     everything = np.ones(len(inserted.aerial), np.bool_)
     with judge.clock.step("seen from the street"):
         seen = everything if config.refined == "all" else seen_by(inserted.aerial, inputs.ground_views, judge)
-    order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(~seen)])
-    near, far = select(inserted.aerial, seen), select(inserted.aerial, ~seen)
+    return _jointly("joint", inputs, inserted, seen, config, judge, start, listen, kept_in)
+
+
+def _made_good(
+    inputs: UpdateInputs, refined: Fitted, config: UpdateConfig, judge: Judge, start: Quality, listen: Listener,
+    kept_in: KeptIn | None,
+) -> tuple[Fitted, ...]:  # fmt: skip
+    """The refinement gone on with for a while, guarded views in front, where it cost them too much; nothing elsewhere.
+
+    A tenth of a decibel too much is soon made good, where leaving out what these views show costs the street far more.
+    """
+    spoilt = _spoilt(start, refined.quality, config.most_aerial_loss_db)
+    if spoilt is None or config.joint is None or not config.amends:
+        return ()
+    iterations = max(1, round(config.amends * config.joint.iterations))
+    rates = tuple(None if one is None else one.scaled(AMENDS_RATES) for one in config.joint.rates)
+    joint = replace(config.joint, iterations=iterations, rates=rates, warmup=min(config.joint.warmup, iterations // 4))
+    flight, walks = map(max, AMENDS_WEIGHTS, (config.guard_weight, config.earlier_weight))
+    stricter = replace(config, joint=joint, patience=0, guard_weight=flight, earlier_weight=walks)
+    listen(Note(SCENE, f"the joint refinement cost {spoilt}: {iterations} iterations more, with these views in front"))
+    found = _jointly("amends", inputs, refined, refined.moved, stricter, judge, start, listen, kept_in)
+    return (replace(found, curve=refined.curve + found.curve),)
+
+
+def _jointly(
+    name: str, inputs: UpdateInputs, begun: Fitted, free: Bools, config: UpdateConfig, judge: Judge, start: Quality,
+    listen: Listener, kept_in: KeptIn | None,
+) -> Fitted:  # fmt: skip
+    """Both sets trained together from where a phase ended; of the aerial rows those that are `free` move."""
+    assert config.joint is not None
+    order = np.concatenate([np.flatnonzero(free), np.flatnonzero(~free)])
+    near, far = select(begun.aerial, free), select(begun.aerial, ~free)
     pools = _pools(inputs, config, judge, guard=True, pictures=0)
     least, *of_walks = (psnr - config.most_aerial_loss_db for psnr in start.guarded)
     ending = (config.score_every, config.patience, config.least_gain_db)
-    phase = Phase("joint", config.joint, *ending, least, tuple(of_walks))
+    phase = Phase(name, config.joint, *ending, least, tuple(of_walks))
     scene = TrainingScene(pools, inputs.extent)
-    sets = (inserted.ground, near, far)
-    state, curve = run_phase(sets, inserted.state.exposures, scene, phase, judge, listen, kept_in)
+    sets = (begun.ground, near, far)
+    state, curve = run_phase(sets, begun.state.exposures, scene, phase, judge, listen, kept_in)
     aerial = select(concat([splats_of(state.sets[1]), far]), np.argsort(order, kind="stable"))
-    quality = _quality(state, judge, config)
-    return Fitted(state, splats_of(state.sets[0]), aerial, inserted.moved | seen, quality, curve, refined=True)
+    state, quality = finished(state), _quality(state, judge, config)
+    give_back(judge.engine.device)
+    return Fitted(state, splats_of(state.sets[0]), aerial, begun.moved | free, quality, curve, refined=True)
 
 
 def _spoilt(start: Quality, now: Quality, most_db: float) -> str | None:
@@ -202,8 +236,9 @@ def _within_limit(
 ) -> tuple[Fitted, Bools]:  # fmt: skip
     """The update as far as guarded views can bear it, and what it hides.
 
-    `ways` are the refinement, where there is one, and the insertion that it began with. If the first costs too much,
-    each is tried with fewer new Gaussians, and what shows the street best stays. If none can be borne, nothing is done.
+    `ways` are the refinement, made good first, where there is one, and the insertion that it began with. If the first
+    costs too much, each is tried with fewer new Gaussians, and what shows the street best stays. If none can be borne,
+    nothing is done.
     """
     spoilt = _spoilt(start, ways[0].quality, config.most_aerial_loss_db)
     if spoilt is None:
