@@ -15,9 +15,10 @@ from skyanchor.report import drawings
 from skyanchor.report.build import build_report
 from skyanchor.report.folder import report_inputs
 from skyanchor.report.page import render_page
-from skyanchor.report.scene_folder import held_back, scene_figures
+from skyanchor.report.scene_folder import held_back, phase_curves, scene_figures
 from skyanchor.run.records import SCENE_FILE, VanishedRow
 from skyanchor.run.results import open_run
+from skyanchor.scene.schedule import CurvePoint
 from skyanchor.storage import files
 
 
@@ -61,3 +62,11 @@ def test_what_was_left_out_for_the_guarded_views_is_said(root: Path) -> None:
     assert held_back(record) == () and scene_figures(record)["splats"]["left out"] == 0
     assert held_back(replace(record, left_out=3, added=9))[0].startswith("3 of 12 new Gaussians were left out")
     assert held_back(replace(record, left_out=3, added=0))[0].startswith("All new Gaussians were left out")
+
+
+def test_the_phases_of_an_update_follow_each_other_on_the_chart(root: Path) -> None:
+    record = open_run(root).scene
+    done = [("insertion", 40), ("insertion", 80), ("joint", 100), ("joint", 420), ("amends", 100), ("amends", 105)]
+    points = tuple(CurvePoint(phase, iteration, record.start) for phase, iteration in done)
+    curve = phase_curves(replace(record, curves=points))[0]
+    assert curve.x == (0.0, 40.0, 80.0, 180.0, 500.0, 600.0, 605.0)

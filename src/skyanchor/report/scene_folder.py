@@ -52,7 +52,7 @@ def scene_part(run: Run) -> ScenePart:
     record = run.scene
     views = tuple(view for kind in ("ground", "aerial") for view in _views(held_out / kind, kind))
     scores = {view.name: (psnr(view.before, view.photo), psnr(view.after, view.photo)) for view in views}
-    return ScenePart(views, scores, _curves(record), _splats(run), _street(run))
+    return ScenePart(views, scores, phase_curves(record), _splats(run), _street(run))
 
 
 def held_back(record: SceneRecord) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def _views(folder: Path, kind: str) -> list[RenderedView]:
     ]
 
 
-def _curves(record: SceneRecord) -> tuple[Curve, ...]:
+def phase_curves(record: SceneRecord) -> tuple[Curve, ...]:
     """The phases one after the other, of the validation views."""
     before, ends = 0.0, {point.phase: float(point.iteration) for point in record.curves}
     begins: dict[str, float] = {}
