@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 from update_world import BOX, CAMERA, World, box_splats, inputs_of, photographed, quick, traced_depth
 
-from skyanchor import pipeline
+from skyanchor import ahead, pipeline
 from skyanchor.events import SCENE, Event, Note
 from skyanchor.gaussians.splats import concat
 from skyanchor.gaussians.split import Split
@@ -21,6 +23,7 @@ from skyanchor.scene.contradicted import ContradictedConfig, uses
 from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.stages.masks import deciding, masked, without_contradicted
+from skyanchor.stereo import consistency_kernels
 from skyanchor.types import Bools, Bytes, View
 
 TOLERANCE = 0.02
@@ -88,6 +91,23 @@ def test_a_box_that_moves_on_is_left_out_where_it_was(world: World, moving: Spli
             assert box.mean() > 0.05 and found[view.name][box].mean() > 0.9, view.name
             beside = cv2.dilate(box.astype(np.uint8), np.ones((9, 9), np.uint8)) == 0
             assert found[view.name][beside].mean() < 0.05, view.name
+
+
+def test_neighbours_vote_one_photo_after_another(world: World, moving: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Photos are worked on side by side; a loop on Numba's threads may not be, where it has no OpenMP and no TBB."""
+    vote, busy, most = consistency_kernels.vote, [0], [0]
+
+    def noted(*given: Any) -> Any:
+        busy[0] += 1
+        most[0] = max(most[0], busy[0])
+        time.sleep(0.02)
+        found = vote(*given)
+        busy[0] -= 1
+        return found
+
+    monkeypatch.setattr(consistency_kernels, "vote", noted)
+    monkeypatch.setattr(ahead, "threads", lambda: 4)
+    assert set(left_out(moving)) == set(WAY) and most == [1]
 
 
 def test_a_shadow_that_passes_is_left_out_and_another_exposure_is_not(world: World, tmp_path: Path) -> None:
