@@ -10,6 +10,7 @@ import tyro
 
 from skyanchor import pipeline
 from skyanchor.cli import runs
+from skyanchor.errors import SkyAnchorError
 from skyanchor.evaluation import ablate as ab
 from skyanchor.evaluation.ablations import Variant
 from skyanchor.evaluation.papers_settings import BY_TABLE, papers_settings
@@ -85,3 +86,10 @@ def test_they_are_asked_for_by_one_word(tmp_path: Any) -> None:
     few = ab.chosen_variants(tmp_path, ["update"], only=["papers-sky"], papers=True)
     assert [variant.name for variant in few] == ["papers-sky"]
     assert {variant.name for variant in ALL} <= {name for table in BY_TABLE for name in ab.names_of(table)}
+
+
+def test_they_are_not_passed_over_beside_backends(tmp_path: Any) -> None:
+    with pytest.raises(SkyAnchorError, match="--papers-settings says nothing of --matchers"):
+        ab.chosen_variants(tmp_path, matchers=["sift"], papers=True)
+    found = ab.chosen_variants(tmp_path, ["anchors"], ["sift"], papers=True)
+    assert [variant.name for variant in found] == [*BY_TABLE["anchors"], "matcher-sift"]
