@@ -152,6 +152,22 @@ def test_a_photo_of_another_light_stays_whole(world: World, tmp_path: Path) -> N
     assert left_out(views, replace(SMALL, most_share=0.9))["g5.png"].mean() > 0.25
 
 
+@pytest.mark.parametrize("masks", [False, True])
+def test_what_the_user_masked_contradicts_nothing(world: World, tmp_path: Path, masks: bool) -> None:
+    """As a bonnet in all photos but one: what it hides of the others' depth is not what their pixels show."""
+    mask = np.full((CAMERA.height, CAMERA.width), 255, np.uint8)
+    mask[:, : CAMERA.width // 2] = 0
+    cv2.imwrite(str(tmp_path / "bonnet.png"), mask)
+
+    def hidden(view: View) -> View:
+        if view.name == "g5.png":
+            return view
+        shown = repainted(tmp_path, view, read_pixels(view.path) * (mask[..., None] > 0))
+        return replace(shown, mask_path=tmp_path / "bonnet.png") if masks else shown
+
+    assert ("g5.png" in left_out(changed(world, tmp_path, hidden))) == (not masks)
+
+
 def test_masks_hold_what_the_user_masked_and_leave_the_test_whole(world: World, moving: Split, tmp_path: Path) -> None:
     users = np.full((CAMERA.height, CAMERA.width), 255, np.uint8)
     users[:, :5] = 0
