@@ -40,7 +40,7 @@ from skyanchor.stages import anchors, beforehand, outlook, places, scaffold, sce
 from skyanchor.stages.cuts import cut_where_photos_say
 from skyanchor.stages.earlier import earlier_runs
 from skyanchor.stages.scaffold import GeometryConfig
-from skyanchor.stages.survey import Site, Work
+from skyanchor.stages.work import Site, Work
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Camera, Sequence

@@ -37,7 +37,7 @@ from skyanchor.scene.since import otherwise
 from skyanchor.scene.update import _spoilt, update_scene
 from skyanchor.stages import scene
 from skyanchor.stages.scene import SceneConfig, _since
-from skyanchor.stages.survey import Site, Work
+from skyanchor.stages.work import Site, Work
 from skyanchor.stereo import DepthFolder, StereoConfig
 from skyanchor.storage import files
 from skyanchor.types import Cloud, Scaffold

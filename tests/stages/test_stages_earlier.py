@@ -24,8 +24,9 @@ from skyanchor.run.layout import OF_A_SCAFFOLD
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, load_sequence
+from skyanchor.stages.digests import aerial_digests
 from skyanchor.stages.earlier import describe_walks, earlier_digests, earlier_runs
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.work import Site
 from skyanchor.storage import files
 
 

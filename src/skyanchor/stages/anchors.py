@@ -26,11 +26,12 @@ from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import AnchorSeconds, AnchorsRecord, GroupSeconds
 from skyanchor.scaffold import georeference
+from skyanchor.stages.digests import free_digests, ground_digests, value_digest
 from skyanchor.stages.earlier import describe_walks, earlier_digests, load_earlier
 from skyanchor.stages.places import PlaceFiles, place_files, places_part
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
-from skyanchor.stages.survey import Work, free_digests, ground_digests, value_digest
 from skyanchor.stages.windows import painted_from, windows_under
+from skyanchor.stages.work import Work
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Anchors, Sequence

@@ -19,7 +19,8 @@ from skyanchor.run.folder import PROGRESS, RunFolder, Stage
 from skyanchor.run.job import Job
 from skyanchor.run.results import Run, open_run
 from skyanchor.scene.patch import load_patch, patched
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.digests import aerial_digests
+from skyanchor.stages.work import Site
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 

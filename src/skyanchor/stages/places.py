@@ -23,9 +23,10 @@ from skyanchor.run.folder import Made, Stage
 from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.sequence.intrinsics import guessed_camera
+from skyanchor.stages.digests import value_digest
 from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
-from skyanchor.stages.survey import Site, value_digest
 from skyanchor.stages.windows import painted_from, windows_under
+from skyanchor.stages.work import Site
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Camera

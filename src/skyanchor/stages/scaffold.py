@@ -25,8 +25,9 @@ from skyanchor.run.layout import PROGRESS, RECIPE
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, georeference
 from skyanchor.scaffold.windows import WindowConfig, ground_samples
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.digests import aerial_digests
 from skyanchor.stages.windows import windows_part
+from skyanchor.stages.work import Site
 from skyanchor.stereo import (
     CompletionConfig,
     ConsistencyConfig,

@@ -67,8 +67,8 @@ from skyanchor.scene.views import ground_views
 from skyanchor.stages.earlier import patch_digests, with_patches
 from skyanchor.stages.masks import masked_inputs, without_contradicted
 from skyanchor.stages.splats import splats_part
-from skyanchor.stages.survey import Work
 from skyanchor.stages.vanished import HiddenPlace, hidden_places, vanished_rows, write_vanished
+from skyanchor.stages.work import Work
 from skyanchor.step_clock import StepClock
 from skyanchor.stereo import DepthFolder, depth_files, depth_path, load_depth, save_depth
 from skyanchor.storage import codec, files

@@ -24,7 +24,8 @@ from skyanchor.scaffold.windows import (
     window_camera,
     with_windows,
 )
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.digests import aerial_digests
+from skyanchor.stages.work import Site
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Bytes, Scaffold, View
