@@ -245,7 +245,7 @@ def matched(task: Task, ground: Path) -> Outcome:
     for k, frame in ((frame.index, frame) for frame in chosen):
         bridge = render_bridge(prepared.atlas, camera, true[frame.name])
         found = match_bridge(
-            search.matcher, k, search.frames.features(k, search.config.refine.matcher), k, bridge,
+            search.matcher, k, search.frames.features(k, search.config.refine.matcher), bridge,
             search.matcher.extract(bridge.photo),
         )  # fmt: skip
         off = np.linalg.norm(cameras.project(camera, true[frame.name](found.points)) - found.xy, axis=1)

@@ -54,7 +54,7 @@ def choices(config: AnchorConfig) -> dict[str, AnyMatcher]:
 
 def holding(matcher: Matcher, photo: Photo, bridge: Bridge, pose: Pose, camera: Camera) -> tuple[int, int]:
     """(matches that hold, matches) between a photo and the view from its own place."""
-    found = match_bridge(matcher, 0, matcher.extract(photo), 0, bridge, matcher.extract(bridge.photo))
+    found = match_bridge(matcher, 0, matcher.extract(photo), bridge, matcher.extract(bridge.photo))
     return int((group_residuals((pose,), sightings(found, camera)) < WITHIN).sum()), len(found)
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from skyanchor.anchors import place
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.evidence import CrossMatches, Shown
+from skyanchor.anchors.evidence import CrossMatches
+from skyanchor.anchors.expected import Expected
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.place import Settled, Turn, settle
 from skyanchor.anchors.search import Search
@@ -70,10 +71,10 @@ def settled_by(
     )  # fmt: skip
     rendered: list[list[int]] = []
 
-    def matched(_: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Shown]:
+    def matched(_: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Expected]:
         rendered[-1].append(slot)
         right, wrong = (0, 4) if (len(rendered) - 1, slot) in covered else shares[len(rendered) - 1]
-        return seen(slot, POSES[slot], right, wrong), Shown(slot, np.ones((9, 16), bool), np.ones((9, 16), bool))
+        return seen(slot, POSES[slot], right, wrong), Expected(slot, np.ones((9, 16), bool), np.ones((9, 16), bool))
 
     def turned(*given: Any) -> Any:
         rendered.append([])

@@ -11,7 +11,7 @@ import paper_street
 import pytest
 import report_run
 
-from skyanchor.anchors.keyframes import EarlierWalks
+from skyanchor.anchors.earlier_walks.keyframes import EarlierWalks
 from skyanchor.errors import InputError
 from skyanchor.events import SCAFFOLD
 from skyanchor.matching import Features, Sift

@@ -137,7 +137,7 @@ def _turned(search: Search, at: GroupAt, poses: tuple[Pose, ...]) -> tuple[Group
         near = standing(shape, poses).world_from_local
         solution = refined(sightings(at.matches, camera), shape.cams_from_local, near, config.refine.solve)
     with frames.clock.step("adjustment"):
-        now = GroupAt(shape, camera, solution, at.matches, at.shown)
+        now = GroupAt(shape, camera, solution, at.matches, at.expected)
         done = adjust_fixed_aerial(search.prepared.atlas, now, config.adjustment, refine_focal=True)
     return None if done is None else (now, done)
 

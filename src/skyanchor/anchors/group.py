@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.anchors.earlier import beside_walks, shared_of
+from skyanchor.anchors.earlier_walks.beside_flight import beside_walks
 from skyanchor.anchors.focal import standing, with_its_focal
 from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.last_look import last_look, sharpened
-from skyanchor.anchors.place import Settled, settle
+from skyanchor.anchors.place import Settled, settle, shared_of
 from skyanchor.anchors.places import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds, spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.self_lens import word_of
@@ -115,7 +115,7 @@ def kept_frames(search: Search, settled: Settled, asked: tuple[int, ...]) -> tup
     """Those of the frames asked for that the place holds: in the group's shape, and with support of their own."""
     assert settled.local is not None and settled.done is not None
     without: set[int] = set()
-    if settled.at is not None and settled.at.shown:
+    if settled.at is not None and settled.at.expected:
         slots = unsupported(settled.at, settled.done, search.config.verdict)
         without = {settled.at.local.frames[slot] for slot in slots}
     return tuple(i for i in asked if i in settled.local.frames and i not in without)

@@ -9,21 +9,22 @@ import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
 from skyanchor.anchors.edges import WIDTH, edges_of
-from skyanchor.anchors.evidence import (
-    CrossMatches,
-    GroupAt,
-    Shown,
-    joined,
-    match_bridge,
-    shown_in,
-    sightings,
-)
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, match_bridge, sightings
+from skyanchor.anchors.expected import Expected, expected_in
 from skyanchor.anchors.places import distinct_support, spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, refined, solve_group
-from skyanchor.anchors.verdict import compare_halves, judge, mean_step, measure, recognised
+from skyanchor.anchors.verdict import (
+    compare_halves,
+    judge,
+    mean_step,
+    measure,
+    recognised,
+    sample_in_photos,
+    shared_by_photos,
+)
 from skyanchor.bridges.views import render_bridge
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.scaffold.windows import photos_of
@@ -129,7 +130,7 @@ def _confirmed(
         known = next((one for one in been if _same_place(one, solution)), None)
         if known is not None:
             return known
-        at = GroupAt(local, search.camera, solution, seen.matches, seen.shown)
+        at = GroupAt(local, search.camera, solution, seen.matches, seen.expected)
     return at
 
 
@@ -175,7 +176,7 @@ class _Seen:
     """What frames of a group and the views rendered for them have in common."""
 
     matches: CrossMatches
-    shown: tuple[Shown, ...]
+    expected: tuple[Expected, ...]
     hopeless: bool = False
     """Whether the first frame is so little like its view that the others were not looked at."""
 
@@ -190,7 +191,7 @@ def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...]
     chosen = [int(k) for k in spread_voters(len(local.frames), most)]
     first = chosen[len(chosen) // 2]
     order = sorted(chosen, key=lambda k: (k != first, -abs(k - first)))
-    parts: dict[int, tuple[CrossMatches, Shown]] = {}
+    parts: dict[int, tuple[CrossMatches, Expected]] = {}
     for k in order:
         part = _matched_view(search, local.frames[k], k, poses[k])
         if part is not None:
@@ -198,14 +199,14 @@ def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...]
         if wary and k == first and _hopeless(search, part, turn):
             return _Seen(joined([matches for matches, _ in parts.values()]), (), hopeless=True)
     ordered = [parts[k] for k in sorted(parts)]
-    return _Seen(joined([matches for matches, _ in ordered]), tuple(shown for _, shown in ordered))
+    return _Seen(joined([matches for matches, _ in ordered]), tuple(expected for _, expected in ordered))
 
 
-def _hopeless(search: Search, part: tuple[CrossMatches, Shown] | None, turn: int) -> bool:
+def _hopeless(search: Search, part: tuple[CrossMatches, Expected] | None, turn: int) -> bool:
     """Whether a frame, wherever it may stand alone, is too little like the view rendered for it."""
     if part is None:
         return False
-    matches, shown = part
+    matches, expected = part
     with search.frames.clock.step("group pose"):
         seen = replace(sightings(matches, search.camera), frame=np.zeros(len(matches), np.int64))
         config, up = search.config.refine, search.prepared.ground.up
@@ -214,10 +215,10 @@ def _hopeless(search: Search, part: tuple[CrossMatches, Shown] | None, turn: int
         return True
     if turn == 0:
         return _support(search, matches, alone.inliers) < config.least_glance
-    return recognised(shown, matches, alone.inliers, search.camera) < HOPELESS
+    return recognised(expected, matches, alone.inliers, search.camera) < HOPELESS
 
 
-def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Shown] | None:
+def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Expected] | None:
     """One frame and the bridge rendered at its pose; None where that shows nothing."""
     frames, choice, camera = search.frames, search.config.refine.matcher, search.camera
     bridge_camera = cameras.scaled(camera, min(search.config.refine.width, camera.width))
@@ -228,7 +229,7 @@ def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[Cr
     with frames.clock.step("matches with bridges"):
         seen = search.matcher.extract(bridge.photo)
         ground = frames.features(frame, choice)
-        return match_bridge(search.matcher, slot, ground, slot, bridge, seen), shown_in(
+        return match_bridge(search.matcher, slot, ground, bridge, seen), expected_in(
             bridge, slot, search.prepared.ground.up
         )
 
@@ -296,3 +297,12 @@ def _edges(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> tuple[
 def _shown(search: Search, at: GroupAt, agrees: Bools) -> CrossView | None:
     """A few of the matches of a place that was dropped before its adjustment."""
     return shown_matches(at, at.matches.points, agrees, photos_of(search.prepared.scaffold))
+
+
+def shared_of(search: Search, settled: Settled) -> float:
+    """Error that all matches of a settled group share, metres."""
+    if settled.shared_m is not None:
+        return settled.shared_m
+    if settled.done is None or not len(settled.done.points):
+        return shared_by_photos(search.prepared.surface.gsd)
+    return shared_by_photos(sample_in_photos(search.prepared.atlas.rig, settled.done))

@@ -254,7 +254,7 @@ def _matches_at(index: PlaceIndex, chosen: Ints, query: PlaceQuery, frames: Ints
                     view.points[pairs[:, 1]].astype(np.float64),
                     np.zeros((count, 3)),
                     view.source[pairs[:, 1]],
-                    np.full(count, v, np.int64),
+                    np.full(count, -1, np.int64),
                 )
             )
     return joined(parts)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.earlier_walks.keyframes import EarlierWalks
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
-from skyanchor.anchors.keyframes import EarlierWalks
 from skyanchor.anchors.places import PlaceSeed
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyanchor.anchors.keyframes import EarlierWalks, Keyframe, described_walks
+from skyanchor.anchors.earlier_walks.keyframes import EarlierWalks, Keyframe, described_walks
 from skyanchor.errors import InputError
 from skyanchor.events import TRAJECTORY, Listener
 from skyanchor.gaussians.ply import PlyBytes, with_data

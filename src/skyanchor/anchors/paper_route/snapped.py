@@ -201,5 +201,5 @@ def _cross_matches(before: Snapped, adjusted: Floats, tried: Ints) -> CrossMatch
         np.nan_to_num(points),
         np.zeros_like(points),
         source,
-        source,
+        np.full(len(source), -1, np.int64),
     )
