@@ -43,7 +43,7 @@ import skyanchor
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.evidence import match_bridge
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.search import Search
 from skyanchor.bridges.views import render_bridge
 from skyanchor.errors import NothingPlacedError

@@ -26,8 +26,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from skyanchor.anchors.places import PlacesConfig
-from skyanchor.anchors.prepare import Describer
+from skyanchor.anchors.place_description import Describer, PlacesConfig
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import Ground, find_ground
 from skyanchor.bridges.surface import Surface

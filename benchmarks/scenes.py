@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skyanchor.anchors.place_index import PlaceIndex
-from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold, prepared_for
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.evaluation.truth import PLACES, read_truth

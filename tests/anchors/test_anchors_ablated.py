@@ -18,8 +18,8 @@ from skyanchor.anchors.ladder import Rung
 from skyanchor.anchors.paper_route import route as paper
 from skyanchor.anchors.paper_route.direct import settle_on_photos
 from skyanchor.anchors.paper_route.route import settle_both_ways, settle_by_similarity, settle_on_cameras
-from skyanchor.anchors.place import Settled
-from skyanchor.anchors.places import PlaceHypothesis
+from skyanchor.anchors.place_finding import PlaceHypothesis
+from skyanchor.anchors.place_refinement import Settled
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup, single_frame
 from skyanchor.anchors.solve import GroupSolution

@@ -15,7 +15,7 @@ from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import Lens
 from skyanchor.anchors.ladder import Rung
-from skyanchor.anchors.place import Settled
+from skyanchor.anchors.place_refinement import Settled
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.geometry import rigid

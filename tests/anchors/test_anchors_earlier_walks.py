@@ -17,7 +17,7 @@ from skyanchor.anchors.earlier_walks.beside_flight import beside_walks
 from skyanchor.anchors.earlier_walks.keyframes import Keyframe, described_walks
 from skyanchor.anchors.earlier_walks.street_points import recalled
 from skyanchor.anchors.evidence import CrossMatches, GroupAt
-from skyanchor.anchors.place import Settled, shared_of
+from skyanchor.anchors.place_refinement import Settled, shared_of
 from skyanchor.anchors.priors import Near
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup

@@ -13,7 +13,7 @@ import pytest
 
 import skyanchor
 from skyanchor import pipeline
-from skyanchor.anchors.prepare import tiles_of
+from skyanchor.anchors.place_description import tiles_of
 from skyanchor.anchors.priors import Near
 from skyanchor.bridges.ground import Ground
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError

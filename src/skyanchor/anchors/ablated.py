@@ -12,7 +12,7 @@ from skyanchor.anchors.group import Settle, anchor_poses, attempt, climbed, plac
 from skyanchor.anchors.ladder import rungs
 from skyanchor.anchors.paper_route.direct import settle_on_photos
 from skyanchor.anchors.paper_route.route import settle_both_ways, settle_by_similarity, settle_on_cameras
-from skyanchor.anchors.place import Settled, settle, unadjusted
+from skyanchor.anchors.place_refinement import Settled, settle, unadjusted
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.free import shape_from_free
 from skyanchor.anchors.shape.incremental import LocalGroup

@@ -114,3 +114,9 @@ def sightings(matches: CrossMatches, camera: Camera) -> Sightings:
     """The matches as the group solver takes them; `camera` is PINHOLE."""
     rays = cameras.unproject(camera, matches.xy)
     return Sightings(matches.frame, rays[:, :2], matches.points, matches.sigma_px / cameras.focal_px(camera))
+
+
+def distinct_support(matches: CrossMatches, inliers: Bools, cell_px: float) -> int:
+    """Agreeing matches, those of one frame within one image cell counted once."""
+    cells = np.floor(matches.xy[inliers] / cell_px).astype(np.int64)
+    return len(np.unique(np.column_stack([matches.frame[inliers], cells]), axis=0))

@@ -9,8 +9,8 @@ import numpy as np
 from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
 from skyanchor.anchors.evidence import GroupAt, sightings
 from skyanchor.anchors.frames import Lens, with_focal
-from skyanchor.anchors.place import Settled, settle
-from skyanchor.anchors.places import PlaceSeed, find_places
+from skyanchor.anchors.place_finding import PlaceSeed, find_places
+from skyanchor.anchors.place_refinement import Settled, settle
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import group_shape, moving_shape
 from skyanchor.anchors.shape.free import refocused

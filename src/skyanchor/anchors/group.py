@@ -10,10 +10,11 @@ import numpy as np
 
 from skyanchor.anchors.earlier_walks.beside_flight import beside_walks
 from skyanchor.anchors.focal import standing, with_its_focal
+from skyanchor.anchors.frames import spread_over
 from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.last_look import last_look, sharpened
-from skyanchor.anchors.place import Settled, settle, shared_of
-from skyanchor.anchors.places import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds, spread_voters
+from skyanchor.anchors.place_finding import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds
+from skyanchor.anchors.place_refinement import Settled, settle, shared_of
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.self_lens import word_of
 from skyanchor.anchors.shape.choice import group_shape
@@ -169,7 +170,7 @@ def _voters_look(search: Search, frames: tuple[int, ...]) -> Floats32 | None:
     descriptor = search.prepared.descriptor
     if descriptor is None:
         return None
-    voters = spread_voters(len(frames), search.config.places.voters)
+    voters = spread_over(len(frames), search.config.places.voters)
     return described(descriptor, [search.frames.photo(frames[k]) for k in voters])
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.earlier_walks.keyframes import EarlierWalks
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
-from skyanchor.anchors.places import PlaceSeed
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.place_finding import PlaceSeed
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.matching import Matcher
 from skyanchor.types import Camera, TriedPlace
 
 if TYPE_CHECKING:
-    from skyanchor.anchors.place import Settled
+    from skyanchor.anchors.place_refinement import Settled
 
 Watch: TypeAlias = "Callable[[Settled], None]"
 """Told of every place that was looked at, with all that it was judged on."""

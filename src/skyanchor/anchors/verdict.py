@@ -9,10 +9,9 @@ from typing import Annotated, TypeAlias
 import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
-from skyanchor.anchors.evidence import CrossMatches, GroupAt, sightings, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, distinct_support, sightings, subset
 from skyanchor.anchors.expected import Expected, grid_of
 from skyanchor.anchors.likelihood import Found, halves_log_odds, log_odds, residual_log_odds
-from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
 from skyanchor.bounds import Coordinate, CountOrNone, Degrees, Positive, Range, Rising, Share

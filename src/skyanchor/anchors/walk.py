@@ -19,13 +19,12 @@ from skyanchor.anchors.agreement import (
 )
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig
 from skyanchor.anchors.focal import FocalVotes, agreed, between, elected, neighbours
-from skyanchor.anchors.frames import Lens, camera_of
+from skyanchor.anchors.frames import Lens, camera_of, spread_over
 from skyanchor.anchors.group import climbed, localise_again, localise_group
 from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.odometry import Steps, Walk, walked
 from skyanchor.anchors.paper_route.route import settle_both_ways, settle_on_cameras
-from skyanchor.anchors.places import spread_voters
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.self_lens import distortion, heard, what_it_means, with_k2
@@ -227,7 +226,7 @@ def _with_hints(outing: _Outing, tasks: tuple[GroupTask, ...]) -> tuple[GroupTas
 def _elected(outing: _Outing, tasks: tuple[GroupTask, ...]) -> float:
     """The focal length at which most of a few groups agrees with some place, over the guessed one."""
     config = outing.config.focal
-    some = tuple(tasks[k] for k in spread_voters(len(tasks), config.voters))
+    some = tuple(tasks[k] for k in spread_over(len(tasks), config.voters))
     votes: dict[float, tuple[float, ...]] = {}
 
     def best(factors: tuple[float, ...]) -> float:

@@ -12,7 +12,7 @@ from skyanchor.anchors.focal import FocalVotes
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.in_process import LocalRunner
 from skyanchor.anchors.odometry import Steps, measure_steps
-from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold, prepared_for
 from skyanchor.anchors.priors import Area, local_priors
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk
 from skyanchor.anchors.walk_votes import Looks

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from skyanchor.anchors.place_description import Describer, PlacesConfig, Sampled, choose_nodes, tiles_of
 from skyanchor.anchors.place_index import TILE_FORMAT, PlaceIndex
-from skyanchor.anchors.places import PlacesConfig, choose_nodes
-from skyanchor.anchors.prepare import Describer, Sampled, tiles_of
 from skyanchor.anchors.priors import Prior
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface

@@ -18,7 +18,7 @@ from skyanchor.anchors.earlier_walks.stated import compared, contradiction
 from skyanchor.anchors.earlier_walks.street_points import StreetPoints, sightings_in_keyframes
 from skyanchor.anchors.evidence import CrossMatches, joined, subset
 from skyanchor.anchors.frames import Lens
-from skyanchor.anchors.place import Settled, settle, shared_of
+from skyanchor.anchors.place_refinement import Settled, settle, shared_of
 from skyanchor.anchors.search import Search
 from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.types import Reason

@@ -22,9 +22,8 @@ from skyanchor.anchors.earlier_walks.street_points import (
     sightings_in_keyframes,
     street_points,
 )
-from skyanchor.anchors.evidence import CrossMatches, GroupAt, sightings, subset
-from skyanchor.anchors.place import Settled
-from skyanchor.anchors.places import distinct_support
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, distinct_support, sightings, subset
+from skyanchor.anchors.place_refinement import Settled
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import solve_group

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skyanchor.anchors.place import Settled, shared_of
+from skyanchor.anchors.place_refinement import Settled, shared_of
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.verdict import honest_covariances
 from skyanchor.geometry import rigid

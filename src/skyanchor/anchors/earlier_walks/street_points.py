@@ -11,7 +11,7 @@ from skyanchor.anchors.adjustment import FixedSightings, FixedView
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.earlier_walks.keyframes import EarlierWalks
 from skyanchor.anchors.evidence import CrossMatches, joined, subset
-from skyanchor.anchors.places import spread_voters
+from skyanchor.anchors.frames import spread_over
 from skyanchor.anchors.priors import allowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
@@ -46,7 +46,7 @@ class StreetPoints:
 def recalled(search: Search, earlier: EarlierWalks, frames: tuple[int, ...]) -> tuple[int, ...]:
     """Numbers of the keyframes that look most like the frames, in order, from where the group may stand."""
     choice, config = search.config.ground_matcher, search.config.earlier
-    voters = spread_voters(len(frames), search.config.places.voters)
+    voters = spread_over(len(frames), search.config.places.voters)
     own = np.stack([vlad(search.frames.features(frames[k], choice).descriptors, earlier.words) for k in voters])
     likeness = (own @ earlier.looks.T).mean(axis=0)
     centres = rigid.centres_in_world([keyframe.view.cam_from_world for keyframe in earlier.keyframes])
@@ -84,7 +84,7 @@ def match_street(search: Search, local: LocalGroup, street: StreetPoints) -> Cro
     choice = search.config.ground_matcher
     matcher = choice.load()
     parts: list[CrossMatches] = []
-    for f in map(int, spread_voters(len(local.frames), search.config.earlier.frames)):
+    for f in map(int, spread_over(len(local.frames), search.config.earlier.frames)):
         ground = search.frames.features(local.frames[f], choice)
         for view, seen in enumerate(street.seen):
             number = np.full(len(seen), -1, np.int64)

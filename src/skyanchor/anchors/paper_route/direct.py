@@ -17,8 +17,8 @@ import numpy as np
 
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings
 from skyanchor.anchors.frames import FEATURE_BYTES
-from skyanchor.anchors.place import Settled, adjusted
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.place_refinement import Settled, adjusted
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.priors import GRID_M, Prior, allowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup

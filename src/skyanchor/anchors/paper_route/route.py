@@ -20,7 +20,7 @@ from skyanchor.anchors.paper_route.direct import Supported, support_of, without_
 from skyanchor.anchors.paper_route.mixed import MixedConfig, PixelPairs
 from skyanchor.anchors.paper_route.mixed_depth import SightedDepth, sighted_depth
 from skyanchor.anchors.paper_route.snapped import Snapped, adjusted_at_reference, evidence, halves_of, snap
-from skyanchor.anchors.place import Settled, seen_from, unadjusted
+from skyanchor.anchors.place_refinement import Settled, seen_from, unadjusted
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import depth_if_needed
 from skyanchor.anchors.shape.incremental import LocalGroup

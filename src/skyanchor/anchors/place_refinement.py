@@ -9,9 +9,9 @@ import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
 from skyanchor.anchors.edges import WIDTH, edges_of
-from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, match_bridge, sightings
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, distinct_support, joined, match_bridge, sightings
 from skyanchor.anchors.expected import Expected, expected_in
-from skyanchor.anchors.places import distinct_support, spread_voters
+from skyanchor.anchors.frames import spread_over
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
@@ -188,7 +188,7 @@ def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...]
     at nothing agrees, which would speak against the place as if it had been looked at.
     """
     most = search.config.refine.frames[min(turn, 1)]
-    chosen = [int(k) for k in spread_voters(len(local.frames), most)]
+    chosen = [int(k) for k in spread_over(len(local.frames), most)]
     first = chosen[len(chosen) // 2]
     order = sorted(chosen, key=lambda k: (k != first, -abs(k - first)))
     parts: dict[int, tuple[CrossMatches, Expected]] = {}
@@ -236,7 +236,7 @@ def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[Cr
 
 def seen_from(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> GroupAt:
     """The group where another way than views has put it, and what its frames have in common with views from there."""
-    chosen = [int(k) for k in spread_voters(len(local.frames), search.config.refine.frames[1])]
+    chosen = [int(k) for k in spread_over(len(local.frames), search.config.refine.frames[1])]
     looked = [_matched_view(search, local.frames[k], k, poses[k]) for k in chosen]
     parts = [part for part in looked if part is not None]
     matches = joined([part[0] for part in parts])
@@ -287,7 +287,7 @@ def _edges(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> tuple[
     """(cells of a frame where views from the poses have edges above the horizon, share of them that photos meet)."""
     camera = cameras.scaled(search.camera, min(WIDTH, search.camera.width))
     met: list[tuple[int, int]] = []
-    for k in map(int, spread_voters(len(local.frames), EDGE_FRAMES)):
+    for k in map(int, spread_over(len(local.frames), EDGE_FRAMES)):
         bridge = render_bridge(search.prepared.atlas, camera, poses[k])
         met.append(edges_of(bridge, search.frames.photo(local.frames[k]).pixels, search.prepared.ground.up))
     cells, held = np.sum(met, axis=0)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyanchor.anchors import place
+from skyanchor.anchors import place_refinement
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.evidence import CrossMatches
 from skyanchor.anchors.expected import Expected
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.place import Settled, Turn, settle
+from skyanchor.anchors.place_refinement import Settled, Turn, settle
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution
@@ -80,15 +80,15 @@ def settled_by(
         rendered.append([])
         return whole(*given)
 
-    whole = place._rendered_matches
-    monkeypatch.setattr(place, "_rendered_matches", turned)
-    monkeypatch.setattr(place, "_matched_view", matched)
-    monkeypatch.setattr(place, "_shown", lambda *_: None)
-    monkeypatch.setattr(place, "adjusted", lambda _, at: Settled(at.local, None, None, at=at))
+    whole = place_refinement._rendered_matches
+    monkeypatch.setattr(place_refinement, "_rendered_matches", turned)
+    monkeypatch.setattr(place_refinement, "_matched_view", matched)
+    monkeypatch.setattr(place_refinement, "_shown", lambda *_: None)
+    monkeypatch.setattr(place_refinement, "adjusted", lambda _, at: Settled(at.local, None, None, at=at))
     local = LocalGroup(tuple(range(6)), POSES, ba.nothing(), 0.5, 5.0)
     start = GroupSolution(similarity.identity(), POSES, np.empty(0, bool), 0.0)
     settled = settle(search, local, start, warm, been)
-    monkeypatch.setattr(place, "_rendered_matches", whole)
+    monkeypatch.setattr(place_refinement, "_rendered_matches", whole)
     return [len(slots) for slots in rendered], settled
 
 

@@ -1,0 +1,173 @@
+"""Place finding: where in the scaffold a group of street frames may stand, with no prior or with one.
+
+A group votes with several frames on the described places: a global descriptor picks a shortlist, mutual feature
+matches rank it, and the whole group's geometry decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skyanchor.anchors.evidence import CrossMatches, distinct_support, joined, sightings
+from skyanchor.anchors.frames import spread_over
+from skyanchor.anchors.place_description import PlacesConfig
+from skyanchor.anchors.place_index import PlaceIndex
+from skyanchor.anchors.priors import Near, Prior, allowed
+from skyanchor.anchors.shape.incremental import LocalGroup
+from skyanchor.anchors.solve import GroupSolution, solve_group
+from skyanchor.bridges.ground import Ground
+from skyanchor.matching import Features, match_features
+from skyanchor.matching.retrieval import vlad
+from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceQuery:
+    """A group as place finding sees it; neither its shape nor its focal length matters yet."""
+
+    features: tuple[Features, ...]
+    """Per frame of the group."""
+    width: int
+    """Of the street photos, pixels."""
+    near: tuple[Prior, ...] = ()
+    """Where it may stand; anywhere when empty."""
+    hints: tuple[Near, ...] = ()
+    """Where the walk says that it stands; nobody asked the walk when empty."""
+    voters_look: Floats32 | None = None
+    """(F, E), the voters' global descriptors by `PlacesConfig.descriptor`, where there is one."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceSeed:
+    """A few views near each other that look like the group."""
+
+    matches: CrossMatches
+    """What the frames see of them."""
+    votes: float
+    """Mutual matches of the best view, summed over the voters."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceHypothesis:
+    """A place where the group's geometry found support."""
+
+    solution: GroupSolution
+    support: int
+    """Ground keypoints that agree, each counted once."""
+    votes: float
+    """Mutual matches of the seed view, summed over the voters."""
+
+
+def likeness(index: PlaceIndex, voters: tuple[Features, ...], looks: Floats32 | None = None) -> Floats32:
+    """(V,), how much each view is like all voters together; `looks` (F, E) where a global descriptor made the index."""
+    if index.vocabulary is not None:
+        looks = np.stack([vlad(f.descriptors, index.vocabulary) for f in voters])
+    assert looks is not None, "views that a global descriptor described are compared by it"
+    return np.asarray(index.likeness(looks).sum(axis=0))
+
+
+def count_votes(
+    index: PlaceIndex,
+    voters: tuple[Features, ...],
+    free: Bools,
+    config: PlacesConfig,
+    looks: Floats32 | None = None,
+    hinted: Bools | None = None,
+) -> tuple[Ints, Floats]:
+    """(views, votes): the shortlist by global descriptor, and mutual matches of all voters with each, most first.
+
+    The free views that the walk hints at have a shortlist of their own besides.
+    """
+    if not free.any():
+        return np.empty(0, np.int64), np.empty(0)
+    like = likeness(index, voters, looks)
+    short = _shortlist(like, free, config.shortlist)
+    if hinted is not None:
+        more = _shortlist(like, free & hinted, config.shortlist)
+        short = np.concatenate([short, more[~np.isin(more, short)]])
+    votes = np.array(
+        [
+            sum(len(match_features(f, view.features, 1.0, config.vote_cosine)) for f in voters)
+            for view in map(index.view, short.tolist())
+        ],
+        dtype=np.float64,
+    )
+    order = np.argsort(-votes, kind="stable")
+    return short[order].astype(np.int64), votes[order]
+
+
+def _shortlist(like: Floats32, free: Bools, most: int) -> Ints:
+    """The free views that are most like the voters, most first."""
+    return np.argsort(np.where(free, -like, np.inf), kind="stable")[: min(most, int(free.sum()))]
+
+
+def _matches_at(index: PlaceIndex, chosen: Ints, query: PlaceQuery, frames: Ints, config: PlacesConfig) -> CrossMatches:
+    """What the frames see of the chosen views, in pixels of the ground camera."""
+    parts: list[CrossMatches] = []
+    width = query.width
+    for v in chosen:
+        view = index.view(int(v))
+        for k in frames:
+            features = query.features[int(k)]
+            pairs = match_features(features, view.features, 1.0, config.least_cosine)
+            count = len(pairs)
+            parts.append(
+                CrossMatches(
+                    np.full(count, k, np.int64),
+                    features.xy[pairs[:, 0]] * (width / features.width),
+                    np.full(count, width / view.features.width),
+                    view.points[pairs[:, 1]].astype(np.float64),
+                    np.zeros((count, 3)),
+                    view.source[pairs[:, 1]],
+                    np.full(count, -1, np.int64),
+                )
+            )
+    return joined(parts)
+
+
+def _seeds(index: PlaceIndex, views: Ints, votes: Floats, config: PlacesConfig) -> list[tuple[Ints, float]]:
+    """Clusters of ranked views: each seed with the views near it that look about the same way."""
+    taken: set[int] = set()
+    seeds: list[tuple[Ints, float]] = []
+    headings = index.headings[views]
+    for i, v in enumerate(views):
+        if int(v) in taken:
+            continue
+        close = np.linalg.norm(index.eyes[views] - index.eyes[v], axis=1) < config.reach
+        turn = np.abs((headings - headings[i] + np.pi) % (2.0 * np.pi) - np.pi)
+        members = np.flatnonzero(close & (turn < np.radians(70.0)))[:6]
+        taken.update(int(views[m]) for m in members[:3])
+        seeds.append((views[members], float(votes[i])))
+        if len(seeds) == config.seeds:
+            break
+    return seeds
+
+
+def place_seeds(index: PlaceIndex, ground: Ground, query: PlaceQuery, config: PlacesConfig) -> tuple[PlaceSeed, ...]:
+    """Where the group may stand by its looks alone, most votes first: any camera can then be tried there."""
+    frames = spread_over(len(query.features), config.voters)
+    voters = tuple(query.features[int(k)] for k in frames)
+    flat = index.eyes @ ground.across.T
+    hinted = allowed(query.hints, flat) if query.hints else None
+    views, votes = count_votes(index, voters, allowed(query.near, flat), config, query.voters_look, hinted)
+    return tuple(
+        PlaceSeed(_matches_at(index, members, query, frames, config), vote)
+        for members, vote in _seeds(index, views, votes, config)
+    )
+
+
+def find_places(
+    seeds: tuple[PlaceSeed, ...], local: LocalGroup, camera: Camera, up: Floats, config: PlacesConfig
+) -> tuple[PlaceHypothesis, ...]:
+    """Places that the geometry of the whole group supports, the best supported first; `camera` is PINHOLE."""
+    places: list[PlaceHypothesis] = []
+    for seed in seeds:
+        seen = sightings(seed.matches, camera)
+        solution = solve_group(seen, local.cams_from_local, up, config.solve, config.least_support)
+        if solution is not None:
+            support = distinct_support(seed.matches, solution.inliers, camera.width / 100.0)
+            if support >= config.least_support:
+                places.append(PlaceHypothesis(solution, support, seed.votes))
+    return tuple(sorted(places, key=lambda place: -place.support))
