@@ -16,7 +16,7 @@ from skyanchor.anchors.last_look import last_look, sharpened
 from skyanchor.anchors.place_finding import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds
 from skyanchor.anchors.place_refinement import Settled, settle, shared_of
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.self_lens import word_of
+from skyanchor.anchors.self_lens import estimate_lens
 from skyanchor.anchors.shape.choice import group_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.verdict import honest_covariances, unsupported
@@ -82,8 +82,8 @@ def climbed(
             kept = kept_frames(search, settled, rung.frames)
             poses = anchor_poses(search, settled, kept)
             scale = settled.focal * settled.done.focal_scale
-            word = None if settled.done.bundle is None else word_of(settled.done.bundle, settled.local.frames)
-            stands = (None, figures, tuple(attempts), shown, settled.overlap, word)
+            lens = None if settled.done.bundle is None else estimate_lens(settled.done.bundle, settled.local.frames)
+            stands = (None, figures, tuple(attempts), shown, settled.overlap, lens)
             return LocalisedGroup(replace(group, frames=kept), poses, *stands), scale
         attempts.append(settled.refusal or Refusal(Reason.NO_PLACE, "No place was found."))
         if attempts[-1].reason in FINAL:  # more frames of the same would only hide the other place
