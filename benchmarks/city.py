@@ -38,7 +38,7 @@ from city_table import read, table
 from hard_conditions import WRONG_M, WRONG_SIGMAS
 from scenes import camera_of
 
-from skyanchor.anchors.place_description import PlacesConfig
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.cli import kernels
 from skyanchor.cli.runs import chosen_preset
 from skyanchor.evaluation.metrics import pose_errors

@@ -26,7 +26,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from skyanchor.anchors.place_description import Describer, PlacesConfig
+from skyanchor.anchors.place_description import Describer
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import Ground, find_ground
 from skyanchor.bridges.surface import Surface

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from skyanchor import stereo
-from skyanchor.anchors.place_description import PlacesConfig
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.events import SCAFFOLD, Event, Progress
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyanchor.anchors.place_description import Describer, PlacesConfig, Sampled
+from skyanchor.anchors.place_description import Describer, Sampled
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceView
 from skyanchor.bridges.views import Node
 from skyanchor.matching import Features, Sift, XFeat

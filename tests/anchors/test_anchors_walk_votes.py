@@ -13,7 +13,7 @@ import pytest
 from skyanchor.anchors.config import AnchorConfig, WalkVotesConfig
 from skyanchor.anchors.frames import Lens
 from skyanchor.anchors.odometry import Steps, Walk
-from skyanchor.anchors.place_description import PlacesConfig
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, make_tile
 from skyanchor.anchors.priors import Near
 from skyanchor.anchors.walk import GroupTask, _Outing, _with_hints

@@ -6,18 +6,16 @@ features are kept with their points on the surface; a global descriptor of the w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from skyanchor.anchors.frames import spread_over
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, PlaceView, make_tile
 from skyanchor.anchors.priors import Prior, allowed
-from skyanchor.anchors.solve import SolveConfig
-from skyanchor.bounds import Cosine, Count, CountOrNone, Few, NotNegative, Pixels, Positive, Range, Share
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.bridges.views import (
@@ -25,7 +23,6 @@ from skyanchor.bridges.views import (
     Bridge,
     BridgeConfig,
     Node,
-    NodeConfig,
     free_places,
     lift,
     nodes_at,
@@ -44,52 +41,6 @@ VOCABULARY_PHOTOS = 24
 """Aerial photos that a global descriptor's vocabulary is fitted to."""
 COARSE_BYTES = 1 << 28
 """Of aerial photos that are held while places are described."""
-
-
-@dataclass(frozen=True)
-class PlacesConfig:
-    """How places are described and searched."""
-
-    nodes: NodeConfig = field(default_factory=NodeConfig)
-    bridge: BridgeConfig = field(
-        default_factory=lambda: BridgeConfig(near=2.5, far=80.0, paint_width=800, front_width=400, sources=12)
-    )
-    """Bridge views of the index: cheaper than those of the refinement."""
-    paint_m: Positive = 0.12
-    """A pixel of the photos that they are painted from covers at most so much of a front, metres; photos are wider than
-    `bridge.paint_width` where that takes it and they are."""
-    width: Pixels = 416
-    """Of those views, pixels."""
-    features: XFeat = field(default_factory=lambda: XFeat(keypoints=700, longest=416, threshold=0.01))
-    """Local features of places and of the frames that look for them."""
-    centres: Annotated[int, Range(1, 65536)] = 64
-    """Words of the vocabulary."""
-    descriptor: AnyDescriptor | None = None
-    """Global descriptor that makes the shortlist; None is VLAD of the local features, which needs no weights."""
-    least_painted: Share = 0.12
-    """Share of a view that must show the scaffold."""
-    voters: Few = 3
-    """Frames of the group that vote."""
-    shortlist: Count = 160
-    """Views that the global descriptor leaves for matching."""
-    vote_cosine: Cosine = 0.86
-    """Cosine between descriptors of a vote, at least: few votes, but rarely for a wrong place."""
-    least_cosine: Cosine = 0.80
-    """Cosine between descriptors of a match that geometry will check, at least."""
-    landmarks: tuple[CountOrNone, NotNegative] = (25, 25.0)
-    """A place is described when the scaffold has this many sparse points within so many metres of it."""
-    tile: Positive = 32.0
-    """Side of the squares that places are kept in, metres."""
-    sampled: Count = 40
-    """Nodes spread over the scaffold whose views the vocabulary is fitted to."""
-    least_support: CountOrNone = 30
-    """Ground keypoints that must agree before a place is worth rendering."""
-    seeds: Count = 10
-    """Best places that the group's geometry is tried at."""
-    reach: NotNegative = 9.0
-    """Views this near to a seed help its geometry, metres."""
-    solve: SolveConfig = field(default_factory=lambda: SolveConfig(threshold=5.0, trials=(200, 1600)))
-    """Geometry of the group at a seed; the residual includes surface errors seen from some metres away."""
 
 
 def coarse_atlas(scaffold: Scaffold, surface: Surface, config: PlacesConfig) -> AerialAtlas:

@@ -6,21 +6,73 @@ matches rank it, and the whole group's geometry decides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
 from skyanchor.anchors.evidence import CrossMatches, distinct_support, joined, sightings
 from skyanchor.anchors.frames import spread_over
-from skyanchor.anchors.place_description import PlacesConfig
 from skyanchor.anchors.place_index import PlaceIndex
 from skyanchor.anchors.priors import Near, Prior, allowed
 from skyanchor.anchors.shape.incremental import LocalGroup
-from skyanchor.anchors.solve import GroupSolution, solve_group
+from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
+from skyanchor.bounds import Cosine, Count, CountOrNone, Few, NotNegative, Pixels, Positive, Range, Share
 from skyanchor.bridges.ground import Ground
-from skyanchor.matching import Features, match_features
+from skyanchor.bridges.views import (
+    BridgeConfig,
+    NodeConfig,
+)
+from skyanchor.matching import Features, XFeat, match_features
+from skyanchor.matching.global_descriptors import AnyDescriptor
 from skyanchor.matching.retrieval import vlad
 from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
+
+
+@dataclass(frozen=True)
+class PlacesConfig:
+    """How places are described and searched."""
+
+    nodes: NodeConfig = field(default_factory=NodeConfig)
+    bridge: BridgeConfig = field(
+        default_factory=lambda: BridgeConfig(near=2.5, far=80.0, paint_width=800, front_width=400, sources=12)
+    )
+    """Bridge views of the index: cheaper than those of the refinement."""
+    paint_m: Positive = 0.12
+    """A pixel of the photos that they are painted from covers at most so much of a front, metres; photos are wider than
+    `bridge.paint_width` where that takes it and they are."""
+    width: Pixels = 416
+    """Of those views, pixels."""
+    features: XFeat = field(default_factory=lambda: XFeat(keypoints=700, longest=416, threshold=0.01))
+    """Local features of places and of the frames that look for them."""
+    centres: Annotated[int, Range(1, 65536)] = 64
+    """Words of the vocabulary."""
+    descriptor: AnyDescriptor | None = None
+    """Global descriptor that makes the shortlist; None is VLAD of the local features, which needs no weights."""
+    least_painted: Share = 0.12
+    """Share of a view that must show the scaffold."""
+    voters: Few = 3
+    """Frames of the group that vote."""
+    shortlist: Count = 160
+    """Views that the global descriptor leaves for matching."""
+    vote_cosine: Cosine = 0.86
+    """Cosine between descriptors of a vote, at least: few votes, but rarely for a wrong place."""
+    least_cosine: Cosine = 0.80
+    """Cosine between descriptors of a match that geometry will check, at least."""
+    landmarks: tuple[CountOrNone, NotNegative] = (25, 25.0)
+    """A place is described when the scaffold has this many sparse points within so many metres of it."""
+    tile: Positive = 32.0
+    """Side of the squares that places are kept in, metres."""
+    sampled: Count = 40
+    """Nodes spread over the scaffold whose views the vocabulary is fitted to."""
+    least_support: CountOrNone = 30
+    """Ground keypoints that must agree before a place is worth rendering."""
+    seeds: Count = 10
+    """Best places that the group's geometry is tried at."""
+    reach: NotNegative = 9.0
+    """Views this near to a seed help its geometry, metres."""
+    solve: SolveConfig = field(default_factory=lambda: SolveConfig(threshold=5.0, trials=(200, 1600)))
+    """Geometry of the group at a seed; the residual includes surface errors seen from some metres away."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.place_description import PlacesConfig, coarse_atlas, load_descriptor
+from skyanchor.anchors.place_description import coarse_atlas, load_descriptor
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceIndex
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor.anchors.place_description import Describer, PlacesConfig, Sampled, choose_nodes, tiles_of
+from skyanchor.anchors.place_description import Describer, Sampled, choose_nodes, tiles_of
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import TILE_FORMAT, PlaceIndex
 from skyanchor.anchors.priors import Prior
 from skyanchor.bridges.ground import Ground
