@@ -15,7 +15,7 @@ from skyanchor.evaluation.ablations import Variant
 from skyanchor.evaluation.papers_settings import BY_TABLE, papers_settings
 from skyanchor.events import ANCHORS
 from skyanchor.pipeline import PAPER, PipelineConfig
-from skyanchor.scene import settings as update_settings
+from skyanchor.scene import config as update_settings
 from skyanchor.storage import files
 
 TYPED = [variant for table in ("anchors", "trajectory") for variant in papers_settings(table)]

@@ -26,13 +26,13 @@ from skyanchor.run.inputs import Inputs
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
 from skyanchor.run.results import Run
 from skyanchor.scene import patch as patches
+from skyanchor.scene.config import UpdateConfig
 from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, guard_pool, held_already
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.schedule import CurvePoint, Phase, _is_good
 from skyanchor.scene.scoring import Judge, Quality, WalkQuality, losses
 from skyanchor.scene.seeds import ground_seeds
-from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.since import otherwise
 from skyanchor.scene.update import _spoilt, update_scene
 from skyanchor.stages import scene

@@ -9,10 +9,10 @@ from skyanchor.gaussians.splats import Splats, concat, owned, with_sh_degree
 from skyanchor.geometry import rigid
 from skyanchor.scaffold.seeding import dense_cloud, thinned
 from skyanchor.scene.colours import finer_from_above, in_model_colours
+from skyanchor.scene.config import UpdateConfig, learnt_degree
 from skyanchor.scene.earlier import held_already
 from skyanchor.scene.floaters import floaters, free_space_opinions
 from skyanchor.scene.inputs import AerialDepth, UpdateInputs
-from skyanchor.scene.settings import UpdateConfig, learnt_degree
 from skyanchor.scene.since import REACH
 from skyanchor.scene.sky import sky_shell
 from skyanchor.types import Bools, Cloud, Floats

@@ -17,6 +17,7 @@ from skyanchor.gaussians.training import TrainConfig, give_back
 from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.colours import paired_colours, shared_exposure
+from skyanchor.scene.config import UpdateConfig
 from skyanchor.scene.earlier import found_exposures, galleries, guard_pool, with_earlier
 from skyanchor.scene.hiding import hidden_floaters, most_within, seen_by, shown_weights, spread
 from skyanchor.scene.inputs import UpdateInputs
@@ -25,7 +26,6 @@ from skyanchor.scene.rendered import guard_pictures, rendered_depth
 from skyanchor.scene.schedule import CurvePoint, KeptIn, Phase, constant_exposures, run_phase
 from skyanchor.scene.scoring import Judge, Quality, losses
 from skyanchor.scene.seeds import ground_seeds
-from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.views import street_pool
 from skyanchor.step_clock import StepClock
 from skyanchor.types import Bools, Floats

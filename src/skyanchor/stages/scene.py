@@ -36,6 +36,7 @@ from skyanchor.scaffold import frame_check, georeference, training
 from skyanchor.scaffold.blocks import BlockConfig
 from skyanchor.scaffold.training import AerialConfig
 from skyanchor.scene import patch as patches
+from skyanchor.scene.config import UpdateConfig, preset
 from skyanchor.scene.contradicted import ContradictedConfig
 from skyanchor.scene.ground_points import (
     GroundPointConfig,
@@ -44,7 +45,6 @@ from skyanchor.scene.ground_points import (
 from skyanchor.scene.hiding import vanished_gaussians
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.reach import Reach, change_of_all, reach_of, sees, whole_reach
-from skyanchor.scene.settings import UpdateConfig, preset
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.earlier import patch_digests, with_patches

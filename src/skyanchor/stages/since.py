@@ -10,8 +10,8 @@ from skyanchor.run.earlier import EarlierRun
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import Stage
 from skyanchor.run.layout import PROGRESS
+from skyanchor.scene.config import UpdateConfig
 from skyanchor.scene.ground_points import GroundPointConfig, depth_views
-from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.since import DayDepth, Since, since_flight, since_walk
 from skyanchor.stages.street_depth import StreetPlan, street_depth
 from skyanchor.stages.work import Work

@@ -15,9 +15,9 @@ from skyanchor.gaussians.scoring import rendered_rgb
 from skyanchor.gaussians.splats import Splats, to_tensors
 from skyanchor.gaussians.views import targets
 from skyanchor.photos import PhotoCache
+from skyanchor.scene.config import UpdateConfig
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.scoring import borrowed_exposure
-from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.update import SceneUpdate
 from skyanchor.storage import files
 from skyanchor.types import Bytes, View
