@@ -1,4 +1,11 @@
-"""Features, matchers and retrieval behind one protocol. May touch: the foundation, backends, photos."""
+"""Features, matchers and retrieval behind one protocol.
+
+protocol (what a matcher can do) and choices (which there are) first; features (keypoints, and their cache), neighbours
+(mutual nearest ones), verify (two views). Retrieval: retrieval (VLAD, fitted to the scene), global_descriptors (what
+there is besides). Every other file adapts one matcher or descriptor, or a part of a network.
+
+May touch: the foundation, backends, photos.
+"""
 
 from skyanchor.matching.choices import (
     AnyMatcher,
