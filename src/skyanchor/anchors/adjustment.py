@@ -16,6 +16,7 @@ from skyanchor.geometry import cameras
 from skyanchor.sfm import bundle as ba
 from skyanchor.sfm.adjustment import adjust
 from skyanchor.sfm.dense import Dense
+from skyanchor.sfm.uncertainty import MEDIAN_2
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose, Similarity
 
 LOSS_SCALES = (3.0, 2.0)
@@ -28,8 +29,6 @@ CONFIRMED_SLACK = 5.0
 """Factor on the surface's error for a point that two or more aerial photos show: these hold it, not the surface."""
 CELLS = 80
 """Columns of the grid over which matches are thinned evenly."""
-MEDIAN_SQUARED = 1.386
-"""Median squared length of a residual with two unit normal parts, 2 ln 2."""
 IN_FRAME, ABOVE, OWN_TRACK, PAINTED = range(4)
 """What an observation is: a match in its ground frame; the same in an aerial photo that was asked independently; a
 point of the group's own reconstruction; a match in the aerial photo that it was lifted from. There it lies where it was
@@ -248,7 +247,7 @@ def _summary(
     lengths = ba.residual_lengths(whole)
     views = np.bincount(whole.point[_from_above(tags)], minlength=len(whole.points))
     kept = np.flatnonzero(problem.cross >= 0)
-    factor = max(1.0, _median(lengths, (tags == IN_FRAME) | (tags == ABOVE)) ** 2 / MEDIAN_SQUARED)
+    factor = max(1.0, _median(lengths, (tags == IN_FRAME) | (tags == ABOVE)) ** 2 / MEDIAN_2)
     return FixedAerial(
         cams_from_world=whole.cams_from_world[:frames],
         covariances=covariances * factor,
