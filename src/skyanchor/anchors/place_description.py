@@ -41,6 +41,8 @@ VOCABULARY_PHOTOS = 24
 """Aerial photos that a global descriptor's vocabulary is fitted to."""
 COARSE_BYTES = 1 << 28
 """Of aerial photos that are held while places are described."""
+LEAST_FEATURES = 20
+"""Features on the surface that a view must have to be kept."""
 
 
 def coarse_atlas(scaffold: Scaffold, surface: Surface, config: PlacesConfig) -> AerialAtlas:
@@ -79,7 +81,7 @@ def described_view(
     seen = matcher.extract(bridge.photo)
     points, source = lift(bridge, seen.xy)
     good = np.isfinite(points[:, 0]) & (source >= 0)
-    if good.sum() < 20:
+    if good.sum() < LEAST_FEATURES:
         return None
     features = replace(
         seen,

@@ -28,6 +28,11 @@ from skyanchor.matching.global_descriptors import AnyDescriptor
 from skyanchor.matching.retrieval import vlad
 from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
 
+SAME_WAY_DEG = 70.0
+"""Views of one seed look the same way up to this angle, degrees: by default the next heading beside is 60 away."""
+MEMBERS, TAKEN = 6, 3
+"""Views that a seed is made of, at most; and how many of them, the best, begin no seed of their own."""
+
 
 @dataclass(frozen=True)
 class PlacesConfig:
@@ -189,8 +194,8 @@ def _seeds(index: PlaceIndex, views: Ints, votes: Floats, config: PlacesConfig) 
             continue
         close = np.linalg.norm(index.eyes[views] - index.eyes[v], axis=1) < config.reach
         turn = np.abs((headings - headings[i] + np.pi) % (2.0 * np.pi) - np.pi)
-        members = np.flatnonzero(close & (turn < np.radians(70.0)))[:6]
-        taken.update(int(views[m]) for m in members[:3])
+        members = np.flatnonzero(close & (turn < np.radians(SAME_WAY_DEG)))[:MEMBERS]
+        taken.update(int(views[m]) for m in members[:TAKEN])
         seeds.append((views[members], float(votes[i])))
         if len(seeds) == config.seeds:
             break
