@@ -52,11 +52,11 @@ def sky_radius(inputs: UpdateInputs, config: UpdateConfig) -> float:
 
 
 def _new_points(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, config: UpdateConfig) -> Cloud:
-    """The dense ground cloud in the model's colours, without what aerial views look through or show better.
+    """The part of the dense ground cloud that the scene does not hold yet, in the model's colours.
 
-    What appeared since an earlier walk stays though aerial views look through it: they are older still.
-
-    Nor does it hold what Gaussians of earlier walks show already: the refinement gives them today's look.
+    Left out is what aerial views look through, what they show better, and what Gaussians of earlier walks show already:
+    the refinement gives these today's look. What appeared since an earlier walk stays though aerial views look through
+    it, for they are older still.
     """
     cloud = inputs.cloud
     kept = np.ones(len(cloud.points), np.bool_)
