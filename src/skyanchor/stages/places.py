@@ -24,7 +24,7 @@ from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.sequence.intrinsics import guessed_camera
 from skyanchor.stages.digests import value_digest
-from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
+from skyanchor.stages.job_files import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.windows import painted_from, windows_under
 from skyanchor.stages.work import Site
 from skyanchor.storage import codec, files
