@@ -19,10 +19,7 @@ from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.bounds import Cosine, Count, CountOrNone, Few, NotNegative, Pixels, Positive, Range, Share
 from skyanchor.bridges.ground import Ground
-from skyanchor.bridges.views import (
-    BridgeConfig,
-    NodeConfig,
-)
+from skyanchor.bridges.views import BridgeConfig, NodeConfig
 from skyanchor.matching import Features, XFeat, match_features
 from skyanchor.matching.global_descriptors import AnyDescriptor
 from skyanchor.matching.retrieval import vlad

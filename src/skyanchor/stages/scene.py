@@ -38,10 +38,7 @@ from skyanchor.scaffold.training import AerialConfig
 from skyanchor.scene import patch as patches
 from skyanchor.scene.config import UpdateConfig, preset
 from skyanchor.scene.contradicted import ContradictedConfig
-from skyanchor.scene.ground_points import (
-    GroundPointConfig,
-    ground_cloud,
-)
+from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.hiding import vanished_gaussians
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.reach import Reach, change_of_all, reach_of, sees, whole_reach
