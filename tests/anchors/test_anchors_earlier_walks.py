@@ -199,6 +199,21 @@ def test_walks_a_little_apart_are_not_mixed(
     assert carried.overlap is not None and (len(carried.overlap.walks) == 2) == together
 
 
+@pytest.mark.parametrize("surest", ["first", "second"])
+def test_of_walks_that_are_not_mixed_the_surest_speaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, surest: str
+) -> None:
+    monkeypatch.setattr(beside_flight, "settle", lambda *_, **__: Settled(None, None, NOWHERE))
+    search = search_beside(tmp_path, 0.0, 0.2)
+    assert search.earlier is not None
+    told = tuple(
+        one if one.walk == surest else replace(one, sigma_m=1.3 * one.sigma_m) for one in search.earlier.keyframes
+    )
+    search = replace(search, earlier=replace(search.earlier, keyframes=told))
+    carried = beside_walks(search, Settled(shape(), None, NOWHERE))
+    assert carried.placed and carried.overlap is not None and carried.overlap.walks == (surest,)
+
+
 def test_a_walk_that_shows_something_else_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = search_beside(tmp_path)
     mixed = np.random.default_rng(9).permutation(WORDS)

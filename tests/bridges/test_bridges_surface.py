@@ -83,6 +83,31 @@ def test_it_equals_the_plain_way_to_the_last_bit() -> None:
     assert same(find_ground(fused), find_ground(plain))
 
 
+def test_pixels_move_to_where_the_maps_beside_agree_and_what_these_look_through_loses_weight() -> None:
+    """Maps of all sizes, noisy, one that sees everything nearer and one that sees everything farther."""
+    rng, scales = np.random.default_rng(3), (1.0, 1.0, 1.0, 0.98, 1.03)
+    maps = [depth_map(f"{k}.png", SIZES[k % 4], pose, 3e-3, k) for k, pose in enumerate(eyes(5))]
+    maps = [replace(one, depth=one.depth * np.float32(scale)) for one, scale in zip(maps, scales, strict=True)]
+    counts = [np.where(rng.random(m.depth.shape) < 0.1, 0.0, m.confidence).astype(np.float32) for m in maps]
+    room = (max(m.depth.shape[0] for m in maps), max(m.depth.shape[1] for m in maps))
+    depths, weights = np.full((5, *room), 20.0, np.float32), np.ones((5, *room), np.float32)
+    for k, (one, count) in enumerate(zip(maps, counts, strict=True)):
+        held = np.s_[k, : one.depth.shape[0], : one.depth.shape[1]]
+        depths[held], weights[held] = one.depth, count
+    sizes, first, slots = np.array([m.depth.shape for m in maps]), maps[0], np.array([3, 1, 4, 2])
+    ks, poses = np.stack([intrinsics(m.camera) for m in maps]), [m.cam_from_world for m in maps]
+    rs, ts = np.stack([pose.rotation for pose in poses]), np.stack([pose.translation for pose in poses])
+    points, normals, total = fusion_kernels.fuse_map(
+        first.depth, first.normal, counts[0], ks[0], rs[0], ts[0], depths, weights, slots, sizes[slots], ks[slots],
+        rs[slots], ts[slots], 0.006,
+    )  # fmt: skip
+    there = first.depth > 0
+    expected, sums = surface_oracle.fused_pixels(first, counts[0], [(maps[k], counts[k]) for k in slots], 0.006)
+    assert np.abs(points[there] - expected).max() < 1e-5 and np.abs(total[there] - sums).max() < 1e-5
+    assert np.array_equal(normals[there], first.normal[there]) and not points[~there].any() and not total[~there].any()
+    assert len(expected) > 3000 and (sums < 0.5).mean() > 0.1 and (sums > 1.5).mean() > 0.1
+
+
 def test_threads_and_room_change_nothing(one_thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
     maps = noisy_maps()
     alone = fuse_surface(maps, UP, NEAR)

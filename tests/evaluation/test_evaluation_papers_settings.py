@@ -10,11 +10,14 @@ import tyro
 
 from skyanchor import pipeline
 from skyanchor.cli import runs
+from skyanchor.errors import SkyAnchorError
 from skyanchor.evaluation import ablate as ab
 from skyanchor.evaluation.ablations import Variant
 from skyanchor.evaluation.papers_settings import BY_TABLE, papers_settings
 from skyanchor.events import ANCHORS
+from skyanchor.matching import Sift, XFeat
 from skyanchor.pipeline import PAPER, PipelineConfig
+from skyanchor.presets import with_matcher
 from skyanchor.scene import config as update_settings
 from skyanchor.storage import files
 
@@ -22,11 +25,11 @@ TYPED = [variant for table in ("anchors", "trajectory") for variant in papers_se
 ALL = [variant for table in BY_TABLE for variant in papers_settings(table)]
 
 
-def parsed(words: list[str]) -> PipelineConfig:
+def parsed(words: list[str], held: PipelineConfig = pipeline.CPU) -> PipelineConfig:
     """The settings as the command's own parser reads them."""
     read: list[PipelineConfig] = []
 
-    def keep(options: runs.Everyday, settings: runs.Settings = pipeline.CPU) -> int:
+    def keep(options: runs.Everyday, settings: runs.Settings = held) -> int:
         read.append(settings)
         return 0
 
@@ -37,6 +40,14 @@ def parsed(words: list[str]) -> PipelineConfig:
 @pytest.mark.parametrize("variant", TYPED, ids=lambda variant: variant.name)
 def test_a_label_is_what_one_types(variant: Variant) -> None:
     assert parsed(variant.label.split()) == variant.change(pipeline.CPU) != pipeline.CPU
+
+
+@pytest.mark.parametrize("variant", [one for one in TYPED if ":" in one.label], ids=lambda variant: variant.name)
+def test_so_it_is_where_the_run_has_another_matcher(variant: Variant) -> None:
+    held = with_matcher(pipeline.CPU, XFeat())
+    assert parsed(variant.label.split(), held) == variant.change(held) != held
+    own = with_matcher(pipeline.CPU, Sift(keypoints=3000, contrast=0.02))
+    assert parsed(variant.label.split(), own) == variant.change(own) != own
 
 
 def differing(one: Any, other: Any, path: str = "") -> dict[str, Any]:
@@ -75,3 +86,10 @@ def test_they_are_asked_for_by_one_word(tmp_path: Any) -> None:
     few = ab.chosen_variants(tmp_path, ["update"], only=["papers-sky"], papers=True)
     assert [variant.name for variant in few] == ["papers-sky"]
     assert {variant.name for variant in ALL} <= {name for table in BY_TABLE for name in ab.names_of(table)}
+
+
+def test_they_are_not_passed_over_beside_backends(tmp_path: Any) -> None:
+    with pytest.raises(SkyAnchorError, match="--papers-settings says nothing of --matchers"):
+        ab.chosen_variants(tmp_path, matchers=["sift"], papers=True)
+    found = ab.chosen_variants(tmp_path, ["anchors"], ["sift"], papers=True)
+    assert [variant.name for variant in found] == [*BY_TABLE["anchors"], "matcher-sift"]

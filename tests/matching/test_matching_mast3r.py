@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -158,3 +161,30 @@ def test_another_architecture_is_refused(network, tmp_path: Path):
     torch.save({"model": {"enc_norm.weight": torch.zeros(7)}}, tmp_path / "other.pth")
     with pytest.raises(BackendError, match="another architecture"):
         mast3r.load_network(tmp_path / "other.pth", None, "cpu", TINY)
+
+
+def test_two_threads_leave_paths_and_modules_as_they_were(tmp_path: Path):
+    """As workers on threads load the network: the second had taken the first one's paths for those of the process."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "__init__.py").write_text("")
+    paths, within, second_is_within = list(sys.path), threading.Event(), threading.Event()
+
+    def second() -> None:
+        within.wait()
+        with mast3r._importing(tmp_path):
+            second_is_within.set()
+            importlib.import_module("models")
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    try:
+        with mast3r._importing(tmp_path):
+            importlib.import_module("models")
+            within.set()
+            assert not second_is_within.wait(0.3), "one after the other"
+        thread.join()
+        assert sys.path == paths and "models" not in sys.modules
+    finally:
+        thread.join()
+        sys.path[:] = paths
+        sys.modules.pop("models", None)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 from update_world import BOX, CAMERA, World, box_splats, inputs_of, photographed, quick, traced_depth
 
-from skyanchor import pipeline
+from skyanchor import ahead, pipeline
 from skyanchor.events import SCENE, Event, Note
 from skyanchor.gaussians.splats import concat
 from skyanchor.gaussians.split import Split
@@ -21,6 +23,7 @@ from skyanchor.scene.contradicted import ContradictedConfig, uses
 from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.stages.masks import deciding, masked, without_contradicted
+from skyanchor.stereo import consistency_kernels
 from skyanchor.types import Bools, Bytes, View
 
 TOLERANCE = 0.02
@@ -90,6 +93,23 @@ def test_a_box_that_moves_on_is_left_out_where_it_was(world: World, moving: Spli
             assert found[view.name][beside].mean() < 0.05, view.name
 
 
+def test_neighbours_vote_one_photo_after_another(world: World, moving: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Photos are worked on side by side; a loop on Numba's threads may not be, where it has no OpenMP and no TBB."""
+    vote, busy, most = consistency_kernels.vote, [0], [0]
+
+    def noted(*given: Any) -> Any:
+        busy[0] += 1
+        most[0] = max(most[0], busy[0])
+        time.sleep(0.02)
+        found = vote(*given)
+        busy[0] -= 1
+        return found
+
+    monkeypatch.setattr(consistency_kernels, "vote", noted)
+    monkeypatch.setattr(ahead, "threads", lambda: 4)
+    assert set(left_out(moving)) == set(WAY) and most == [1]
+
+
 def test_a_shadow_that_passes_is_left_out_and_another_exposure_is_not(world: World, tmp_path: Path) -> None:
     def shaded(view: View) -> View:
         pixels = read_pixels(view.path).astype(float)
@@ -130,6 +150,22 @@ def test_a_photo_of_another_light_stays_whole(world: World, tmp_path: Path) -> N
     views = changed(world, tmp_path, negative)
     assert "g5.png" not in left_out(views, replace(SMALL, most_share=0.25))
     assert left_out(views, replace(SMALL, most_share=0.9))["g5.png"].mean() > 0.25
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_what_the_user_masked_contradicts_nothing(world: World, tmp_path: Path, masks: bool) -> None:
+    """As a bonnet in all photos but one: what it hides of the others' depth is not what their pixels show."""
+    mask = np.full((CAMERA.height, CAMERA.width), 255, np.uint8)
+    mask[:, : CAMERA.width // 2] = 0
+    cv2.imwrite(str(tmp_path / "bonnet.png"), mask)
+
+    def hidden(view: View) -> View:
+        if view.name == "g5.png":
+            return view
+        shown = repainted(tmp_path, view, read_pixels(view.path) * (mask[..., None] > 0))
+        return replace(shown, mask_path=tmp_path / "bonnet.png") if masks else shown
+
+    assert ("g5.png" in left_out(changed(world, tmp_path, hidden))) == (not masks)
 
 
 def test_masks_hold_what_the_user_masked_and_leave_the_test_whole(world: World, moving: Split, tmp_path: Path) -> None:

@@ -129,8 +129,15 @@ def test_a_refinement_beyond_the_limit_gives_up_gaussians_before_it_is_undone(wo
     assert found.end.ground_psnr > alone.end.ground_psnr
 
 
-def test_what_a_refinement_costs_by_little_is_made_good(world: World) -> None:
+def test_what_a_refinement_costs_by_little_is_made_good(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """More iterations with the aerial views in front bring the air back within the limit, and nothing is left out."""
+    given: dict[str, tuple[set[float], Phase]] = {}
+
+    def noted(sets: Any, exposures: Any, scene: Any, phase: Any, *others: Any) -> Any:
+        given[phase.name] = {one.weight for one in scene.pools[-1]}, phase
+        return run_phase(sets, exposures, scene, phase, *others)
+
+    monkeypatch.setattr(update, "run_phase", noted)
     inputs, free, told = inputs_of(world), quick(guard_weight=0.1, most_aerial_loss_db=np.inf), []
     whole = update_scene(inputs, free, world.engine)
     limit = whole.start.aerial_psnr - whole.end.aerial_psnr - 0.01
@@ -143,6 +150,10 @@ def test_what_a_refinement_costs_by_little_is_made_good(world: World) -> None:
     assert found.start.aerial_psnr - found.end.aerial_psnr <= limit and found.end.ground_psnr > lighter.end.ground_psnr
     assert [point.phase for point in found.curves] == [*["insertion"] * 4, "joint", "amends"]
     assert any("iterations more, with these views in front" in str(event) for event in told)
+    (usual, joint), (in_front, amends) = given["joint"], given["amends"]
+    assert (usual, in_front) == ({0.1}, {update.AMENDS_WEIGHTS[0]}) and update.AMENDS_WEIGHTS[0] > 16.0
+    assert amends.training.rates == tuple(one and one.scaled(update.AMENDS_RATES) for one in joint.training.rates)
+    assert amends.least_aerial_db == joint.least_aerial_db and amends.patience == 0
 
 
 @pytest.mark.parametrize("on_disk", [False, True])

@@ -1,11 +1,12 @@
 """The surface fused in the plainest way: all maps in memory, one hash table. What the package must equal.
 
-How a map is compared with its neighbours is the package's own; the tests against the box's true surface hold that.
+How a map is compared with its neighbours is the package's own here, bit for bit; `fused_pixels` says what that must be.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,7 @@ from skyanchor.bridges.fusion import SurfaceConfig
 from skyanchor.bridges.rounding import ROUNDED
 from skyanchor.bridges.surface import Surface, horizontal_axes, intrinsics
 from skyanchor.geometry import cameras
+from skyanchor.geometry.depth import inside, lift, pixel_centres, under
 from skyanchor.types import DepthMap, Floats, Floats32, Ints
 
 
@@ -173,6 +175,29 @@ def _smoothed(points: Floats32, normals: Floats32, voxel: float) -> tuple[Floats
     rows[order] = np.arange(len(order))
     moved, turned = smooth(points, normals, voxels.keys[order], voxels.keys, rows, voxel)
     return moved, turned
+
+
+def fused_pixels(
+    one: DepthMap, weight: Floats32, others: Sequence[tuple[DepthMap, Floats32]], tolerance: float
+) -> tuple[Floats, Floats]:
+    """((P, 3) points, (P,) weights) of a map's pixels with depth, row by row: what `fuse_map` gives, map after map."""
+    rows, columns = np.nonzero(one.depth > 0)
+    points = lift(one.camera, one.cam_from_world, pixel_centres(rows, columns), one.depth[rows, columns])
+    normals, agreed = one.normal[rows, columns].astype(np.float64), weight[rows, columns].astype(np.float64)
+    against, moved = np.zeros(len(points)), np.zeros(len(points))
+    for other, counts in others:
+        in_cam = other.cam_from_world(points)
+        xy = cameras.project(other.camera, in_cam)
+        seen = np.flatnonzero(inside(other.camera, np.nan_to_num(xy, nan=-1.0)))
+        there, says = under(other.depth, xy[seen]).astype(np.float64), under(counts, xy[seen]) * 1.0
+        says[there <= 0] = 0.0
+        met = lift(other.camera, other.cam_from_world, np.floor(xy[seen]) + 0.5, there)
+        off, expected = ((met - points[seen]) * normals[seen]).sum(axis=1), in_cam[seen, 2]
+        same = np.abs(there - expected) < tolerance * expected
+        agreed[seen] += says * same
+        moved[seen] += says * same * off
+        against[seen] += says * (there > expected * (1.0 + 3.0 * tolerance))
+    return points + normals * (moved / np.maximum(agreed, 1e-6))[:, None], agreed - against
 
 
 def fuse_surface(maps: tuple[DepthMap, ...], up: Floats, config: SurfaceConfig) -> Surface:

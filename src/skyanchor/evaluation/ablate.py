@@ -141,6 +141,8 @@ def chosen_variants(
         raise SkyAnchorError(f"--stages {unknown[0]}: there are {', '.join(VARIED)}")
     if route is not None and not (matchers or descriptors):
         raise SkyAnchorError(f"--route {route} goes with --matchers or --descriptors: say which are to be tried")
+    if papers and (matchers or descriptors) and not stages:
+        raise SkyAnchorError("--papers-settings says nothing of --matchers and --descriptors: name --stages for it")
     asked = [table for table in VARIED if table in stages]
     if not stages and not matchers and not descriptors:
         asked = [table for table in VARIED if is_finished(root / STAGES[table])]

@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from skyanchor.backends.names import choice_named, kebab
 from skyanchor.evaluation.ablations import Table, Variant
 from skyanchor.events import ANCHORS
+from skyanchor.matching import AnySparse
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.stages.scene import resolved_update
 
 NO_LIMIT = 1_000_000
 """Of what the paper does not bound."""
 Settings: TypeAlias = Mapping[str, Any]
-"""Values by where settings hold them, as `trajectory.register.least_ratio`; a colon names the choice that has them."""
+"""Values by where settings hold them, as `trajectory.register.least_ratio`; a colon names the choice that has them, and
+is taken where another one is there."""
 
 GROUPS: dict[str, Settings] = {
     "papers-boundaries": {"sequence.cut.join_boundaries": False},
@@ -85,8 +88,11 @@ def with_settings(config: PipelineConfig, settings: Settings) -> PipelineConfig:
 
 
 def _replaced(settings: Any, path: list[str], value: Any) -> Any:
-    name, rest = path[0].partition(":")[0], path[1:]
-    return replace(settings, **{name: _replaced(getattr(settings, name), rest, value) if rest else value})
+    (name, _, choice), rest = path[0].partition(":"), path[1:]
+    held = getattr(settings, name)
+    if choice and kebab(type(held)) != choice:
+        held = choice_named(AnySparse, choice, f"--{name}")
+    return replace(settings, **{name: _replaced(held, rest, value) if rest else value})
 
 
 def typed(path: str, value: Any) -> str:

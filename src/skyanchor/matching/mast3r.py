@@ -79,18 +79,18 @@ def code_folder(given: Path | None = None) -> Path:
 @contextmanager
 def _importing(folder: Path) -> Iterator[None]:
     """While inside, the upstream tree is importable and silent; afterwards paths, names and torch are as before."""
-    paths, switch = list(sys.path), torch.backends.cuda.matmul.allow_tf32
-    parked = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in GENERIC}
-    sys.path.insert(0, str(folder))
-    try:
-        with quietly():
+    with quietly():  # first: one thread at a time, for all of a process share its paths and modules too
+        paths, switch = list(sys.path), torch.backends.cuda.matmul.allow_tf32
+        parked = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in GENERIC}
+        sys.path.insert(0, str(folder))
+        try:
             yield
-    finally:
-        sys.path[:] = paths
-        torch.backends.cuda.matmul.allow_tf32 = switch
-        for name in [name for name in sys.modules if name.split(".")[0] in GENERIC]:
-            del sys.modules[name]
-        sys.modules.update(parked)
+        finally:
+            sys.path[:] = paths
+            torch.backends.cuda.matmul.allow_tf32 = switch
+            for name in [name for name in sys.modules if name.split(".")[0] in GENERIC]:
+                del sys.modules[name]
+            sys.modules.update(parked)
 
 
 def build(architecture: Architecture, code: Path | None = None) -> Any:

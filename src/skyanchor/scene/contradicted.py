@@ -21,7 +21,7 @@ from skyanchor.geometry.depth import inside, lift, pixel_centres, under
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.colours import Pairs, shared_exposure
 from skyanchor.scene.masks import in_photo
-from skyanchor.stereo.consistency import ConsistencyConfig, drawn
+from skyanchor.stereo.consistency import ConsistencyConfig, drawn, voted
 from skyanchor.types import Bools, Bytes, Camera, DepthMap, Floats, Floats32, Ints, Pose, View
 
 PAIRED = 4000
@@ -156,11 +156,9 @@ def _expected(
     config: ContradictedConfig,
 ) -> _Expected:  # fmt: skip
     """Surface and colour that most neighbours agree on, where at least two do."""
-    from skyanchor.stereo import consistency_kernels
-
     layers = drawn(_blank(camera, pose), [one.depth for one in near], tolerance, ConsistencyConfig())
     z, sure = layers.z[1:], layers.confidence[1:]
-    depth, _, _, _ = consistency_kernels.vote(z, sure, tolerance)
+    depth, _, _, _ = voted(z, sure, tolerance)
     colors, exposures = np.zeros((*z.shape, 3), np.float32), []
     for k, one in enumerate(near):
         colors[k] = one.colors.reshape(-1, 3)[layers.sample[k + 1]]

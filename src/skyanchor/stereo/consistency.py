@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from skyanchor.bounds import Few, NotNegative, Positive, Share
 from skyanchor.geometry import cameras
-from skyanchor.types import Camera, DepthMap, Floats32
+from skyanchor.types import Bytes, Camera, DepthMap, Floats32
+
+Votes: TypeAlias = tuple[Floats32, Floats32, Bytes, npt.NDArray[np.int8]]
+"""(depth, support, how many layers agree, the layer it started from or -1), (H, W) each."""
+_ONE_BY_ONE = Lock()
 
 
 @dataclass(frozen=True)
@@ -34,12 +40,10 @@ def make_consistent(
     Neighbours are drawn into the photo as oriented pixels; each pixel then takes the depth with the largest support,
     which may be a neighbour's where its own is wrong. Confidence becomes 1 - exp(-support).
     """
-    from skyanchor.stereo import consistency_kernels
-
     config = config or ConsistencyConfig()
     tolerance = config.tolerance_px / cameras.focal_px(depth_map.camera)
     layers = drawn(depth_map, neighbours, tolerance, config)
-    depth, support, agreeing, chosen = consistency_kernels.vote(layers.z, layers.confidence, tolerance)
+    depth, support, agreeing, chosen = voted(layers.z, layers.confidence, tolerance)
     keep = (agreeing >= min(config.fewest_layers, 1 + len(neighbours))) & (support >= config.fewest_support)
     chosen[~keep] = -1
     return DepthMap(
@@ -96,6 +100,18 @@ def drawn(own: DepthMap, neighbours: list[DepthMap], tolerance: float, config: C
             own.cam_from_world.rotation, tolerance, layers.z[k], layers.confidence[k], layers.sample[k], gap,
         )  # fmt: skip
     return layers
+
+
+def voted(z: Floats32, confidence: Floats32, tolerance: float) -> Votes:
+    """What most of the layers (N, H, W) share in every pixel. One thread at a time, whoever asks.
+
+    The loop over the pixels is on Numba's own threads, and where it has neither OpenMP nor TBB, two Python threads that
+    begin one at once end the process.
+    """
+    from skyanchor.stereo import consistency_kernels
+
+    with _ONE_BY_ONE:
+        return cast(Votes, consistency_kernels.vote(z, confidence, tolerance))
 
 
 def _normals(layers: Layers, chosen: npt.NDArray[np.int8], maps: list[DepthMap]) -> Floats32:

@@ -134,7 +134,9 @@ def _unless_walks_differ(
     """
     walks = np.array([earlier.keyframes[k].walk for k in whole.street.keyframes])
     names = tuple(dict.fromkeys(walks))
-    parts = [subset(matches, np.flatnonzero(walks[matches.source] == name)) for name in names if len(names) > 1]
+    if len(names) < 2:
+        return whole
+    parts = [subset(matches, np.flatnonzero(walks[matches.source] == name)) for name in names]
     found = [_settled_by(search, earlier, local, whole.street, part) for part in parts]
     alone = [one for one in found if one.settled.placed and one.overlap is not None]
     pairs = [_apart(search, a, b) for a, b in combinations(alone, 2)]
@@ -143,9 +145,8 @@ def _unless_walks_differ(
     worst = max(pairs, key=lambda one: one.sigmas)
     if worst.sigmas > search.config.earlier.most_sigmas:
         differ = replace(whole.settled, refusal=contradiction(worst, "The earlier walks"))
-        return replace(
-            whole, settled=differ, overlap=Overlap(worst.walks, worst.keyframes, worst.support, carried=False)
-        )
+        said = Overlap(worst.walks, worst.keyframes, worst.support, carried=False)
+        return replace(whole, settled=differ, overlap=said)
     bound = max(1.0, worst.sigmas)
     if not whole.settled.placed or all(_apart(search, whole, one).sigmas <= bound for one in alone):
         return whole
