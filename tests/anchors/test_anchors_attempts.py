@@ -1,4 +1,4 @@
-"""What a later attempt at a group knows of an earlier one: places that were measured and refused are not made again."""
+"""What a later attempt at a group knows of an earlier one: nothing that was matched, made or refused is done again."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyanchor.anchors import group
+from skyanchor.anchors import group, places
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import Lens
 from skyanchor.anchors.ladder import Rung
 from skyanchor.anchors.place import Settled
+from skyanchor.anchors.place_index import PlaceIndex, PlaceView, make_tile
+from skyanchor.anchors.places import Compared, PlaceQuery, PlacesConfig, fit_words, place_seeds
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.geometry import rigid
+from skyanchor.matching import Features
 from skyanchor.sfm import bundle as ba
 from skyanchor.types import AnchorGroup, Pose, Reason, Refusal
 
@@ -103,3 +106,51 @@ def test_more_frames_do_not_stand_in_for_those_that_saw_a_look_alike(monkeypatch
     reason = Refusal(Reason.NO_PLACE, "nowhere")
     group.climbed(search_of(), AnchorGroup(0, own, (0,)), ladder, group.settle_on_bridges)
     assert asked == [own, shifted, more]
+
+
+# --- what is done once ----------------------------------------------------------------------------------------------
+
+
+def features(seed: int) -> Features:
+    rng = np.random.default_rng(seed)
+    held = rng.normal(size=(60, 64)).astype(np.float32)
+    held /= np.linalg.norm(held, axis=1, keepdims=True)
+    ones = np.ones(60, np.float32)
+    return Features(rng.uniform(0, [400, 230], (60, 2)), held, ones, ones, 416, 234, 1.0)
+
+
+def view(number: int) -> PlaceView:
+    eye = np.array([20.0 * number, 0.0, 1.7])
+    points = np.random.default_rng([9, number]).normal(eye, 25.0, (60, 3)).astype(np.float32)
+    return PlaceView(eye, 0.0, features(number), points, np.full(60, number))
+
+
+def test_a_frame_is_matched_with_a_view_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wider search has twice the voters and twice the views, of which a quarter was matched before."""
+    views = tuple(view(k) for k in range(12))
+    words = fit_words(views, 16)
+    index = PlaceIndex((make_tile(views, words),), words)
+    ground: Any = SimpleNamespace(across=np.eye(2, 3))
+    query = PlaceQuery(tuple(features(k) for k in (3, 4, 3, 4)), 640)
+    narrow = PlacesConfig(shortlist=6, voters=2, seeds=2)
+    wide = replace(narrow, shortlist=12, voters=4, seeds=4)
+    matched: list[int] = []
+    own = places.match_alike
+
+    def counted(*given: Any) -> Any:
+        matched.append(1)
+        return own(*given)
+
+    monkeypatch.setattr(places, "match_alike", counted)
+    compared = Compared(index)
+    asked = []
+    for config in (narrow, narrow, wide):
+        got = place_seeds(index, ground, query, config, compared)
+        asked.append(len(matched))
+        fresh = place_seeds(index, ground, query, config)
+        matched.clear()
+        assert [seed.votes for seed in got] == [seed.votes for seed in fresh]
+        for one, other in zip(got, fresh, strict=True):
+            assert np.array_equal(one.matches.xy, other.matches.xy)
+            assert np.array_equal(one.matches.points, other.matches.points)
+    assert asked == [2 * 6, 0, 4 * 12 - 2 * 6]

@@ -161,7 +161,8 @@ def _seeds(search: Search, frames: tuple[int, ...]) -> tuple[PlaceSeed, ...]:
     with search.frames.clock.step("places"):
         look = _voters_look(search, frames)
         query = PlaceQuery(features, search.camera.width, search.near, search.hints, look)
-        return place_seeds(prepared.places, prepared.ground, query, config)
+        compared = search.glances.compared(prepared.places)
+        return place_seeds(prepared.places, prepared.ground, query, config, compared)
 
 
 def _voters_look(search: Search, frames: tuple[int, ...]) -> Floats32 | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
 from skyanchor.anchors.keyframes import EarlierWalks
-from skyanchor.anchors.places import PlaceSeed
+from skyanchor.anchors.place_index import PlaceIndex
+from skyanchor.anchors.places import Compared, PlaceSeed
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior
 from skyanchor.matching import Matcher
@@ -35,6 +36,7 @@ class Glances:
     """Where groups may stand by their looks, which no focal length changes."""
 
     _held: dict[object, tuple[PlaceSeed, ...]] = field(default_factory=dict)
+    _compared: Compared | None = None
 
     def seeds(self, key: object, look: Callable[[], tuple[PlaceSeed, ...]]) -> tuple[PlaceSeed, ...]:
         """What a look gave, taken once for a key."""
@@ -43,6 +45,12 @@ class Glances:
                 self._held.pop(next(iter(self._held)))
             self._held[key] = look()
         return self._held[key]
+
+    def compared(self, index: PlaceIndex) -> Compared:
+        """What frames have in common with views of the index, as far as anybody has asked."""
+        if self._compared is None or self._compared.index is not index:
+            self._compared = Compared(index)
+        return self._compared
 
 
 @dataclass(frozen=True, eq=False)
