@@ -13,17 +13,17 @@ import pytest
 from skyanchor.anchors import group, places
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.frames import Lens
+from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.ladder import Rung
 from skyanchor.anchors.place import Settled
 from skyanchor.anchors.place_index import PlaceIndex, PlaceView, make_tile
 from skyanchor.anchors.places import Compared, PlaceQuery, PlacesConfig, fit_words, place_seeds
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
-from skyanchor.geometry import rigid
+from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features
 from skyanchor.sfm import bundle as ba
-from skyanchor.types import AnchorGroup, Pose, Reason, Refusal
+from skyanchor.types import AnchorGroup, Pose, Reason, Refusal, Sequence
 
 LOCAL = LocalGroup((0, 1), (rigid.identity(),) * 2, ba.nothing(), 0.5, 5.0)
 NO = Refusal(Reason.LOOK_ALIKE, "not here")
@@ -154,3 +154,42 @@ def test_a_frame_is_matched_with_a_view_once(monkeypatch: pytest.MonkeyPatch) ->
             assert np.array_equal(one.matches.xy, other.matches.xy)
             assert np.array_equal(one.matches.points, other.matches.points)
     assert asked == [2 * 6, 0, 4 * 12 - 2 * 6]
+
+
+def test_attempts_that_search_otherwise_share_the_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, ...]] = []
+
+    def shape(_: Any, frames: tuple[int, ...], *__: Any) -> LocalGroup:
+        made.append(frames)
+        return LOCAL
+
+    monkeypatch.setattr(group, "group_shape", shape)
+    monkeypatch.setattr(group, "beside_walks", lambda _, settled: settled)
+    sequence = Sequence(Path(), (), cameras.pinhole(640, 360, 457.0), False, (), ())
+    search = replace(search_of(), frames=GroundFrames(sequence))
+    others = (
+        wider(search),
+        replace(search, lens=Lens(1.2)),
+        replace(search, config=replace(search.config, local=replace(search.config.local, depth_always=True))),
+    )
+    for one, frames in ((search, (0, 1)), (search, (2, 3)), *((other, (0, 1)) for other in others)):
+        got = group.attempt(one, frames, lambda _, local: Settled(local, None, NO))
+        assert got.local is LOCAL
+    assert made == [(0, 1), (2, 3), (0, 1), (0, 1)], "of a wider search it is the same"
+
+
+def test_a_refused_place_that_is_the_best_again_has_had_its_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Settled] = []
+
+    def sharpened(_: Search, settled: Settled) -> Settled:
+        looked.append(settled)
+        return replace(settled, support=1)
+
+    search = search_of()
+    monkeypatch.setattr(group, "sharpened", sharpened)
+    monkeypatch.setattr(group, "places_of", lambda *_: (place(0.0),))
+    none, nothing = np.empty(0, np.int64), np.empty((0, 3))
+    done = FixedAerial(at(0.0), np.zeros((2, 6, 6)), none, none, none, 1.0, 1.0, nothing, 1.0)
+    monkeypatch.setattr(group, "settle", lambda *_, **__: Settled(LOCAL, done, NO, support=50))
+    first, again = (group.settle_on_bridges(one, LOCAL) for one in (search, wider(search)))
+    assert len(looked) == 1 and again is first and first.support == 1

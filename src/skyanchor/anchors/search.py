@@ -13,8 +13,9 @@ from skyanchor.anchors.place_index import PlaceIndex
 from skyanchor.anchors.places import Compared, PlaceSeed
 from skyanchor.anchors.prepare import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior
+from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.matching import Matcher
-from skyanchor.types import Camera, TriedPlace
+from skyanchor.types import Camera, Refusal, TriedPlace
 
 if TYPE_CHECKING:
     from skyanchor.anchors.place import Settled
@@ -71,6 +72,10 @@ class Search:
     glances: Glances = field(default_factory=Glances)
     refused: dict[object, list[Settled]] = field(default_factory=dict)
     """Places that an attempt has measured and refused, by what was looked for with what; the next one skips them."""
+    finished: dict[int, tuple[Settled, Settled]] = field(default_factory=dict)
+    """What places came to by their last look, by their identity: the next attempt may come back to a refused one."""
+    shapes: dict[object, LocalGroup | Refusal] = field(default_factory=dict)
+    """Shapes of the group, by frames and settings: attempts that search otherwise share them."""
     tried: list[TriedPlace] = field(default_factory=list)
     """Every place that was looked at, in order."""
 
