@@ -193,3 +193,15 @@ def test_a_refused_place_that_is_the_best_again_has_had_its_last_look(monkeypatc
     monkeypatch.setattr(group, "settle", lambda *_, **__: Settled(LOCAL, done, NO, support=50))
     first, again = (group.settle_on_bridges(one, LOCAL) for one in (search, wider(search)))
     assert len(looked) == 1 and again is first and first.support == 1
+
+
+@pytest.mark.parametrize(("support", "seen", "ambiguous"), [(70, 1.0, True), (50, 1.0, False), (25, 1 / 3, True)])
+def test_a_place_that_was_looked_at_in_part_counts_as_if_it_were_whole(
+    support: int, seen: float, ambiguous: bool
+) -> None:
+    none, nothing, flat = np.empty(0, np.int64), np.empty((0, 3)), np.zeros((2, 6, 6))
+    best, other = (
+        Settled(LOCAL, FixedAerial(at(x), flat, none, none, none, 1.0, 1.0, nothing, 1.0), NO, support=n, seen=share)
+        for x, n, share in ((0.0, 100, 1.0), (30.0, support, seen))
+    )
+    assert (group._ambiguous(search_of(), best, [best, other]) is not None) == ambiguous

@@ -219,7 +219,7 @@ def _try_places(search: Search, local: LocalGroup, places: tuple[PlaceHypothesis
     if not tried:
         nowhere = Refusal(Reason.NO_PLACE, "No place of the scaffold looks like these frames.")
         return Settled(local, None, nowhere)
-    return max(tried, key=lambda settled: settled.support)
+    return max(tried, key=lambda settled: settled.fit)
 
 
 def _apart(poses: tuple[Pose, ...], others: tuple[Pose, ...]) -> float:
@@ -236,7 +236,7 @@ def _ambiguous(search: Search, best: Settled, tried: list[Settled]) -> Refusal |
         if other.done is None or other is best:
             continue
         apart_m = _apart(other.done.cams_from_world, best.done.cams_from_world)
-        if apart_m > ladder.apart and other.support > ladder.ambiguous * best.support:
-            figures = {"apart_m": apart_m, "support": float(best.support), "other_support": float(other.support)}
+        if apart_m > ladder.apart and other.fit > ladder.ambiguous * best.fit:
+            figures = {"apart_m": apart_m, "support": float(best.support), "other_support": other.fit}
             return Refusal(Reason.AMBIGUOUS_PLACE, f"A place {apart_m:.0f} m away fits nearly as well.", figures)
     return None
