@@ -6,6 +6,7 @@ matches rank it, and the whole group's geometry decides.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -13,14 +14,14 @@ import numpy as np
 
 from skyanchor.anchors.evidence import CrossMatches, distinct_support, joined, sightings
 from skyanchor.anchors.frames import spread_over
-from skyanchor.anchors.place_index import PlaceIndex
+from skyanchor.anchors.place_index import PlaceIndex, PlaceView
 from skyanchor.anchors.priors import Near, Prior, allowed
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.bounds import Cosine, Count, CountOrNone, Few, NotNegative, Pixels, Positive, Range, Share
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import BridgeConfig, NodeConfig
-from skyanchor.matching import Features, XFeat, match_features
+from skyanchor.matching import Features, XFeat, match_alike
 from skyanchor.matching.global_descriptors import AnyDescriptor
 from skyanchor.matching.retrieval import vlad
 from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
@@ -29,6 +30,8 @@ SAME_WAY_DEG = 70.0
 """Views of one seed look the same way up to this angle, degrees: by default the next heading beside is 60 away."""
 MEMBERS, TAKEN = 6, 3
 """Views that a seed is made of, at most; and how many of them, the best, begin no seed of their own."""
+COMPARED_KEPT = 8192
+"""Pairs of a frame and a view whose matches are kept, some 3 kB each: those of all attempts at a group."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,34 @@ class PlaceQuery:
     """(F, E), the voters' global descriptors by `PlacesConfig.descriptor`, where there is one."""
 
 
+@dataclass(eq=False)
+class Compared:
+    """What frames have in common with views of an index, matched once: votes, seeds and later attempts ask for it."""
+
+    index: PlaceIndex
+    _held: OrderedDict[tuple[int, int, float], tuple[Features, Ints, Floats32]] = field(default_factory=OrderedDict)
+    _last: tuple[int, PlaceView] | None = None
+
+    def view(self, number: int) -> PlaceView:
+        """A view of the index; the last one is kept, for all frames are compared with it in turn."""
+        if self._last is None or self._last[0] != number:
+            self._last = (number, self.index.view(number))
+        return self._last[1]
+
+    def alike(self, frame: Features, number: int, config: PlacesConfig) -> tuple[Ints, Floats32]:
+        """(pairs (M, 2), their cosines (M,)) of a frame and a view: all that a vote or a seed may ask for."""
+        least = min(config.least_cosine, config.vote_cosine)
+        key = (id(frame), number, least)
+        if key not in self._held:
+            pairs, cosines = match_alike(frame, self.view(number).features, least)
+            self._held[key] = (frame, pairs, cosines)  # the frame stays, so that nothing else has its id
+        self._held.move_to_end(key)
+        while len(self._held) > COMPARED_KEPT:
+            self._held.popitem(last=False)
+        _, pairs, cosines = self._held[key]
+        return pairs, cosines
+
+
 @dataclass(frozen=True, eq=False)
 class PlaceSeed:
     """A few views near each other that look like the group."""
@@ -129,6 +160,7 @@ def count_votes(
     config: PlacesConfig,
     looks: Floats32 | None = None,
     hinted: Bools | None = None,
+    compared: Compared | None = None,
 ) -> tuple[Ints, Floats]:
     """(views, votes): the shortlist by global descriptor, and mutual matches of all voters with each, most first.
 
@@ -141,15 +173,16 @@ def count_votes(
     if hinted is not None:
         more = _shortlist(like, free & hinted, config.shortlist)
         short = np.concatenate([short, more[~np.isin(more, short)]])
-    votes = np.array(
-        [
-            sum(len(match_features(f, view.features, 1.0, config.vote_cosine)) for f in voters)
-            for view in map(index.view, short.tolist())
-        ],
-        dtype=np.float64,
-    )
+    held = Compared(index) if compared is None else compared
+    votes = np.array([_votes_for(held, int(v), voters, config) for v in short], dtype=np.float64)
     order = np.argsort(-votes, kind="stable")
     return short[order].astype(np.int64), votes[order]
+
+
+def _votes_for(compared: Compared, number: int, voters: tuple[Features, ...], config: PlacesConfig) -> int:
+    """Mutual matches of all voters with one view."""
+    alike = (compared.alike(voter, number, config)[1] for voter in voters)
+    return sum(int((cosines >= config.vote_cosine).sum()) for cosines in alike)
 
 
 def _shortlist(like: Floats32, free: Bools, most: int) -> Ints:
@@ -157,15 +190,18 @@ def _shortlist(like: Floats32, free: Bools, most: int) -> Ints:
     return np.argsort(np.where(free, -like, np.inf), kind="stable")[: min(most, int(free.sum()))]
 
 
-def _matches_at(index: PlaceIndex, chosen: Ints, query: PlaceQuery, frames: Ints, config: PlacesConfig) -> CrossMatches:
+def _matches_at(
+    compared: Compared, chosen: Ints, query: PlaceQuery, frames: Ints, config: PlacesConfig
+) -> CrossMatches:
     """What the frames see of the chosen views, in pixels of the ground camera."""
     parts: list[CrossMatches] = []
     width = query.width
     for v in chosen:
-        view = index.view(int(v))
+        view = compared.view(int(v))
         for k in frames:
             features = query.features[int(k)]
-            pairs = match_features(features, view.features, 1.0, config.least_cosine)
+            pairs, cosines = compared.alike(features, int(v), config)
+            pairs = pairs[cosines >= config.least_cosine]
             count = len(pairs)
             parts.append(
                 CrossMatches(
@@ -199,15 +235,21 @@ def _seeds(index: PlaceIndex, views: Ints, votes: Floats, config: PlacesConfig) 
     return seeds
 
 
-def place_seeds(index: PlaceIndex, ground: Ground, query: PlaceQuery, config: PlacesConfig) -> tuple[PlaceSeed, ...]:
-    """Where the group may stand by its looks alone, most votes first: any camera can then be tried there."""
+def place_seeds(
+    index: PlaceIndex, ground: Ground, query: PlaceQuery, config: PlacesConfig, compared: Compared | None = None
+) -> tuple[PlaceSeed, ...]:
+    """Where the group may stand by its looks alone, most votes first: any camera can then be tried there.
+
+    What was `compared` before is not matched again.
+    """
+    held = Compared(index) if compared is None else compared
     frames = spread_over(len(query.features), config.voters)
     voters = tuple(query.features[int(k)] for k in frames)
     flat = index.eyes @ ground.across.T
     hinted = allowed(query.hints, flat) if query.hints else None
-    views, votes = count_votes(index, voters, allowed(query.near, flat), config, query.voters_look, hinted)
+    views, votes = count_votes(index, voters, allowed(query.near, flat), config, query.voters_look, hinted, held)
     return tuple(
-        PlaceSeed(_matches_at(index, members, query, frames, config), vote)
+        PlaceSeed(_matches_at(held, members, query, frames, config), vote)
         for members, vote in _seeds(index, views, votes, config)
     )
 

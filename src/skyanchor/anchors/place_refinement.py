@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 
@@ -17,10 +16,12 @@ from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, refined, solve_group
 from skyanchor.anchors.verdict import (
+    agreeing_share,
     compare_halves,
     judge,
     mean_step,
     measure,
+    odds_by_views,
     recognised,
     sample_in_photos,
     shared_by_photos,
@@ -36,6 +37,9 @@ SAME_M, SAME_TURN = 1.5, np.radians(5.0)
 """A look that comes out this near to an earlier one, metres and radians, has found the same place."""
 HOPELESS = 0.1
 """Share of what is to be recognised in a photo, below which a second look at a place takes it for hopeless."""
+BEYOND = -4.0
+"""Powers of ten: odds by what some frames and their views show, below which a second look at a place leaves out the
+others, which see the same again. What is asked later adds less: residuals 0.4 at most, halves 1, the last look 2."""
 PROMISING = 0.5
 """Share of the matches of a look that agree, from which the next one looks at all frames whatever the first shows."""
 
@@ -50,6 +54,11 @@ class Turn:
     """Of them, with one place of the whole group."""
     support: int
     """Distinct ones of those."""
+
+    @property
+    def share(self) -> float:
+        """Of the matches, those that agree."""
+        return self.agreeing / max(self.matches, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +89,13 @@ class Settled:
     """What earlier walks say of the place; None where they say nothing."""
     instead_of: Refusal | None = None
     """Why the flight alone does not place the group, where earlier walks do."""
+    seen: float = 1.0
+    """Share of the frames that the last turn was to look at and did; less where the others could not help."""
+
+    @property
+    def fit(self) -> float:
+        """Distinct places that agree, or would if the frames that were not looked at had as many."""
+        return self.support / self.seen
 
     @property
     def placed(self) -> bool:
@@ -96,11 +112,24 @@ def settle(
     """
     turns: list[Turn] = []
     at = _confirmed(search, local, start, turns, warm, been)
-    if any(at is one for one in been):
-        return cast(Settled, at)
-    settled = replace(at if isinstance(at, Settled) else adjusted(search, at), turns=tuple(turns))
+    if isinstance(at, Settled):
+        if any(at is one for one in been):
+            return at
+        settled = at
+    else:
+        settled = adjusted(search, at.group, at.seen)
+    settled = replace(settled, turns=tuple(turns))
     search.watch(settled)
     return settled
+
+
+@dataclass(frozen=True, eq=False)
+class _Confirmed:
+    """A place that the turns did not drop."""
+
+    group: GroupAt
+    seen: float
+    """Share of its frames that the last turn looked at."""
 
 
 def _confirmed(
@@ -110,27 +139,25 @@ def _confirmed(
     turns: list[Turn],
     warm: bool,
     been: tuple[Settled, ...],
-) -> GroupAt | Settled:
+) -> _Confirmed | Settled:
     """The group after turns of rendering at the estimate, or why the place was dropped, or one where it has `been`.
 
     What the turns gave is in `turns`.
     """
     config, solution = search.config.refine, start
-    at: GroupAt | None = None
+    at: _Confirmed | None = None
     while at is None or not (warm or _enough(turns, config.rounds)):
-        promising = bool(turns) and turns[-1].agreeing >= PROMISING * turns[-1].matches
-        wary = not (warm or promising)
-        seen = _rendered_matches(search, local, solution.cams_from_world, len(turns) + warm, wary)
+        seen = _rendered_matches(search, local, solution.cams_from_world, turns, warm)
         better = None if seen.hopeless else _solved(search, local, seen.matches)
         support = 0 if better is None else _support(search, seen.matches, better.inliers)
         turns.append(Turn(len(seen.matches), 0 if better is None else int(better.inliers.sum()), support))
-        if better is None or support < config.least_support:
+        if better is None or support < config.least_support * seen.share:
             return _dropped(search, GroupAt(local, search.camera, better or solution, seen.matches), better, turns)
         solution = better
         known = next((one for one in been if _same_place(one, solution)), None)
         if known is not None:
             return known
-        at = GroupAt(local, search.camera, solution, seen.matches, seen.expected)
+        at = _Confirmed(GroupAt(local, search.camera, solution, seen.matches, seen.expected), seen.share)
     return at
 
 
@@ -148,7 +175,7 @@ def _enough(turns: list[Turn], rounds: int) -> bool:
     """Whether another turn would hardly help: one is added where the last made twice as much of the matches agree."""
     if len(turns) < rounds:
         return False
-    before, last = (turn.agreeing / max(turn.matches, 1) for turn in turns[-2:]) if len(turns) > 1 else (1.0, 1.0)
+    before, last = (turn.share for turn in turns[-2:]) if len(turns) > 1 else (1.0, 1.0)
     return len(turns) > rounds or last < PAYS * before
 
 
@@ -179,27 +206,55 @@ class _Seen:
     expected: tuple[Expected, ...]
     hopeless: bool = False
     """Whether the first frame is so little like its view that the others were not looked at."""
+    share: float = 1.0
+    """Of the frames, those that were looked at."""
 
 
-def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...], turn: int, wary: bool) -> _Seen:
+def _rendered_matches(
+    search: Search, local: LocalGroup, poses: tuple[Pose, ...], turns: list[Turn], warm: bool
+) -> _Seen:
     """Frames of the group, each matched with a bridge rendered at its estimated pose, the middle one first.
 
     A wary look ends with that one where it is hopeless. One at a place that was settled does not: of what nobody looked
-    at nothing agrees, which would speak against the place as if it had been looked at.
+    at nothing agrees, which would speak against the place as if it had been looked at. From the second turn on it ends
+    where the frames so far leave the place no chance, unless another focal length may.
     """
+    turn = len(turns) + warm
+    wary = not (warm or (bool(turns) and turns[-1].share >= PROMISING))
+    last = turns[-1] if wary and turns and search.lens.known else None
     most = search.config.refine.frames[min(turn, 1)]
     chosen = [int(k) for k in spread_over(len(local.frames), most)]
     first = chosen[len(chosen) // 2]
     order = sorted(chosen, key=lambda k: (k != first, -abs(k - first)))
     parts: dict[int, tuple[CrossMatches, Expected]] = {}
-    for k in order:
+    for looked, k in enumerate(order, 1):
         part = _matched_view(search, local.frames[k], k, poses[k])
         if part is not None:
             parts[k] = part
         if wary and k == first and _hopeless(search, part, turn):
-            return _Seen(joined([matches for matches, _ in parts.values()]), (), hopeless=True)
+            return _Seen(_in_order(parts)[0], (), hopeless=True)
+        if last is not None and 1 < looked < len(order) and _beyond(search, local, _in_order(parts), last):
+            return _Seen(*_in_order(parts), share=looked / len(order))
+    return _Seen(*_in_order(parts))
+
+
+def _in_order(parts: dict[int, tuple[CrossMatches, Expected]]) -> tuple[CrossMatches, tuple[Expected, ...]]:
+    """What frames, by their place in the group, have in common with their views, the first frame first."""
     ordered = [parts[k] for k in sorted(parts)]
-    return _Seen(joined([matches for matches, _ in ordered]), tuple(expected for _, expected in ordered))
+    return joined([matches for matches, _ in ordered]), tuple(expected for _, expected in ordered)
+
+
+def _beyond(search: Search, local: LocalGroup, so_far: tuple[CrossMatches, tuple[Expected, ...]], last: Turn) -> bool:
+    """Whether some frames of a turn leave the place no chance: by their odds, and they do not follow it nearer either.
+
+    A place that was begun some metres off is found turn by turn: there more agrees than did in the last one.
+    """
+    matches, expected = so_far
+    solution = _solved(search, local, matches)
+    if solution is None:
+        return False
+    at = GroupAt(local, search.camera, solution, matches, expected)
+    return odds_by_views(at) < BEYOND and agreeing_share(at) < PAYS * last.share
 
 
 def _hopeless(search: Search, part: tuple[CrossMatches, Expected] | None, turn: int) -> bool:
@@ -247,8 +302,11 @@ def seen_from(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> Gro
     return GroupAt(local, search.camera, solution, matches, tuple(part[1] for part in parts))
 
 
-def adjusted(search: Search, at: GroupAt) -> Settled:
-    """The group against the real aerial photos, and the verdict on it."""
+def adjusted(search: Search, at: GroupAt, seen: float = 1.0) -> Settled:
+    """The group against the real aerial photos, and the verdict on it; `seen` is the share of its frames in `at`.
+
+    Edges are not asked about a place that some of the frames leave no chance.
+    """
     prepared, config, clock = search.prepared, search.config, search.frames.clock
     with clock.step("adjustment"):
         done = adjust_fixed_aerial(prepared.atlas, at, config.adjustment, not search.lens.known)
@@ -258,12 +316,12 @@ def adjusted(search: Search, at: GroupAt) -> Settled:
     with clock.step("halves compared"):
         halves = compare_halves(at.agreeing, at.local, at.camera, at.solution.world_from_local)
     with clock.step("edges compared"):
-        edges = _edges(search, at.local, done.cams_from_world)
+        edges = _edges(search, at.local, done.cams_from_world) if seen == 1.0 else (0.0, 0.0)
     photos = photos_of(prepared.scaffold)
     figures = measure(at, done, halves, prepared.ground, config.verdict, edges, photos.of_view)
     shown = shown_adjusted(at, done, photos, config.adjustment)
-    refusal = judge(figures, config.verdict)
-    return Settled(at.local, done, refusal, figures, figures.support, at, cross_view=shown)
+    settled = Settled(at.local, done, None, figures, figures.support, at, cross_view=shown, seen=seen)
+    return replace(settled, refusal=judge(replace(figures, support=int(settled.fit)), config.verdict))
 
 
 UNKNOWN_SIGMA = 0.5

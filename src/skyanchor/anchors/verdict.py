@@ -173,13 +173,21 @@ def found_at(at: GroupAt) -> Found | None:
     return Found(above / len(slots), shares[0], below / len(slots), shares[1])
 
 
+def agreeing_share(at: GroupAt) -> float:
+    """Of the matches with views, those that agree with where the group stands."""
+    return float(at.solution.inliers.mean()) if len(at.matches) else 0.0
+
+
+def odds_by_views(at: GroupAt) -> float:
+    """log10 of the odds by what is recognised of the views; nan without any."""
+    found = found_at(at)
+    return float("nan") if found is None else log_odds(found, agreeing_share(at))
+
+
 def with_odds(figures: GroupFigures, at: GroupAt) -> GroupFigures:
     """Figures of a group that was placed without views, with the odds by those rendered where it was put."""
     found = found_at(at)
-    if found is None:
-        return figures
-    odds = log_odds(found, float(at.solution.inliers.mean()) if len(at.matches) else 0.0)
-    return replace(figures, **asdict(found), log_odds=odds)
+    return figures if found is None else replace(figures, **asdict(found), log_odds=odds_by_views(at))
 
 
 def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from skyanchor.matching.choices import (
     through_shade,
 )
 from skyanchor.matching.features import FeatureCache, Features, strongest
-from skyanchor.matching.neighbours import match_features
+from skyanchor.matching.neighbours import match_alike, match_features
 from skyanchor.matching.protocol import Matcher, SparseMatcher
 from skyanchor.matching.verify import TwoView, VerifyConfig, verify
 
@@ -46,6 +46,7 @@ __all__ = [
     "Vismatch",
     "XFeat",
     "XFeatStar",
+    "match_alike",
     "match_features",
     "strongest",
     "through_shade",
