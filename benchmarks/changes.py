@@ -47,7 +47,7 @@ from skyanchor.scene.ground_points import (
 )
 from skyanchor.scene.since import walk_day
 from skyanchor.stages.changes import StreetChangesConfig
-from skyanchor.stages.scene import NEIGHBOURS
+from skyanchor.stages.street_depth import NEIGHBOURS
 from skyanchor.stereo import load_depth, save_depth
 from skyanchor.stereo.backends import AnyStereo, NumbaStereo, TritonStereo
 from skyanchor.storage import files

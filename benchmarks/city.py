@@ -38,7 +38,7 @@ from city_table import read, table
 from hard_conditions import WRONG_M, WRONG_SIGMAS
 from scenes import camera_of
 
-from skyanchor.anchors.places import PlacesConfig
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.cli import kernels
 from skyanchor.cli.runs import chosen_preset
 from skyanchor.evaluation.metrics import pose_errors
@@ -59,9 +59,10 @@ from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence.loading import street_camera
 from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.stages import scaffold as scaffold_stage
+from skyanchor.stages.digests import aerial_digests
 from skyanchor.stages.places import place_files, places_part
-from skyanchor.stages.survey import Site, aerial_digests
 from skyanchor.stages.windows import windows_part
+from skyanchor.stages.work import Site
 from skyanchor.stereo import depth_files, save_depth
 from skyanchor.storage import files
 from skyanchor.town import CITY, Epoch, TownPreset, build_town, make_town, render_depth

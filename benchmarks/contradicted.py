@@ -32,11 +32,11 @@ from skyanchor.gaussians.views import targets
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache, read_pixels
 from skyanchor.scaffold import load_scaffold, training
+from skyanchor.scene.config import CPU
 from skyanchor.scene.contradicted import ContradictedConfig, uses
 from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.scoring import borrowed_exposure
-from skyanchor.scene.settings import CPU
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.stages.masks import deciding, masked
 from skyanchor.types import Bools, DepthMap, Scaffold, View

@@ -15,7 +15,7 @@ from skyanchor import pipeline
 from skyanchor.cli.main import main
 from skyanchor.pipeline import CPU, PipelineConfig
 from skyanchor.scaffold import training
-from skyanchor.scene import settings as update_settings
+from skyanchor.scene import config as update_settings
 from skyanchor.stages import changes, mesh
 
 

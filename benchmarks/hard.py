@@ -43,7 +43,7 @@ import skyanchor
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.evidence import match_bridge
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.search import Search
 from skyanchor.bridges.views import render_bridge
 from skyanchor.errors import NothingPlacedError
@@ -245,7 +245,7 @@ def matched(task: Task, ground: Path) -> Outcome:
     for k, frame in ((frame.index, frame) for frame in chosen):
         bridge = render_bridge(prepared.atlas, camera, true[frame.name])
         found = match_bridge(
-            search.matcher, k, search.frames.features(k, search.config.refine.matcher), k, bridge,
+            search.matcher, k, search.frames.features(k, search.config.refine.matcher), bridge,
             search.matcher.extract(bridge.photo),
         )  # fmt: skip
         off = np.linalg.norm(cameras.project(camera, true[frame.name](found.points)) - found.xy, axis=1)

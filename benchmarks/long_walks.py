@@ -44,7 +44,7 @@ from skyanchor.run.results import open_run
 from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.stages import trajectory
 from skyanchor.stages.cuts import cut_where_photos_say
-from skyanchor.stages.survey import Site, Work
+from skyanchor.stages.work import Site, Work
 from skyanchor.storage import files
 from skyanchor.town import CITY, MINI, Epoch, make_town
 from skyanchor.town.layout import way_point

@@ -26,8 +26,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from skyanchor.anchors.places import PlacesConfig
-from skyanchor.anchors.prepare import Describer
+from skyanchor.anchors.place_description import Describer
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.bridges.fusion import SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import Ground, find_ground
 from skyanchor.bridges.surface import Surface
@@ -40,7 +40,7 @@ from skyanchor.photos import PhotoCache
 from skyanchor.run.memory import tree_bytes
 from skyanchor.scene.reach import sees
 from skyanchor.stages.scaffold import DEPTH_BYTES, PHOTOS, photo_room
-from skyanchor.stages.scene import DEPTH_BYTES as STREET_DEPTH_BYTES
+from skyanchor.stages.since import DEPTH_BYTES as STREET_DEPTH_BYTES
 from skyanchor.stereo import DepthFolder, StereoConfig, depth_path, estimate_depth, save_depth
 from skyanchor.storage import files
 from skyanchor.types import Bools, Camera, DepthMap, Floats, Georeference, Plane, Pose, Scaffold, Tracks, View

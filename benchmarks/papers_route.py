@@ -22,9 +22,9 @@ from scenes import Scene, config_for, load_scene, surface_at
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.paper_route.direct import Supported, support_of
 from skyanchor.anchors.paper_route.mixed import PixelPairs
 from skyanchor.anchors.paper_route.route import apart_m, match_mixed, settle_matched
+from skyanchor.anchors.paper_route.support import Supported, support_of
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import group_shape
 from skyanchor.anchors.shape.incremental import LocalGroup

@@ -29,8 +29,8 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.in_process import prepared_here
 from skyanchor.anchors.paper_route.route import apart_m, settle_on_cameras
-from skyanchor.anchors.place import Settled
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.place_refinement import Settled
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import group_shape
 from skyanchor.anchors.shape.incremental import LocalGroup

@@ -34,8 +34,8 @@ import numpy as np
 
 from skyanchor.anchors.config import WalkVotesConfig
 from skyanchor.anchors.odometry import Walk
+from skyanchor.anchors.place_finding import PlaceQuery, PlacesConfig, count_votes, likeness, place_seeds
 from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, PlaceView, make_tile
-from skyanchor.anchors.places import PlaceQuery, PlacesConfig, count_votes, likeness, place_seeds
 from skyanchor.anchors.priors import allowed
 from skyanchor.anchors.walk_votes import Voters, hints_for
 from skyanchor.bridges.ground import Ground

@@ -18,9 +18,8 @@ import numpy as np
 from scenes import config_for
 
 from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.place_description import Describer, choose_nodes, described_view, view_camera
 from skyanchor.anchors.place_index import PlaceView
-from skyanchor.anchors.places import choose_nodes, described_view, view_camera
-from skyanchor.anchors.prepare import Describer
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.bridges.views import looking, nodes_at, render_bridge

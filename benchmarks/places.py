@@ -17,9 +17,9 @@ import numpy as np
 from scenes import load_scene, prepared_in
 
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.frames import GroundFrames, spread_over
+from skyanchor.anchors.place_finding import PlaceQuery, count_votes, find_places, likeness, place_seeds
 from skyanchor.anchors.place_index import PlaceIndex
-from skyanchor.anchors.places import PlaceQuery, count_votes, find_places, likeness, place_seeds, spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup, reconstruct_local
 from skyanchor.bridges.ground import Ground
@@ -57,7 +57,7 @@ def try_group(search: Search, chosen: tuple[int, ...], pose: Pose) -> Found:
     prepared, frames, config = search.prepared, search.frames, search.config
     index = prepared.places
     features = tuple(frames.features(i, config.places.features) for i in chosen)
-    voters = tuple(features[int(k)] for k in spread_voters(len(features), config.places.voters))
+    voters = tuple(features[int(k)] for k in spread_over(len(features), config.places.voters))
     right, everywhere = right_places(index, prepared.ground, pose), np.ones(len(index), bool)
     by_descriptor = np.argsort(-likeness(index, voters), kind="stable")
     by_votes, _ = count_votes(index, voters, everywhere, config.places)

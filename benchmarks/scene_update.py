@@ -28,6 +28,14 @@ from skyanchor.geometry import colmap
 from skyanchor.photos import PhotoCache
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold, training
+from skyanchor.scene.config import (
+    UpdateConfig,
+    preset,
+    trained_from_scratch,
+    with_iterations,
+    without_insertion,
+    without_refinement,
+)
 from skyanchor.scene.ground_points import (
     GroundPointConfig,
     consistent_ground_depth,
@@ -37,14 +45,6 @@ from skyanchor.scene.ground_points import (
     source_views,
 )
 from skyanchor.scene.inputs import UpdateInputs
-from skyanchor.scene.settings import (
-    UpdateConfig,
-    preset,
-    trained_from_scratch,
-    with_iterations,
-    without_insertion,
-    without_refinement,
-)
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.stereo import depth_path, load_depth, save_depth
 from skyanchor.stereo.backends import NumbaStereo, TritonStereo

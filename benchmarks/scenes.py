@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skyanchor.anchors.place_index import PlaceIndex
-from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold, prepared_for
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.evaluation.truth import PLACES, read_truth
@@ -25,8 +25,8 @@ from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, SubmapConfig, load_sequence
 from skyanchor.stages import scaffold as scaffold_stage
 from skyanchor.stages.places import place_files, places_part
-from skyanchor.stages.survey import Site
 from skyanchor.stages.windows import painted_from
+from skyanchor.stages.work import Site
 from skyanchor.types import Pose, Scaffold, Sequence
 
 

@@ -35,10 +35,10 @@ from skyanchor.gaussians.training import TrainConfig
 from skyanchor.scaffold import load_scaffold, training
 from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, train_aerial
-from skyanchor.scene import settings as updates
+from skyanchor.scene import config as updates
+from skyanchor.scene.config import UpdateConfig
 from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.inputs import UpdateInputs
-from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.update import update_scene
 from skyanchor.step_clock import StepClock
 from skyanchor.stereo import DepthFolder, depth_path

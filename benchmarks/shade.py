@@ -19,9 +19,8 @@ from scenes import load_scene, prepared_in
 
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.evidence import match_bridge, sightings
-from skyanchor.anchors.frames import GroundFrames
+from skyanchor.anchors.frames import GroundFrames, spread_over
 from skyanchor.anchors.ladder import in_shade
-from skyanchor.anchors.places import spread_voters
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.solve import group_residuals
 from skyanchor.bridges.views import Bridge, render_bridge
@@ -54,7 +53,7 @@ def choices(config: AnchorConfig) -> dict[str, AnyMatcher]:
 
 def holding(matcher: Matcher, photo: Photo, bridge: Bridge, pose: Pose, camera: Camera) -> tuple[int, int]:
     """(matches that hold, matches) between a photo and the view from its own place."""
-    found = match_bridge(matcher, 0, matcher.extract(photo), 0, bridge, matcher.extract(bridge.photo))
+    found = match_bridge(matcher, 0, matcher.extract(photo), bridge, matcher.extract(bridge.photo))
     return int((group_residuals((pose,), sightings(found, camera)) < WITHIN).sum()), len(found)
 
 
@@ -80,7 +79,7 @@ def main() -> None:
     prepared = prepared_in(given.run or Path("runs") / f"{given.scene.name}-{given.ground}", given.scene, given.ground)
     search = Search(prepared, GroundFrames(scene.sequence), config)
     view = cameras.scaled(search.camera, min(config.refine.width, search.camera.width))
-    chosen = [int(k) for k in spread_voters(len(scene.sequence.frames), given.frames)]
+    chosen = [int(k) for k in spread_over(len(scene.sequence.frames), given.frames)]
     poses = [scene.true[scene.sequence.frames[k].name] for k in chosen]
     bridges = [render_bridge(prepared.atlas, view, pose) for pose in poses]
     matchers = {name: choice.load() for name, choice in choices(config).items()}

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from skyanchor import stereo
-from skyanchor.anchors.places import PlacesConfig
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.events import SCAFFOLD, Event, Progress
 from skyanchor.geometry import cameras
 from skyanchor.photos import PhotoCache
@@ -34,7 +34,7 @@ from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
 from skyanchor.stages.places import PHONE, places_part
 from skyanchor.stages.scaffold import run
-from skyanchor.stages.survey import Site
+from skyanchor.stages.work import Site
 from skyanchor.stereo import estimate, sweep_kernels
 from skyanchor.stereo.planes import GreyStack, sweep_planes, upsampled
 from skyanchor.types import DepthMap, Floats32, Scaffold

@@ -49,13 +49,12 @@ from wrong_pairings import DAYS, Pairing, Walk, of_kinds, pairings
 from wrong_walks_table import curves, read_lines, table
 
 from skyanchor.anchors.evidence import sightings
-from skyanchor.anchors.frames import GroundFrames, Lens
+from skyanchor.anchors.frames import GroundFrames, Lens, spread_over
 from skyanchor.anchors.in_process import LocalRunner
 from skyanchor.anchors.odometry import Walk as Reckoned
 from skyanchor.anchors.odometry import walked
-from skyanchor.anchors.place import Settled
-from skyanchor.anchors.places import spread_voters
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.place_refinement import Settled
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.solve import group_residuals
 from skyanchor.anchors.verdict import is_sure
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk, verdict_on
@@ -341,7 +340,7 @@ def _seen(runner: Watched, settled: Settled) -> dict[str, np.ndarray]:
     poses, frames = settled.at.solution.cams_from_world, settled.local.frames
     poses = poses if settled.done is None else settled.done.cams_from_world
     kept: dict[str, np.ndarray] = {}
-    for k in map(int, spread_voters(len(frames), 3)):
+    for k in map(int, spread_over(len(frames), 3)):
         bridge = render_bridge(runner.prepared.atlas, cameras.scaled(settled.at.camera, SEEN), poses[k])
         size = bridge.photo.pixels.shape[1::-1]
         photo = cv2.resize(runner.frames.photo(frames[k]).pixels, size, interpolation=cv2.INTER_AREA)

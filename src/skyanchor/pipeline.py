@@ -1,7 +1,8 @@
 """The whole method: scaffold -> anchors -> trajectory -> scene, in `STAGES` and `run`; what they read stands below.
 
 Methods take and return values; `stages` keep what they return in the run folder, here they stand in order. A scaffold
-is prepared once, here or in a folder of its own, and any number of walks stand on it.
+is prepared once, here or in a folder of its own, and any number of walks stand on it. The names of `presets` are found
+here as well, as `pipeline.CPU`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from skyanchor.stages import anchors, beforehand, outlook, places, scaffold, sce
 from skyanchor.stages.cuts import cut_where_photos_say
 from skyanchor.stages.earlier import earlier_runs
 from skyanchor.stages.scaffold import GeometryConfig
-from skyanchor.stages.survey import Site, Work
+from skyanchor.stages.work import Site, Work
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Camera, Sequence

@@ -11,7 +11,7 @@ from skyanchor.errors import BackendError
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat
 from skyanchor.scaffold import ScaffoldConfig
 from skyanchor.scaffold import training as scaffold_training
-from skyanchor.scene import settings as update_settings
+from skyanchor.scene import config as update_settings
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.sequence import SequenceConfig, SubmapConfig
 from skyanchor.stages.scaffold import GeometryConfig

@@ -4,7 +4,7 @@ import pytest
 from anchors_street import GROUND, make_scaffold, make_sequence, small_config
 
 from skyanchor.anchors.in_process import prepared_here
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.types import Sequence
 
 

@@ -16,10 +16,10 @@ from skyanchor.anchors.config import AnchorAblation, AnchorConfig, Route
 from skyanchor.anchors.group import Settle, settle_on_bridges
 from skyanchor.anchors.ladder import Rung
 from skyanchor.anchors.paper_route import route as paper
-from skyanchor.anchors.paper_route.direct import settle_on_photos
 from skyanchor.anchors.paper_route.route import settle_both_ways, settle_by_similarity, settle_on_cameras
-from skyanchor.anchors.place import Settled
-from skyanchor.anchors.places import PlaceHypothesis
+from skyanchor.anchors.paper_route.support import settle_on_photos
+from skyanchor.anchors.place_finding import PlaceHypothesis
+from skyanchor.anchors.place_refinement import Settled
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup, single_frame
 from skyanchor.anchors.solve import GroupSolution

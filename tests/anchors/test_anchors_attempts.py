@@ -1,4 +1,4 @@
-"""What a later attempt at a group knows of an earlier one: places that were measured and refused are not made again."""
+"""What a later attempt at a group knows of an earlier one: nothing that was matched, made or refused is done again."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyanchor.anchors import group
+from skyanchor.anchors import group, place_finding
 from skyanchor.anchors.adjustment import FixedAerial
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.frames import Lens
+from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.ladder import Rung
-from skyanchor.anchors.place import Settled
+from skyanchor.anchors.place_description import fit_words
+from skyanchor.anchors.place_finding import Compared, PlaceQuery, PlacesConfig, place_seeds
+from skyanchor.anchors.place_index import PlaceIndex, PlaceView, make_tile
+from skyanchor.anchors.place_refinement import Settled
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
-from skyanchor.geometry import rigid
+from skyanchor.geometry import cameras, rigid
+from skyanchor.matching import Features
 from skyanchor.sfm import bundle as ba
-from skyanchor.types import AnchorGroup, Pose, Reason, Refusal
+from skyanchor.types import AnchorGroup, Pose, Reason, Refusal, Sequence
 
 LOCAL = LocalGroup((0, 1), (rigid.identity(),) * 2, ba.nothing(), 0.5, 5.0)
 NO = Refusal(Reason.LOOK_ALIKE, "not here")
@@ -103,3 +107,102 @@ def test_more_frames_do_not_stand_in_for_those_that_saw_a_look_alike(monkeypatch
     reason = Refusal(Reason.NO_PLACE, "nowhere")
     group.climbed(search_of(), AnchorGroup(0, own, (0,)), ladder, group.settle_on_bridges)
     assert asked == [own, shifted, more]
+
+
+# --- what is done once ----------------------------------------------------------------------------------------------
+
+
+def features(seed: int) -> Features:
+    rng = np.random.default_rng(seed)
+    held = rng.normal(size=(60, 64)).astype(np.float32)
+    held /= np.linalg.norm(held, axis=1, keepdims=True)
+    ones = np.ones(60, np.float32)
+    return Features(rng.uniform(0, [400, 230], (60, 2)), held, ones, ones, 416, 234, 1.0)
+
+
+def view(number: int) -> PlaceView:
+    eye = np.array([20.0 * number, 0.0, 1.7])
+    points = np.random.default_rng([9, number]).normal(eye, 25.0, (60, 3)).astype(np.float32)
+    return PlaceView(eye, 0.0, features(number), points, np.full(60, number))
+
+
+def test_a_frame_is_matched_with_a_view_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wider search has twice the voters and twice the views, of which a quarter was matched before."""
+    views = tuple(view(k) for k in range(12))
+    words = fit_words(views, 16)
+    index = PlaceIndex((make_tile(views, words),), words)
+    ground: Any = SimpleNamespace(across=np.eye(2, 3))
+    query = PlaceQuery(tuple(features(k) for k in (3, 4, 3, 4)), 640)
+    narrow = PlacesConfig(shortlist=6, voters=2, seeds=2)
+    wide = replace(narrow, shortlist=12, voters=4, seeds=4)
+    matched: list[int] = []
+    own = place_finding.match_alike
+
+    def counted(*given: Any) -> Any:
+        matched.append(1)
+        return own(*given)
+
+    monkeypatch.setattr(place_finding, "match_alike", counted)
+    compared = Compared(index)
+    asked = []
+    for config in (narrow, narrow, wide):
+        got = place_seeds(index, ground, query, config, compared)
+        asked.append(len(matched))
+        fresh = place_seeds(index, ground, query, config)
+        matched.clear()
+        assert [seed.votes for seed in got] == [seed.votes for seed in fresh]
+        for one, other in zip(got, fresh, strict=True):
+            assert np.array_equal(one.matches.xy, other.matches.xy)
+            assert np.array_equal(one.matches.points, other.matches.points)
+    assert asked == [2 * 6, 0, 4 * 12 - 2 * 6]
+
+
+def test_attempts_that_search_otherwise_share_the_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, ...]] = []
+
+    def shape(_: Any, frames: tuple[int, ...], *__: Any) -> LocalGroup:
+        made.append(frames)
+        return LOCAL
+
+    monkeypatch.setattr(group, "group_shape", shape)
+    monkeypatch.setattr(group, "beside_walks", lambda _, settled: settled)
+    sequence = Sequence(Path(), (), cameras.pinhole(640, 360, 457.0), False, (), ())
+    search = replace(search_of(), frames=GroundFrames(sequence))
+    others = (
+        wider(search),
+        replace(search, lens=Lens(1.2)),
+        replace(search, config=replace(search.config, local=replace(search.config.local, depth_always=True))),
+    )
+    for one, frames in ((search, (0, 1)), (search, (2, 3)), *((other, (0, 1)) for other in others)):
+        got = group.attempt(one, frames, lambda _, local: Settled(local, None, NO))
+        assert got.local is LOCAL
+    assert made == [(0, 1), (2, 3), (0, 1), (0, 1)], "of a wider search it is the same"
+
+
+def test_a_refused_place_that_is_the_best_again_has_had_its_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Settled] = []
+
+    def sharpened(_: Search, settled: Settled) -> Settled:
+        looked.append(settled)
+        return replace(settled, support=1)
+
+    search = search_of()
+    monkeypatch.setattr(group, "sharpened", sharpened)
+    monkeypatch.setattr(group, "places_of", lambda *_: (place(0.0),))
+    none, nothing = np.empty(0, np.int64), np.empty((0, 3))
+    done = FixedAerial(at(0.0), np.zeros((2, 6, 6)), none, none, none, 1.0, 1.0, nothing, 1.0)
+    monkeypatch.setattr(group, "settle", lambda *_, **__: Settled(LOCAL, done, NO, support=50))
+    first, again = (group.settle_on_bridges(one, LOCAL) for one in (search, wider(search)))
+    assert len(looked) == 1 and again is first and first.support == 1
+
+
+@pytest.mark.parametrize(("support", "seen", "ambiguous"), [(70, 1.0, True), (50, 1.0, False), (25, 1 / 3, True)])
+def test_a_place_that_was_looked_at_in_part_counts_as_if_it_were_whole(
+    support: int, seen: float, ambiguous: bool
+) -> None:
+    none, nothing, flat = np.empty(0, np.int64), np.empty((0, 3)), np.zeros((2, 6, 6))
+    best, other = (
+        Settled(LOCAL, FixedAerial(at(x), flat, none, none, none, 1.0, 1.0, nothing, 1.0), NO, support=n, seen=share)
+        for x, n, share in ((0.0, 100, 1.0), (30.0, support, seen))
+    )
+    assert (group._ambiguous(search_of(), best, [best, other]) is not None) == ambiguous

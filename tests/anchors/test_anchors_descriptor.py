@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skyanchor.anchors.place_description import fit_words
+from skyanchor.anchors.place_finding import PlacesConfig, count_votes, likeness
 from skyanchor.anchors.place_index import PlaceIndex, PlaceView, make_tile
-from skyanchor.anchors.places import PlacesConfig, count_votes, fit_words, likeness
 from skyanchor.matching import Features
 from skyanchor.matching.retrieval import vlad
 from skyanchor.storage import files

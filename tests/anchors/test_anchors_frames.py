@@ -11,7 +11,7 @@ import pytest
 from anchors_street import GROUND
 
 from skyanchor.anchors.frames import GroundFrames, Lens, Remembered, seen_through
-from skyanchor.anchors.places import PlaceSeed
+from skyanchor.anchors.place_finding import PlaceSeed
 from skyanchor.anchors.search import SEEDS_KEPT, Glances
 from skyanchor.geometry import cameras
 from skyanchor.matching import Features, Sift, strongest

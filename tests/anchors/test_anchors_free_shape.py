@@ -12,7 +12,7 @@ from anchors_street import GROUND, localised, shoot, small_config, street_poses,
 
 from skyanchor.anchors.config import AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, with_focal
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.shape.choice import group_shape, moving_shape
 from skyanchor.anchors.shape.free import confident, depth_of_free, refocused, shape_from_free, with_intrinsics
 from skyanchor.anchors.shape.incremental import LocalGroup, match_group, reconstruct_local, tracked, worst_frame

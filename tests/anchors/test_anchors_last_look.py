@@ -16,7 +16,7 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import standing
 from skyanchor.anchors.last_look import sharpened
 from skyanchor.anchors.likelihood import exact_log_odds
-from skyanchor.anchors.place import Settled, Turn
+from skyanchor.anchors.place_refinement import Settled, Turn
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup, single_frame
 from skyanchor.anchors.solve import GroupSolution

@@ -18,8 +18,8 @@ from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.group import attempt
 from skyanchor.anchors.paper_route import route as paper
 from skyanchor.anchors.paper_route.route import apart_m, settle_by_similarity, settle_on_cameras
-from skyanchor.anchors.place import Settled, seen_from
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.place_refinement import Settled, seen_from
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import group_shape
 from skyanchor.anchors.shape.incremental import LocalGroup

@@ -25,7 +25,7 @@ from skyanchor.stages import anchors as stages
 from skyanchor.stages.beforehand import street_jobs
 from skyanchor.stages.places import like
 from skyanchor.stages.scaffold import surface_part
-from skyanchor.stages.survey import Site, Work
+from skyanchor.stages.work import Site, Work
 from skyanchor.stereo import DepthFolder, depth_path, save_depth
 from skyanchor.storage import codec, files
 from skyanchor.types import DepthMap, Scaffold, Sequence

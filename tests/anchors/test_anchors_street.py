@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from anchors_street import AERIAL, GROUND, aerial_poses, faces, localised, shoot, small_config, street_poses
 
-from skyanchor.anchors import prepare
+from skyanchor.anchors import prepared_scaffold
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig, LadderConfig
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.in_process import LocalRunner
-from skyanchor.anchors.place import Settled
-from skyanchor.anchors.prepare import PreparedScaffold, tiles_of
+from skyanchor.anchors.place_description import tiles_of
+from skyanchor.anchors.place_refinement import Settled
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.priors import Area, Near, Prior, allowed
 from skyanchor.anchors.search import Search, Watch, unwatched
 from skyanchor.anchors.walk import GroupTask, verdict_on
@@ -149,7 +150,9 @@ def one_rung() -> AnchorConfig:
 def test_a_wrong_prior_refuses_and_a_right_one_helps(
     prepared: PreparedScaffold, walk: Sequence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare, "visibility_graph", lambda _: pytest.fail("only the direct way needs the graph"))
+    monkeypatch.setattr(
+        prepared_scaffold, "visibility_graph", lambda _: pytest.fail("only the direct way needs the graph")
+    )
     away = looked_for(prepared, walk, one_rung(), (Near(200.0, 0.0, 5.0),))
     assert not away.accepted and not away.poses
     close = looked_for(prepared, walk, one_rung(), (Near(0.0, 5.0, 12.0),))

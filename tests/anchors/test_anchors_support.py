@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skyanchor.anchors.paper_route import direct as support
+from skyanchor.anchors.paper_route import support
 from skyanchor.anchors.priors import Area, Near
 from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import cameras, rigid

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from skyanchor.anchors.adjustment import FixedAerial
-from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, joined, shown_in, sightings, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings, subset
+from skyanchor.anchors.expected import Expected, expected_in
 from skyanchor.anchors.likelihood import (
     COPIES,
     LOOK_ALIKE,
@@ -106,7 +107,7 @@ def seen_from(poses: tuple[Pose, ...], rng: np.random.Generator, points: np.ndar
 def with_error(matches: CrossMatches, rng: np.random.Generator) -> CrossMatches:
     return CrossMatches(
         matches.frame, matches.xy, matches.sigma_px, matches.points + surface_error(rng, matches.points),
-        matches.normals, matches.source, matches.bridge,
+        matches.normals, matches.source, matches.point,
     )  # fmt: skip
 
 
@@ -197,7 +198,7 @@ def test_matches_in_one_frame_give_no_scale() -> None:
 
 
 def measured(
-    config: VerdictConfig, residual: float = 0.8, shown: tuple[Shown, ...] = (), halves_m: float = 0.02
+    config: VerdictConfig, residual: float = 0.8, expected: tuple[Expected, ...] = (), halves_m: float = 0.02
 ) -> GroupFigures:
     """Figures of a true walk; frames and aerial views see from 30 matches down to a few."""
     rng = np.random.default_rng(5)
@@ -212,7 +213,7 @@ def measured(
     ground = Ground(np.eye(3)[:2], UP, np.array([-50.0, -50.0]), 1.0, flat, np.ones((100, 100), bool))
     twice = joined([matches, matches])
     half = GroupSolution(similarity.identity(), poses, np.arange(len(twice)) < len(matches), 0.8)
-    at = GroupAt(local_group(poses), CAMERA, half, twice, shown)
+    at = GroupAt(local_group(poses), CAMERA, half, twice, expected)
     return measure(at, done, Halves(halves_m, 0.1, 0.01), ground, config)
 
 
@@ -233,11 +234,11 @@ def test_what_is_enough_for_a_frame_and_a_view_is_a_setting() -> None:
 
 def test_the_odds_of_a_group_count_what_is_recognised_and_how_well_it_fits() -> None:
     whole = np.ones((9, 16), bool)
-    well, badly = (measured(VerdictConfig(), residual, (Shown(0, whole, whole),)) for residual in (0.35, 0.8))
+    well, badly = (measured(VerdictConfig(), residual, (Expected(0, whole, whole),)) for residual in (0.35, 0.8))
     assert well.reprojection == 0.35 and well.fronts == 144.0
     less = residual_log_odds(0.35) - residual_log_odds(0.8)
     assert less > 1.0 and well.log_odds - badly.log_odds == pytest.approx(less)
-    apart = measured(VerdictConfig(), 0.35, (Shown(0, whole, whole),), halves_m=0.3)
+    apart = measured(VerdictConfig(), 0.35, (Expected(0, whole, whole),), halves_m=0.3)
     assert well.log_odds - apart.log_odds == pytest.approx(halves_log_odds(0.02) - halves_log_odds(0.3))
     assert np.isnan(measured(VerdictConfig()).log_odds), "no views, no odds"
 
@@ -252,26 +253,28 @@ def view_of(pixels: np.ndarray, painted: np.ndarray, pitch: float = 0.0) -> Brid
 def test_something_is_to_be_recognised_where_a_view_is_painted_and_not_plain() -> None:
     stripes = np.where(np.arange(160) // 3 % 2, 90, 140) * np.ones((90, 1))
     plain, everywhere = np.full((90, 160), 120), np.ones((90, 160), bool)
-    whole = shown_in(view_of(stripes, everywhere), 2, UP)
+    whole = expected_in(view_of(stripes, everywhere), 2, UP)
     assert whole.frame == 2 and whole.cells.shape == (9, 16) and whole.cells.all()
     assert np.array_equal(whole.fronts, np.tile(np.arange(9)[:, None] < 4, (1, 16)))  # above the horizon
-    assert not shown_in(view_of(plain, everywhere), 0, UP).cells.any()
+    assert not expected_in(view_of(plain, everywhere), 0, UP).cells.any()
     left = everywhere & (np.arange(160) < 80)
-    assert np.array_equal(shown_in(view_of(stripes, left), 0, UP).cells, np.tile(np.arange(16) < 8, (9, 1)))
+    assert np.array_equal(expected_in(view_of(stripes, left), 0, UP).cells, np.tile(np.arange(16) < 8, (9, 1)))
     edge = np.where(left, plain, 255)  # what is not painted has no contrast with what is
-    assert not shown_in(view_of(edge, left), 0, UP).cells.any()
-    down, up = (shown_in(view_of(stripes, everywhere, pitch), 0, UP).fronts for pitch in (-0.5, 0.5))
+    assert not expected_in(view_of(edge, left), 0, UP).cells.any()
+    down, up = (expected_in(view_of(stripes, everywhere, pitch), 0, UP).fronts for pitch in (-0.5, 0.5))
     assert not down.any() and up.all()
-    assert np.array_equal(shown_in(view_of(stripes, left), 0, UP).fronts, whole.fronts & (np.arange(16) < 8))
+    assert np.array_equal(expected_in(view_of(stripes, left), 0, UP).fronts, whole.fronts & (np.arange(16) < 8))
 
 
-def at_place(frame: list[int], xy: list[tuple[float, float]], agrees: list[bool], shown: tuple[Shown, ...]) -> GroupAt:
+def at_place(
+    frame: list[int], xy: list[tuple[float, float]], agrees: list[bool], expected: tuple[Expected, ...]
+) -> GroupAt:
     """A group of three frames with given matches."""
     count, poses = len(frame), walk(np.random.default_rng(0))[:3]
     where, none, zeros = np.array(xy).reshape(-1, 2), np.zeros((count, 3)), np.zeros(count, np.int64)
     matches = CrossMatches(np.array(frame, np.int64), where, np.ones(count), none, none, zeros, zeros)
     solution = GroupSolution(similarity.identity(), poses, np.array(agrees, bool), 0.5)
-    return GroupAt(local_group(poses), CAMERA, solution, matches, shown)
+    return GroupAt(local_group(poses), CAMERA, solution, matches, expected)
 
 
 def test_a_frame_that_hangs_on_traffic_is_told_by_what_agrees_in_the_others() -> None:
@@ -279,7 +282,7 @@ def test_a_frame_that_hangs_on_traffic_is_told_by_what_agrees_in_the_others() ->
     counts, whole = (575, 525, 104, 7, 0), np.ones((9, 16), bool)
     frame = [k for k, n in enumerate(counts) for _ in range(n)]
     at = at_place(
-        frame, [(5.0, 5.0)] * len(frame), [True] * len(frame), tuple(Shown(k, whole, whole) for k in (0, 2, 3))
+        frame, [(5.0, 5.0)] * len(frame), [True] * len(frame), tuple(Expected(k, whole, whole) for k in (0, 2, 3))
     )
     at = replace(at, local=local_group(walk(np.random.default_rng(0))[:5]))
     every = np.arange(len(frame))
@@ -295,19 +298,19 @@ def test_fronts_are_confirmed_cell_by_cell() -> None:
     """A twin of one house is found by many matches, all in a few cells; what stands beside it is missed."""
     upper, whole = np.zeros((9, 16), bool), np.ones((9, 16), bool)
     upper[:2] = True
-    shown = (Shown(0, whole, whole), Shown(2, whole, upper))
+    expected = (Expected(0, whole, whole), Expected(2, whole, upper))
     xy = [(5.0, 5.0), (6.0, 6.0), (639.0, 359.0), (45.0, 5.0), (45.0, 100.0), (5.0, 5.0)]
-    at = at_place([0, 0, 0, 2, 2, 1], xy, [True] * 6, shown)
+    at = at_place([0, 0, 0, 2, 2, 1], xy, [True] * 6, expected)
     assert found_at(at) == Found((144 + 32) / 2, (2 + 1) / (144 + 32), 112 / 2, 1 / 112)
-    assert recognised(shown[1], at.matches, at.solution.inliers, CAMERA) == 2 / 144  # the ground included
-    crowd = at_place([0] * 50, [(5.0 + 0.1 * k, 5.0) for k in range(50)], [True] * 50, shown[:1])
+    assert recognised(expected[1], at.matches, at.solution.inliers, CAMERA) == 2 / 144  # the ground included
+    crowd = at_place([0] * 50, [(5.0 + 0.1 * k, 5.0) for k in range(50)], [True] * 50, expected[:1])
     assert found_at(crowd) == Found(144, 1 / 144, 0, 0)
-    most = at_place([0] * 4, [(5.0, 5.0)] * 4, [True, True, False, False], shown[:1])
+    most = at_place([0] * 4, [(5.0, 5.0)] * 4, [True, True, False, False], expected[:1])
     assert found_at(most) == Found(144, 1 / 144, 0, 0)
-    few = at_place([0] * 5, [(5.0, 5.0)] * 5, [True, True, False, False, False], shown[:1])
+    few = at_place([0] * 5, [(5.0, 5.0)] * 5, [True, True, False, False, False], expected[:1])
     assert found_at(few) == Found(144, 0, 0, 0)
     assert found_at(at_place([0], [(5.0, 5.0)], [True], ())) is None
-    assert found_at(at_place([0], [(5.0, 5.0)], [True], (Shown(0, ~whole, ~whole),))) == Found(0, 0, 0, 0)
+    assert found_at(at_place([0], [(5.0, 5.0)], [True], (Expected(0, ~whole, ~whole),))) == Found(0, 0, 0, 0)
 
 
 def test_halves_that_differ_in_scale_are_refused() -> None:

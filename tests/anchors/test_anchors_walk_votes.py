@@ -13,8 +13,8 @@ import pytest
 from skyanchor.anchors.config import AnchorConfig, WalkVotesConfig
 from skyanchor.anchors.frames import Lens
 from skyanchor.anchors.odometry import Steps, Walk
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, make_tile
-from skyanchor.anchors.places import PlacesConfig
 from skyanchor.anchors.priors import Near
 from skyanchor.anchors.walk import GroupTask, _Outing, _with_hints
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames

@@ -30,7 +30,7 @@ from skyanchor.run.inputs import Inputs
 from skyanchor.run.metrics import ImageMetrics, PoseMetrics
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import training as scaffold_training
-from skyanchor.scene import settings as update_settings
+from skyanchor.scene import config as update_settings
 from skyanchor.sequence import SequenceConfig
 from skyanchor.sequence.submaps import anchor_groups, cut_submaps
 from skyanchor.stages import trajectory

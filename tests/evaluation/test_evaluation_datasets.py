@@ -14,8 +14,8 @@ import pytest
 from survey_fixture import PINHOLE, make_survey, write_photos
 
 from skyanchor import pipeline
+from skyanchor.cli import dataset_runs
 from skyanchor.cli import runs as commands
-from skyanchor.cli import scene_runs
 from skyanchor.cli.main import main
 from skyanchor.errors import InputError, NothingPlacedError
 from skyanchor.evaluation import protocol as protocols
@@ -269,7 +269,7 @@ def test_the_settings_of_the_stages_are_options_of_a_scene(tmp_path: Path, monke
     monkeypatch.setattr(pipeline, "run", run)
     monkeypatch.setattr(commands, "missing_for_cuda", lambda: None)  # as if there were a GPU
     monkeypatch.setattr(
-        scene_runs, "executor_of", lambda workers, engine: Threads(workers) if engine == "ray" else None
+        dataset_runs, "executor_of", lambda workers, engine: Threads(workers) if engine == "ray" else None
     )
     words = ["--out", str(tmp_path / "runs"), "--upto", "anchors", "--workers", "3", "--engine", "ray", "--redo"]
     choices = ["anchors.paper.matcher:light-glue", "anchors.paper.descriptor:mega-loc"]

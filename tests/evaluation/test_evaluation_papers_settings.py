@@ -18,7 +18,7 @@ from skyanchor.events import ANCHORS
 from skyanchor.matching import Sift, XFeat
 from skyanchor.pipeline import PAPER, PipelineConfig
 from skyanchor.presets import with_matcher
-from skyanchor.scene import settings as update_settings
+from skyanchor.scene import config as update_settings
 from skyanchor.storage import files
 
 TYPED = [variant for table in ("anchors", "trajectory") for variant in papers_settings(table)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import cv2
@@ -18,6 +18,7 @@ from skyanchor.matching import (
     TwoView,
     VerifyConfig,
     features,
+    match_alike,
     match_features,
     neighbours,
     verify,
@@ -50,6 +51,18 @@ def test_mutual_neighbours_equal_the_slow_twin(ratio: float):
     expected = slow_matches(a, b, ratio)
     assert [tuple(p) for p in match_features(a, b, ratio).tolist()] == expected
     assert len(expected) > 0
+
+
+def test_pairs_of_a_higher_limit_are_those_that_reach_it():
+    a, b = random_features(120, 1), random_features(150, 2)
+    twins = replace(b, descriptors=np.concatenate([b.descriptors[:75], b.descriptors[:75]]))  # they tie to the bit
+    for one, other in ((a, b), (a, twins), (twins, a)):
+        pairs, cosines = match_alike(one, other, 0.3)
+        assert np.allclose(cosines, (one.descriptors[pairs[:, 0]] * other.descriptors[pairs[:, 1]]).sum(axis=1))
+        for limit in (0.3, 0.6, 0.7):
+            assert np.array_equal(pairs[cosines >= limit], match_features(one, other, 1.0, limit))
+        assert 0 < (cosines >= 0.7).sum() < (cosines >= 0.6).sum() < len(pairs)
+    assert [len(part) for part in match_alike(random_features(1, 0), b, 0.3)] == [0, 0]
 
 
 def test_memory_that_is_used_again_changes_no_match(monkeypatch: pytest.MonkeyPatch):

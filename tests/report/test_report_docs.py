@@ -14,13 +14,13 @@ from types import ModuleType
 
 import pytest
 
+from skyanchor.cli import dataset_runs, runs
 from skyanchor.cli import main as command_line
-from skyanchor.cli import runs, scene_runs
 from skyanchor.cli.main import main
 from skyanchor.cli.options import STAGE_VERBS
 from skyanchor.presets import CPU
 from skyanchor.scaffold import training
-from skyanchor.scene import settings as update
+from skyanchor.scene import config as update
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONVENTIONS.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -65,7 +65,7 @@ def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
         return command
 
     def on_a_scene(*_: object) -> Callable[..., int]:
-        def command(options: scene_runs.OnScene, settings: runs.Settings = CPU) -> int:
+        def command(options: dataset_runs.OnScene, settings: runs.Settings = CPU) -> int:
             return 0
 
         return command
@@ -74,7 +74,7 @@ def parse_only(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(command_line, family, {k: idle(v) for k, v in getattr(command_line, family).items()})
     monkeypatch.setattr(runs, "verb", verb)
     monkeypatch.setattr(runs, "preparing", preparing)
-    monkeypatch.setattr(scene_runs, "on_a_scene", on_a_scene)
+    monkeypatch.setattr(dataset_runs, "on_a_scene", on_a_scene)
     monkeypatch.setattr(runs, "missing_for_cuda", lambda: None)
     monkeypatch.setattr(runs, "read_area", lambda path: ())
 

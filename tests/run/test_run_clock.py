@@ -23,7 +23,7 @@ from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.job import Job
 from skyanchor.run.pool import Done
-from skyanchor.stages import anchors, scaffold
+from skyanchor.stages import anchors, job_files
 from skyanchor.stages.places import PlaceFiles
 from skyanchor.storage import codec, files
 
@@ -123,11 +123,11 @@ def test_a_file_that_is_replaced_within_one_tick_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: str
 ) -> None:
     readers: dict[str, Callable[[Path], State]] = {
-        "scaffold": lambda path: scaffold.load_scaffold_file(str(path)),  # type: ignore[dict-item,return-value]
-        "sequence": lambda path: anchors.load_sequence_file(str(path)),  # type: ignore[dict-item,return-value]
+        "scaffold": lambda path: job_files.load_scaffold_file(str(path)),  # type: ignore[dict-item,return-value]
+        "sequence": lambda path: job_files.load_sequence_file(str(path)),  # type: ignore[dict-item,return-value]
         "tile": lambda path: PlaceIndex((path,), None)._tile(0),  # type: ignore[dict-item,return-value]
     }
-    for module, name in ((scaffold, "Scaffold"), (anchors, "Sequence"), (place_index, "PlaceTile")):
+    for module, name in ((job_files, "Scaffold"), (job_files, "Sequence"), (place_index, "PlaceTile")):
         monkeypatch.setattr(module, name, State)
     path, read = tmp_path / "held.npz", readers[held]
     files.save(path, State(1, np.ones(3)))

@@ -13,7 +13,7 @@ import pytest
 
 import skyanchor
 from skyanchor import pipeline
-from skyanchor.anchors.prepare import tiles_of
+from skyanchor.anchors.place_description import tiles_of
 from skyanchor.anchors.priors import Near
 from skyanchor.bridges.ground import Ground
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
@@ -35,10 +35,11 @@ from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scaffold.windows import WindowConfig
 from skyanchor.sequence import SequenceConfig
 from skyanchor.stages import anchors
+from skyanchor.stages.digests import aerial_digests
 from skyanchor.stages.places import like, place_files, places_part
 from skyanchor.stages.scaffold import GeometryConfig, replace_earlier_layout
-from skyanchor.stages.survey import Site, aerial_digests
 from skyanchor.stages.windows import windows_part
+from skyanchor.stages.work import Site
 from skyanchor.stereo import SourceConfig, StereoConfig
 from skyanchor.storage import codec, files
 from skyanchor.types import Anchors

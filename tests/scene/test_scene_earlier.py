@@ -26,18 +26,19 @@ from skyanchor.run.inputs import Inputs
 from skyanchor.run.records import PATCH_FILE, SCENE_FILE, UPDATED_PLY, SceneRecord
 from skyanchor.run.results import Run
 from skyanchor.scene import patch as patches
+from skyanchor.scene.config import UpdateConfig
 from skyanchor.scene.earlier import EarlierViews, found_exposures, galleries, guard_pool, held_already
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.schedule import CurvePoint, Phase, _is_good
 from skyanchor.scene.scoring import Judge, Quality, WalkQuality, losses
 from skyanchor.scene.seeds import ground_seeds
-from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.since import otherwise
 from skyanchor.scene.update import _spoilt, update_scene
 from skyanchor.stages import scene
-from skyanchor.stages.scene import SceneConfig, _since
-from skyanchor.stages.survey import Site, Work
+from skyanchor.stages.scene import SceneConfig
+from skyanchor.stages.since import differences_since
+from skyanchor.stages.work import Site, Work
 from skyanchor.stereo import DepthFolder, StereoConfig
 from skyanchor.storage import files
 from skyanchor.types import Cloud, Scaffold
@@ -211,9 +212,9 @@ def test_the_depth_of_an_earlier_walk_beside_this_one_is_measured(
         site = Site(scaffold, measured(tmp_path / "july/1-scaffold"), InProcess())
         work = Work(run, site, walk(world), InProcess(), (earlier,))
         stage, nothing = run.stage("4-scene", "depth", {}, {}), DepthFolder(tmp_path, ())
-        flight, june = _since(stage, work, world.ground_views, maps, nothing, points, quick())
-        elsewhere = _since(stage, work, world.ground_views, away, nothing, points, quick())
-        none = _since(stage, work, world.ground_views, maps, nothing, points, quick(vanished=None))
+        flight, june = differences_since(stage, work, world.ground_views, maps, nothing, points, quick())
+        elsewhere = differences_since(stage, work, world.ground_views, away, nothing, points, quick())
+        none = differences_since(stage, work, world.ground_views, maps, nothing, points, quick(vanished=None))
     assert not len(flight.depth) and len(june.depth) > 4 and not len(otherwise(june))
     assert {one.name for one in june.depth} <= {one.name for one in maps}, "test views decide nothing"
     assert len(elsewhere[1].depth) == 0 and none == ()

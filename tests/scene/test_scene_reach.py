@@ -16,10 +16,10 @@ from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
 from skyanchor.gaussians.split import FEWEST_APART, split
 from skyanchor.gaussians.views import matrix
 from skyanchor.geometry import cameras, rigid
+from skyanchor.scene.config import PAPER
 from skyanchor.scene.patch import Change
 from skyanchor.scene.reach import change_of_all, half_angle, may_show, reach_of
 from skyanchor.scene.seeds import sky_radius
-from skyanchor.scene.settings import PAPER
 from skyanchor.stages.scene import taking_part
 from skyanchor.types import View
 

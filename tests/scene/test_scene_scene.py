@@ -28,12 +28,12 @@ from skyanchor.photos import PhotoCache
 from skyanchor.scene import patch as patches
 from skyanchor.scene import update
 from skyanchor.scene.colours import Pairs, shared_exposure
+from skyanchor.scene.config import PAPER, UpdateConfig, trained_from_scratch, without_insertion
 from skyanchor.scene.floaters import FloaterConfig
 from skyanchor.scene.hiding import hidden_floaters, most_within, seen_by, shown_weights, spread
 from skyanchor.scene.schedule import CurvePoint, Phase, is_flat, run_phase
 from skyanchor.scene.scoring import Judge, Quality
 from skyanchor.scene.seeds import ground_seeds
-from skyanchor.scene.settings import PAPER, UpdateConfig, trained_from_scratch, without_insertion
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.types import View
 

@@ -20,12 +20,12 @@ from skyanchor.geometry import cameras, rigid
 from skyanchor.photos import PhotoCache, read_mask, read_pixels
 from skyanchor.run.folder import RunFolder
 from skyanchor.scene import patch as patches
+from skyanchor.scene.config import UpdateConfig
 from skyanchor.scene.earlier import EarlierViews
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.masks import in_photo
 from skyanchor.scene.rendered import guard_pictures
 from skyanchor.scene.seeds import ground_seeds
-from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.since import Since, nowhere, otherwise, showing, since_flight, since_walk
 from skyanchor.scene.update import update_scene
 from skyanchor.stages.masks import masked_inputs

@@ -26,7 +26,7 @@ from skyanchor.scene.patch import load_patch, remove_patch
 from skyanchor.stages import scene
 from skyanchor.stages.masks import without_contradicted
 from skyanchor.stages.scene import SceneConfig
-from skyanchor.stages.survey import Site, Work
+from skyanchor.stages.work import Site, Work
 from skyanchor.stereo import StereoConfig
 from skyanchor.storage import files
 from skyanchor.types import (

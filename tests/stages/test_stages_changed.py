@@ -26,8 +26,9 @@ from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, load_sequence
 from skyanchor.stages import cuts, merge
+from skyanchor.stages.digests import check_street_photos, ground_digests
 from skyanchor.stages.earlier import earlier_digests, earlier_runs
-from skyanchor.stages.survey import Site, check_street_photos, ground_digests
+from skyanchor.stages.work import Site
 from skyanchor.storage import files
 from skyanchor.trajectory.network import NetworkConfig
 

@@ -11,7 +11,7 @@ import paper_street
 import pytest
 import report_run
 
-from skyanchor.anchors.keyframes import EarlierWalks
+from skyanchor.anchors.earlier_walks.keyframes import EarlierWalks
 from skyanchor.errors import InputError
 from skyanchor.events import SCAFFOLD
 from skyanchor.matching import Features, Sift
@@ -24,8 +24,9 @@ from skyanchor.run.layout import OF_A_SCAFFOLD
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, load_sequence
+from skyanchor.stages.digests import aerial_digests
 from skyanchor.stages.earlier import describe_walks, earlier_digests, earlier_runs
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.work import Site
 from skyanchor.storage import files
 
 

@@ -29,8 +29,8 @@ from skyanchor.scaffold.windows import WindowConfig, photos_of
 from skyanchor.stages import anchors as stages
 from skyanchor.stages.places import PlaceFiles, place_files
 from skyanchor.stages.scaffold import surface_part
-from skyanchor.stages.survey import Site, Work
 from skyanchor.stages.windows import painted_from, windows_part
+from skyanchor.stages.work import Site, Work
 from skyanchor.stereo import depth_path, save_depth
 from skyanchor.storage import files
 from skyanchor.types import DepthMap, Scaffold

@@ -10,7 +10,7 @@ import numpy as np
 from skyanchor.anchors.config import AnchorConfig, ConfirmConfig
 from skyanchor.anchors.frames import GroundFrames
 from skyanchor.anchors.in_process import LocalRunner
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.walk import localise_walk
 from skyanchor.bridges.views import BridgeConfig, NodeConfig
 from skyanchor.events import Listener, silent

@@ -9,7 +9,7 @@ import numpy as np
 from skyanchor.events import ANCHORS
 from skyanchor.run import records
 from skyanchor.run.folder import Stage
-from skyanchor.stages.survey import Work
+from skyanchor.stages.work import Work
 from skyanchor.types import AnchorPose, Anchors, LocalisedGroup, Pose
 
 

@@ -18,8 +18,8 @@ from skyanchor.gaussians.training import TrainConfig
 from skyanchor.gaussians.views import matrix
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry.depth import pixel_centres
+from skyanchor.scene.config import UpdateConfig
 from skyanchor.scene.inputs import UpdateInputs
-from skyanchor.scene.settings import UpdateConfig
 from skyanchor.types import Cloud, DepthMap, Pose, View
 
 UP = np.array([0.0, 0.0, 1.0])

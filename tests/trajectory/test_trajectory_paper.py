@@ -10,7 +10,7 @@ import pytest
 from trajectory_world import anchors_of, posed, scaffold, sequence_of, street
 
 from skyanchor import CPU, PAPER, PipelineConfig
-from skyanchor.trajectory import SubmapReport, localmap, recover, submap
+from skyanchor.trajectory import SubmapReport, growth, localmap, recover, submap, submap_state
 from skyanchor.trajectory.jobs import BOOTSTRAP, REFINEMENT, REGISTRATION
 
 
@@ -28,7 +28,8 @@ class Noted:
         self.last: list[str] = []
         """What is done with all submaps together."""
         self.submap: SubmapReport | None = None
-        self._note(submap, "adjust", lambda bundle, solver, clock: self.solves.update([solver.iterations]))
+        for module in (submap_state, growth):
+            self._note(module, "adjust", lambda bundle, solver, clock: self.solves.update([solver.iterations]))
         self._note(localmap, "verify", lambda *given: self.verified.add((given[-1].estimator, given[-1].trials[1])))
         self._note(submap, "loop_pairs", lambda *given: self.loops.add(given[-1]))
         for name in ("adjust_all", "hold_anchors"):

@@ -11,7 +11,7 @@ from trajectory_world import CAMERA, anchors_of, centre_errors, posed, scaffold,
 from skyanchor.events import Note
 from skyanchor.geometry import rigid
 from skyanchor.storage import codec
-from skyanchor.trajectory import Ablation, TrajectoryConfig, recover, submap
+from skyanchor.trajectory import Ablation, TrajectoryConfig, growth, recover, submap
 from skyanchor.trajectory.assembly import KnownMap, Resected, resect, sigmas_brought
 from skyanchor.trajectory.config import AdjustConfig, HoldConfig, RegisterConfig
 from skyanchor.trajectory.jobs import SubmapJob
@@ -255,7 +255,7 @@ def test_what_a_frame_is_adjusted_with_stays():
             state.local.insert(frame, pose)
             for other in range(frame):
                 state.local.finder.pairs(other, frame)
-        submap._adjust_registered(state, 6, (2, 3, 4, 5))
+        growth._adjust_registered(state, 6, (2, 3, 4, 5))
         for frame in range(6):
             assert state.local.poses[frame] is anchors[frame].cam_from_world
         missed = np.linalg.norm(rigid.centre_in_world(state.local.poses[6]) - rigid.centre_in_world(world.poses[6]))

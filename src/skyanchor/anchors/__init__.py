@@ -1,11 +1,21 @@
 """Stage 2: cross-view anchor localisation, of one group (`group`) and of all groups of a walk (`walk`).
 
-frames, search (what a look works on) -> shape/ (the group's own reconstruction) -> places, likelihood, walk_votes
-(where it may stand) -> evidence, solve, adjustment, edges, place (one place, refined and judged) -> last_look,
-verdict, agreement (what is accepted) -> showing (for people). Beside them: ladder (what is tried before giving up);
-prepare, place_index (described places); priors, area_file (where the walk was); odometry (its own motion); focal,
-self_lens (its camera); keyframes, earlier (earlier walks); in_process (all of it without jobs); paper_route/ (the
-paper's way), ablated (ours in part).
+In the order in which a group meets them:
+
+- frames, search: what all steps of a group's localisation share.
+- shape/: the group's own reconstruction, from ground photos alone.
+- place_finding, walk_votes, likelihood: where it may stand, by its looks and by those of the whole walk.
+- evidence, expected, solve, adjustment, edges, place_refinement: one place, refined by views rendered there and judged.
+- last_look, verdict, agreement: what is accepted, of one group and of all together. showing: matches for people.
+
+Beside them:
+
+- ladder: what is tried before a group is given up.
+- place_description, place_index: described places. prepared_scaffold: all that groups are looked for in.
+- priors, area_file: what the user knows of where the walk was.
+- odometry: the walk's own motion. focal, self_lens: its camera.
+- earlier_walks/: street photos that were located before. paper_route/: the paper's way. ablated: ours in part.
+- in_process: all of it without jobs.
 
 May touch: the foundation, photos, matching, sfm, bridges, scaffold, sequence, feedforward.
 """

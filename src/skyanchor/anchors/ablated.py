@@ -10,9 +10,9 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import standing
 from skyanchor.anchors.group import Settle, anchor_poses, attempt, climbed, places_of, settle_on_bridges
 from skyanchor.anchors.ladder import rungs
-from skyanchor.anchors.paper_route.direct import settle_on_photos
 from skyanchor.anchors.paper_route.route import settle_both_ways, settle_by_similarity, settle_on_cameras
-from skyanchor.anchors.place import Settled, settle, unadjusted
+from skyanchor.anchors.paper_route.support import settle_on_photos
+from skyanchor.anchors.place_refinement import Settled, settle, unadjusted
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.free import shape_from_free
 from skyanchor.anchors.shape.incremental import LocalGroup

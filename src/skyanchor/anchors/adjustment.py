@@ -16,7 +16,23 @@ from skyanchor.geometry import cameras
 from skyanchor.sfm import bundle as ba
 from skyanchor.sfm.adjustment import adjust
 from skyanchor.sfm.dense import Dense
+from skyanchor.sfm.uncertainty import MEDIAN_2
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose, Similarity
+
+LOSS_SCALES = (3.0, 2.0)
+"""Sigmas from which an observation counts less, in the first round and in the second."""
+LEAST_POINTS = 12
+"""Points that a group is adjusted on, at least."""
+LEAST_SEEN = 6
+"""Observations of every frame, at least; three would determine its pose."""
+CONFIRMED_SLACK = 5.0
+"""Factor on the surface's error for a point that two or more aerial photos show: these hold it, not the surface."""
+CELLS = 80
+"""Columns of the grid over which matches are thinned evenly."""
+IN_FRAME, ABOVE, OWN_TRACK, PAINTED = range(4)
+"""What an observation is: a match in its ground frame; the same in an aerial photo that was asked independently; a
+point of the group's own reconstruction; a match in the aerial photo that it was lifted from. There it lies where it was
+taken, which proves nothing."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +80,7 @@ class FixedAerial:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldView:
+class FixedView:
     """A photo that does not move: an aerial one, or a keyframe of an earlier walk."""
 
     lens: Camera
@@ -73,10 +89,10 @@ class HeldView:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class FixedSightings:
     """Where constant photos show the points of matches; the sightings are flat arrays of one length."""
 
-    views: tuple[HeldView, ...]
+    views: tuple[FixedView, ...]
     point: Ints
     """(K,), number of the match."""
     view: Ints
@@ -91,14 +107,15 @@ class Held:
     """(M,), how far each match's point may lie from where it was measured, metres; inf where it is triangulated."""
 
 
-def held_from_above(atlas: AerialAtlas, matches: CrossMatches, config: AdjustmentConfig) -> Held:
+def sightings_from_above(atlas: AerialAtlas, matches: CrossMatches, config: AdjustmentConfig) -> FixedSightings:
     """Where aerial photos show the matches of bridge views."""
     seen = carry(atlas, matches.points, matches.normals, matches.source, config.carry)
     sigma = config.surface_sigma * atlas.surface.gsd
     several = np.bincount(seen.point, minlength=len(matches)) >= 2
-    views = tuple(HeldView(atlas.photo_camera(j), view.cam_from_world) for j, view in enumerate(atlas.views))
-    sigma_px, slack_m = np.full(len(seen.view), config.carry.sigma_px), np.where(several, 5.0 * sigma, sigma)
-    return Held(views, seen.point, seen.view, seen.xy, sigma_px, seen.reference, slack_m)
+    views = tuple(FixedView(atlas.photo_camera(j), view.cam_from_world) for j, view in enumerate(atlas.views))
+    sigma_px = np.full(len(seen.view), config.carry.sigma_px)
+    slack_m = np.where(several, CONFIRMED_SLACK * sigma, sigma)
+    return FixedSightings(views, seen.point, seen.view, seen.xy, sigma_px, seen.reference, slack_m)
 
 
 def _ground_tracks(local: LocalGroup, world_from_local: Similarity, most: int) -> ba.Bundle:
@@ -118,33 +135,33 @@ class _Problem:
     bundle: ba.Bundle
     """Cameras: the group's frames, then aerial views; points: the matches, then the group's own tracks."""
     tags: Ints
-    """(K,), cross-view ground (0), aerial (1), ground-track (2) observations, and aerial ones (3) of the photo that the
-    match was lifted from: there the point lies where it was taken, which proves nothing."""
+    """(K,), what each observation is: IN_FRAME, ABOVE, OWN_TRACK or PAINTED."""
     cross: Ints
     """(P,), match number of each point, or -1."""
 
 
-def _assembled(at: GroupAt, matches: CrossMatches, held: Held, tracks: ba.Bundle) -> _Problem:
-    views = np.unique(held.view)
-    fixed = tuple(held.views[int(j)] for j in views)
+def _assembled(at: GroupAt, matches: CrossMatches, seen: FixedSightings, tracks: ba.Bundle) -> _Problem:
+    views = np.unique(seen.view)
+    fixed = tuple(seen.views[int(j)] for j in views)
     poses, lens = at.solution.cams_from_world, cameras.undistorted(at.camera)
     frames, count = len(poses), len(matches)
     information = np.zeros((count + len(tracks.points), 3, 3))
-    information[:count] = np.eye(3) / held.slack_m[:, None, None] ** 2
+    information[:count] = np.eye(3) / seen.slack_m[:, None, None] ** 2
     points = np.concatenate([matches.points, tracks.points])
     bundle = ba.Bundle(
         cams_from_world=(*poses, *(view.cam_from_world for view in fixed)),
         lenses=(*(lens,) * frames, *(view.lens for view in fixed)),
         constant=np.arange(frames + len(views)) >= frames,
         points=points,
-        camera=np.concatenate([matches.frame, frames + np.searchsorted(views, held.view), tracks.camera]),
-        point=np.concatenate([np.arange(count), held.point, count + tracks.point]),
-        xy=np.concatenate([matches.xy, held.xy, tracks.xy]),
-        sigma=np.concatenate([matches.sigma_px, held.sigma_px, tracks.sigma]),
+        camera=np.concatenate([matches.frame, frames + np.searchsorted(views, seen.view), tracks.camera]),
+        point=np.concatenate([np.arange(count), seen.point, count + tracks.point]),
+        xy=np.concatenate([matches.xy, seen.xy, tracks.xy]),
+        sigma=np.concatenate([matches.sigma_px, seen.sigma_px, tracks.sigma]),
         prior=points,
         prior_information=information,
     )
-    tags = np.concatenate([np.zeros(count), np.where(held.reference == 1, 3, 1), np.full(len(tracks.point), 2)])
+    above = np.where(seen.reference == 1, PAINTED, ABOVE)
+    tags = np.concatenate([np.full(count, IN_FRAME), above, np.full(len(tracks.point), OWN_TRACK)])
     return _Problem(bundle, tags.astype(np.int64), np.concatenate([np.arange(count), np.full(len(tracks.points), -1)]))
 
 
@@ -152,18 +169,18 @@ def _pruned(problem: _Problem, adjusted: ba.Bundle, most: float) -> _Problem:
     """Far observations dropped; a match stays only while its ground frame and an aerial photo still see it."""
     near = ba.residual_lengths(adjusted) < most
     tags, cross, count = problem.tags, problem.cross, len(adjusted.points)
-    ground = np.bincount(adjusted.point[near & (tags == 0)], minlength=count) > 0
-    aerial = np.bincount(adjusted.point[near & _above(tags)], minlength=count) > 0
-    shape = np.bincount(adjusted.point[near & (tags == 2)], minlength=count) >= 2
+    ground = np.bincount(adjusted.point[near & (tags == IN_FRAME)], minlength=count) > 0
+    aerial = np.bincount(adjusted.point[near & _from_above(tags)], minlength=count) > 0
+    shape = np.bincount(adjusted.point[near & (tags == OWN_TRACK)], minlength=count) >= 2
     whole = np.where(cross >= 0, ground & aerial, shape)
     keep = near & whole[adjusted.point]
     part, used = ba.selected(adjusted, keep)
     return _Problem(part, tags[keep], cross[used])
 
 
-def _above(tags: Ints) -> Bools:
+def _from_above(tags: Ints) -> Bools:
     """Which observations are those of aerial photos."""
-    return np.asarray((tags == 1) | (tags == 3))
+    return np.asarray((tags == ABOVE) | (tags == PAINTED))
 
 
 def adjust_fixed_aerial(
@@ -171,26 +188,28 @@ def adjust_fixed_aerial(
 ) -> FixedAerial | None:
     """The group's poses against the real aerial photos, or None when nothing is left to hold them."""
 
-    def above(matches: CrossMatches) -> Held:
-        return held_from_above(atlas, matches, config)
+    def above(matches: CrossMatches) -> FixedSightings:
+        return sightings_from_above(atlas, matches, config)
 
-    return adjust_held(at, above, config, refine_focal)
+    return adjust_against(at, above, config, refine_focal)
 
 
-def adjust_held(
-    at: GroupAt, held_by: Callable[[CrossMatches], Held], config: AdjustmentConfig, refine_focal: bool = False
+def adjust_against(
+    at: GroupAt,
+    sightings_of: Callable[[CrossMatches], FixedSightings],
+    config: AdjustmentConfig,
+    refine_focal: bool = False,
 ) -> FixedAerial | None:
     """The group's poses against constant photos that show its matches, or None when nothing is left to hold them."""
     chosen = thinned(at.agreeing, config.matches, at.camera)
     matches = subset(at.agreeing, chosen)
     frames = len(at.solution.cams_from_world)
-    held = held_by(matches)
     tracks = _ground_tracks(at.local, at.solution.world_from_local, config.ground_points)
-    problem = _assembled(at, matches, held, tracks)
+    problem = _assembled(at, matches, sightings_of(matches), tracks)
     focal = problem.bundle.lenses[0].params[0]
     done = None
-    for loss, most in ((3.0, config.wide), (2.0, config.tight)):
-        if len(problem.bundle.points) < 12 or not _every_frame_held(problem.bundle, frames):
+    for loss, most in zip(LOSS_SCALES, (config.wide, config.tight), strict=True):
+        if len(problem.bundle.points) < LEAST_POINTS or not _every_frame_held(problem.bundle, frames):
             return None
         done = adjust(problem.bundle, Dense(loss_scale=loss, refine_focal=refine_focal))
         problem = _pruned(problem, done.bundle, most)
@@ -203,7 +222,7 @@ def thinned(matches: CrossMatches, most: int, camera: Camera) -> Ints:
     """Indices of at most `most` matches: one of every image cell first, then a second of each, and so on."""
     if len(matches) <= most:
         return np.arange(len(matches))
-    cell = np.floor(matches.xy / (camera.width / 80.0)).astype(np.int64)
+    cell = np.floor(matches.xy / (camera.width / CELLS)).astype(np.int64)
     key = (matches.frame * 1000 + cell[:, 0]) * 1000 + cell[:, 1]
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.diff(key[order], prepend=key[order[0]] - 1))
@@ -214,7 +233,7 @@ def thinned(matches: CrossMatches, most: int, camera: Camera) -> Ints:
 
 
 def _every_frame_held(bundle: ba.Bundle, frames: int) -> bool:
-    return bool((np.bincount(bundle.camera, minlength=frames)[:frames] >= 6).all())
+    return bool((np.bincount(bundle.camera, minlength=frames)[:frames] >= LEAST_SEEN).all())
 
 
 def _median(values: Floats, chosen: Bools) -> float:
@@ -226,17 +245,17 @@ def _summary(
 ) -> FixedAerial:
     whole, tags, frames = problem.bundle, problem.tags, len(covariances)
     lengths = ba.residual_lengths(whole)
-    views = np.bincount(whole.point[_above(tags)], minlength=len(whole.points))
+    views = np.bincount(whole.point[_from_above(tags)], minlength=len(whole.points))
     kept = np.flatnonzero(problem.cross >= 0)
-    factor = max(1.0, _median(lengths, tags < 2) ** 2 / 1.386)
+    factor = max(1.0, _median(lengths, (tags == IN_FRAME) | (tags == ABOVE)) ** 2 / MEDIAN_2)
     return FixedAerial(
         cams_from_world=whole.cams_from_world[:frames],
         covariances=covariances * factor,
         cross=chosen[problem.cross[kept]],
         views_per_match=views[kept].astype(np.int64),
         aerial_views=matches.source[problem.cross[kept]],
-        reprojection=_median(lengths, tags == 0),
-        aerial_reprojection=_median(lengths, tags == 1),
+        reprojection=_median(lengths, tags == IN_FRAME),
+        aerial_reprojection=_median(lengths, tags == ABOVE),
         points=whole.points[kept],
         focal_scale=focal_scale,
         tried=len(matches),

@@ -91,7 +91,7 @@ def borne_out(
     against = sum(_against(group) for group, one in zip(groups, mine, strict=True) if one)
     if alone or _sure_together([groups[i] for i in certain], config.verdict, prior - against):
         return groups
-    return [_alone(group, sequence.groups[i]) if i in accepted else group for i, group in enumerate(groups)]
+    return [_not_borne_out(group, sequence.groups[i]) if i in accepted else group for i, group in enumerate(groups)]
 
 
 def _doubt(neighbours: list[LocalisedGroup]) -> float:
@@ -139,7 +139,8 @@ def _chain(first: int, apart: Bools) -> list[int]:
     return taken
 
 
-def _alone(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:
+def _not_borne_out(group: LocalisedGroup, original: AnchorGroup) -> LocalisedGroup:
+    """An accepted group refused, because neither it nor any other makes its place sure."""
     figures = group.figures
     told = f"{figures.ratio:.0%} of the matches agree"
     if not isnan(figures.confirmed):

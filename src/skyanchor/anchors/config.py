@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from skyanchor.anchors.adjustment import AdjustmentConfig
 from skyanchor.anchors.paper_route.mixed import MixedConfig
-from skyanchor.anchors.places import PlacesConfig
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.priors import Prior
 from skyanchor.anchors.shape.incremental import LocalConfig
 from skyanchor.anchors.solve import SolveConfig

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from skyanchor.anchors.evidence import LEAST_PAINTED, grid_of
+from skyanchor.anchors.expected import LEAST_PAINTED, grid_of
 from skyanchor.bridges.views import Bridge
 from skyanchor.geometry import cameras
 from skyanchor.types import Bools, Bytes, Floats, Floats32, Ints

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import cv2
 import numpy as np
 
+from skyanchor.anchors.expected import Expected
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, Sightings
 from skyanchor.bridges.views import Bridge, lift
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import under
 from skyanchor.matching import Features, Matcher
-from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
+from skyanchor.types import Bools, Camera, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class CrossMatches:
     """(N, 3), unit."""
     source: Ints
     """(N,), aerial view the bridge pixel was painted from, or the keyframe that was matched."""
-    bridge: Ints
-    """(N,), number of the bridge, or of the point that keyframes of earlier walks see."""
+    point: Ints
+    """(N,), number of the point that keyframes of earlier walks see; -1 where the surface was matched."""
 
     def __len__(self) -> int:
         """Number of matches."""
@@ -53,7 +53,7 @@ def joined(parts: list[CrossMatches]) -> CrossMatches:
         np.concatenate([p.points for p in parts]),
         np.concatenate([p.normals for p in parts]),
         np.concatenate([p.source for p in parts]),
-        np.concatenate([p.bridge for p in parts]),
+        np.concatenate([p.point for p in parts]),
     )
 
 
@@ -66,52 +66,8 @@ def subset(matches: CrossMatches, keep: Bools | Ints) -> CrossMatches:
         matches.points[keep],
         matches.normals[keep],
         matches.source[keep],
-        matches.bridge[keep],
+        matches.point[keep],
     )
-
-
-GRID = 16
-"""Columns of the grid in which a photo is looked at; its rows follow its shape."""
-LEAST_PAINTED = 0.7
-"""Share of a cell that must be painted for something to be expected there."""
-LEAST_CONTRAST = 6.0
-"""Standard deviation of its grey values, of 255, for the same."""
-
-
-@dataclass(frozen=True, eq=False)
-class Shown:
-    """Where the view rendered for a frame has something that the photo can be recognised by."""
-
-    frame: int
-    """Position in the group."""
-    cells: Bools
-    """(R, C), of the photo."""
-    fronts: Bools
-    """(R, C), those of them above the horizon: what is lower than the eye is ground, alike in all streets, or moves."""
-
-
-def grid_of(width: int, height: int) -> tuple[int, int]:
-    """(rows, columns) of the grid of a photo of that size."""
-    return max(1, round(GRID * height / width)), GRID
-
-
-def shown_in(bridge: Bridge, frame: int, up: Floats) -> Shown:
-    """Cells of a view that are painted and not plain."""
-    rows, columns = grid_of(bridge.camera.width, bridge.camera.height)
-
-    def mean(values: Floats32) -> Floats32:
-        return np.asarray(cv2.resize(values, (columns, rows), interpolation=cv2.INTER_AREA), np.float32)
-
-    grey = cv2.cvtColor(bridge.photo.pixels, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255.0
-    painted = np.ones_like(grey) if bridge.photo.mask is None else bridge.photo.mask.astype(np.float32)
-    share = mean(painted)
-    there = np.maximum(share, 1e-6)
-    variance = mean(painted * grey * grey) / there - (mean(painted * grey) / there) ** 2
-    cells = (share >= LEAST_PAINTED) & (variance >= (LEAST_CONTRAST / 255.0) ** 2)
-    y, x = np.indices(cells.shape).reshape(2, -1) + 0.5
-    middles = np.column_stack([x * bridge.camera.width / columns, y * bridge.camera.height / rows])
-    above = cameras.unproject(bridge.camera, middles) @ (bridge.cam_from_world.rotation @ up) > 0.0
-    return Shown(frame, np.asarray(cells), np.asarray(cells & above.reshape(cells.shape)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +81,8 @@ class GroupAt:
     """Its inliers are among `matches`."""
     matches: CrossMatches
     """All that the solution was made from."""
-    shown: tuple[Shown, ...] = ()
-    """What the views have that the frames were matched with; empty where it were no views."""
+    expected: tuple[Expected, ...] = ()
+    """What the frames should show by the views that they were matched with; empty where it were no views."""
 
     @cached_property
     def agreeing(self) -> CrossMatches:
@@ -134,9 +90,7 @@ class GroupAt:
         return subset(self.matches, self.solution.inliers)
 
 
-def match_bridge(
-    matcher: Matcher, frame: int, ground: Features, number: int, bridge: Bridge, seen: Features
-) -> CrossMatches:
+def match_bridge(matcher: Matcher, frame: int, ground: Features, bridge: Bridge, seen: Features) -> CrossMatches:
     """What one ground frame and one bridge have in common; bridge pixels without surface are left out."""
     matches = matcher.match_extracted(ground, seen)
     points, source = lift(bridge, matches.xy_b)
@@ -152,7 +106,7 @@ def match_bridge(
         points[good],
         normals[good],
         source[good],
-        np.full(count, number, np.int64),
+        np.full(count, -1, np.int64),
     )
 
 
@@ -160,3 +114,9 @@ def sightings(matches: CrossMatches, camera: Camera) -> Sightings:
     """The matches as the group solver takes them; `camera` is PINHOLE."""
     rays = cameras.unproject(camera, matches.xy)
     return Sightings(matches.frame, rays[:, :2], matches.points, matches.sigma_px / cameras.focal_px(camera))
+
+
+def distinct_support(matches: CrossMatches, inliers: Bools, cell_px: float) -> int:
+    """Agreeing matches, those of one frame within one image cell counted once."""
+    cells = np.floor(matches.xy[inliers] / cell_px).astype(np.int64)
+    return len(np.unique(np.column_stack([matches.frame[inliers], cells]), axis=0))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
+
 from skyanchor.feedforward import AnyLocal, FreeFrames, Incremental, LocalReconstruction
 from skyanchor.geometry import cameras
 from skyanchor.matching import AnyMatcher, AnySparse, FeatureCache, Features, Matcher, SparseMatcher, XFeatStar
@@ -146,3 +148,8 @@ class GroundFrames:
             kept = self.folder if self.keeps(choice) else None
             self._features[choice] = FeatureCache(choice.load(), kept, FEATURE_BYTES)
         return self._features[choice]
+
+
+def spread_over(count: int, most: int) -> Ints:
+    """At most `most` positions of 0 .. count - 1, spread evenly, both ends included."""
+    return np.unique(np.round(np.linspace(0, count - 1, min(most, count))).astype(np.int64))

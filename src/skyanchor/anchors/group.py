@@ -8,14 +8,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skyanchor.anchors.earlier import beside_walks, shared_of
+from skyanchor.anchors.earlier_walks.beside_flight import beside_walks
 from skyanchor.anchors.focal import standing, with_its_focal
+from skyanchor.anchors.frames import spread_over
 from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.last_look import last_look, sharpened
-from skyanchor.anchors.place import Settled, settle
-from skyanchor.anchors.places import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds, spread_voters
+from skyanchor.anchors.place_finding import PlaceHypothesis, PlaceQuery, PlaceSeed, find_places, place_seeds
+from skyanchor.anchors.place_refinement import Settled, settle, shared_of
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.self_lens import word_of
+from skyanchor.anchors.self_lens import estimate_lens
 from skyanchor.anchors.shape.choice import group_shape
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.verdict import honest_covariances, unsupported
@@ -81,8 +82,8 @@ def climbed(
             kept = kept_frames(search, settled, rung.frames)
             poses = anchor_poses(search, settled, kept)
             scale = settled.focal * settled.done.focal_scale
-            word = None if settled.done.bundle is None else word_of(settled.done.bundle, settled.local.frames)
-            stands = (None, figures, tuple(attempts), shown, settled.overlap, word)
+            lens = None if settled.done.bundle is None else estimate_lens(settled.done.bundle, settled.local.frames)
+            stands = (None, figures, tuple(attempts), shown, settled.overlap, lens)
             return LocalisedGroup(replace(group, frames=kept), poses, *stands), scale
         attempts.append(settled.refusal or Refusal(Reason.NO_PLACE, "No place was found."))
         if attempts[-1].reason in FINAL:  # more frames of the same would only hide the other place
@@ -104,18 +105,27 @@ def _latest(settled: Settled, figures: GroupFigures, shown: CrossView | None) ->
 
 def attempt(search: Search, frames: tuple[int, ...], settle_shape: Settle) -> Settled:
     """One rung of the ladder: shape, places, refinement, verdict."""
-    with search.frames.clock.step("shape of the group"):
-        local = group_shape(search.frames, frames, search.camera, search.config)
+    local = _shape(search, frames)
     if isinstance(local, Refusal):
         return Settled(None, None, local)
     return beside_walks(search, settle_shape(search, local))
+
+
+def _shape(search: Search, frames: tuple[int, ...]) -> LocalGroup | Refusal:
+    """The own shape of the frames, made once for all attempts that ask the same of it."""
+    config = search.config
+    key = (frames, search.lens, config.ground_matcher, config.local, config.shape)
+    if key not in search.shapes:
+        with search.frames.clock.step("shape of the group"):
+            search.shapes[key] = group_shape(search.frames, frames, search.camera, config)
+    return search.shapes[key]
 
 
 def kept_frames(search: Search, settled: Settled, asked: tuple[int, ...]) -> tuple[int, ...]:
     """Those of the frames asked for that the place holds: in the group's shape, and with support of their own."""
     assert settled.local is not None and settled.done is not None
     without: set[int] = set()
-    if settled.at is not None and settled.at.shown:
+    if settled.at is not None and settled.at.expected:
         slots = unsupported(settled.at, settled.done, search.config.verdict)
         without = {settled.at.local.frames[slot] for slot in slots}
     return tuple(i for i in asked if i in settled.local.frames and i not in without)
@@ -139,7 +149,15 @@ def settle_on_bridges(search: Search, local: LocalGroup) -> Settled:
     if search.near and not places:
         nowhere = Refusal(Reason.NO_PLACE, "No place where these frames may stand looks like them.")
         settled = replace(settled, refusal=nowhere)
-    return sharpened(search, settled if search.lens.known else with_its_focal(search, settled))
+    return _finished(search, settled)
+
+
+def _finished(search: Search, settled: Settled) -> Settled:
+    """A place with its own focal length and by the last look; once, for a refused one may be the best again."""
+    if id(settled) not in search.finished:
+        own = settled if search.lens.known else with_its_focal(search, settled)
+        search.finished[id(settled)] = settled, sharpened(search, own)  # it stays, so that nothing else has its id
+    return search.finished[id(settled)][1]
 
 
 def places_of(search: Search, local: LocalGroup) -> tuple[PlaceHypothesis, ...]:
@@ -161,7 +179,8 @@ def _seeds(search: Search, frames: tuple[int, ...]) -> tuple[PlaceSeed, ...]:
     with search.frames.clock.step("places"):
         look = _voters_look(search, frames)
         query = PlaceQuery(features, search.camera.width, search.near, search.hints, look)
-        return place_seeds(prepared.places, prepared.ground, query, config)
+        compared = search.glances.compared(prepared.places)
+        return place_seeds(prepared.places, prepared.ground, query, config, compared)
 
 
 def _voters_look(search: Search, frames: tuple[int, ...]) -> Floats32 | None:
@@ -169,7 +188,7 @@ def _voters_look(search: Search, frames: tuple[int, ...]) -> Floats32 | None:
     descriptor = search.prepared.descriptor
     if descriptor is None:
         return None
-    voters = spread_voters(len(frames), search.config.places.voters)
+    voters = spread_over(len(frames), search.config.places.voters)
     return described(descriptor, [search.frames.photo(frames[k]) for k in voters])
 
 
@@ -201,7 +220,7 @@ def _try_places(search: Search, local: LocalGroup, places: tuple[PlaceHypothesis
     if not tried:
         nowhere = Refusal(Reason.NO_PLACE, "No place of the scaffold looks like these frames.")
         return Settled(local, None, nowhere)
-    return max(tried, key=lambda settled: settled.support)
+    return max(tried, key=lambda settled: settled.fit)
 
 
 def _apart(poses: tuple[Pose, ...], others: tuple[Pose, ...]) -> float:
@@ -218,7 +237,7 @@ def _ambiguous(search: Search, best: Settled, tried: list[Settled]) -> Refusal |
         if other.done is None or other is best:
             continue
         apart_m = _apart(other.done.cams_from_world, best.done.cams_from_world)
-        if apart_m > ladder.apart and other.support > ladder.ambiguous * best.support:
-            figures = {"apart_m": apart_m, "support": float(best.support), "other_support": float(other.support)}
+        if apart_m > ladder.apart and other.fit > ladder.ambiguous * best.fit:
+            figures = {"apart_m": apart_m, "support": float(best.support), "other_support": other.fit}
             return Refusal(Reason.AMBIGUOUS_PLACE, f"A place {apart_m:.0f} m away fits nearly as well.", figures)
     return None

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.earlier_walks.keyframes import EarlierWalks
 from skyanchor.anchors.focal import FocalVotes, vote_focal
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.group import seeds_of
-from skyanchor.anchors.keyframes import EarlierWalks
 from skyanchor.anchors.odometry import Steps, measure_steps
-from skyanchor.anchors.prepare import Describer, PreparedScaffold, described_places, prepared_for
+from skyanchor.anchors.place_description import Describer, described_places
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold, prepared_for
 from skyanchor.anchors.search import Glances, Search
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, verdict_on
 from skyanchor.anchors.walk_votes import Looks

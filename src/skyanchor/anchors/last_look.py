@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from skyanchor.anchors.focal import standing
 from skyanchor.anchors.likelihood import exact_log_odds
-from skyanchor.anchors.place import Settled, settle
+from skyanchor.anchors.place_refinement import Settled, settle
 from skyanchor.anchors.search import Search, unwatched
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.verdict import judge

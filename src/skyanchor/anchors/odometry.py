@@ -16,6 +16,9 @@ from skyanchor.geometry import cameras, rigid
 from skyanchor.matching import Features, TwoView, strongest, verify
 from skyanchor.types import AnchorGroup, Camera, Floats, LocalisedGroup, Pose
 
+UNMEASURED = 3.0
+"""Steps that one between frames that could not be matched counts for: nobody knows how long it was."""
+
 
 @dataclass(frozen=True, eq=False)
 class Steps:
@@ -83,7 +86,7 @@ def walked(parts: tuple[Steps, ...], cuts: tuple[int, ...] = ()) -> Walk:
     for part in parts:
         for step, measured in zip(part.next_from_frame, part.measured, strict=True):
             poses.append(step @ poses[-1])
-            path.append(path[-1] + (float(np.linalg.norm(step.translation)) if measured else 3.0))
+            path.append(path[-1] + (float(np.linalg.norm(step.translation)) if measured else UNMEASURED))
     return Walk(tuple(poses), np.array(path), cuts)
 
 

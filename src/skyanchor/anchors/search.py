@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.earlier_walks.keyframes import EarlierWalks
 from skyanchor.anchors.frames import GroundFrames, Lens, seen_through
-from skyanchor.anchors.keyframes import EarlierWalks
-from skyanchor.anchors.places import PlaceSeed
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.place_finding import Compared, PlaceSeed
+from skyanchor.anchors.place_index import PlaceIndex
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior
+from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.matching import Matcher
-from skyanchor.types import Camera, TriedPlace
+from skyanchor.types import Camera, Refusal, TriedPlace
 
 if TYPE_CHECKING:
-    from skyanchor.anchors.place import Settled
+    from skyanchor.anchors.place_refinement import Settled
 
 Watch: TypeAlias = "Callable[[Settled], None]"
 """Told of every place that was looked at, with all that it was judged on."""
@@ -35,6 +37,7 @@ class Glances:
     """Where groups may stand by their looks, which no focal length changes."""
 
     _held: dict[object, tuple[PlaceSeed, ...]] = field(default_factory=dict)
+    _compared: Compared | None = None
 
     def seeds(self, key: object, look: Callable[[], tuple[PlaceSeed, ...]]) -> tuple[PlaceSeed, ...]:
         """What a look gave, taken once for a key."""
@@ -43,6 +46,12 @@ class Glances:
                 self._held.pop(next(iter(self._held)))
             self._held[key] = look()
         return self._held[key]
+
+    def compared(self, index: PlaceIndex) -> Compared:
+        """What frames have in common with views of the index, as far as anybody has asked."""
+        if self._compared is None or self._compared.index is not index:
+            self._compared = Compared(index)
+        return self._compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +72,10 @@ class Search:
     glances: Glances = field(default_factory=Glances)
     refused: dict[object, list[Settled]] = field(default_factory=dict)
     """Places that an attempt has measured and refused, by what was looked for with what; the next one skips them."""
+    finished: dict[int, tuple[Settled, Settled]] = field(default_factory=dict)
+    """What places came to by their last look, by their identity: the next attempt may come back to a refused one."""
+    shapes: dict[object, LocalGroup | Refusal] = field(default_factory=dict)
+    """Shapes of the group, by frames and settings: attempts that search otherwise share them."""
     tried: list[TriedPlace] = field(default_factory=list)
     """Every place that was looked at, in order."""
 

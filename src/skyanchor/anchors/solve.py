@@ -12,6 +12,15 @@ from skyanchor.bounds import Count, Degrees, NotNegative, Positive, Range, Risin
 from skyanchor.geometry import rigid, robust, similarity
 from skyanchor.types import Bools, Floats, Ints, Pose, Similarity
 
+NEAREST_M = 0.05
+"""Points nearer than this in front of a camera, metres, count as behind it."""
+LEAST_AGREEING = 6
+"""Sightings that a similarity is refined on, at least: each gives two equations for seven unknowns."""
+WIDENING = (2.0, 1.3, 1.0)
+"""Factors on the threshold of an agreeing sighting, round by round of the refinement."""
+FARTHEST_STEP = 0.3
+"""Logarithm of the scale that one step of the refinement may change it by."""
+
 
 @dataclass(frozen=True, eq=False)
 class Sightings:
@@ -68,7 +77,7 @@ def group_residuals(cams_from_world: tuple[Pose, ...], seen: Sightings) -> Float
     """(N,), residual of every sighting in sigmas; inf behind the camera."""
     rotations, translations = _stacked(cams_from_world)
     in_cam = np.einsum("nij,nj->ni", rotations[seen.frame], seen.points) + translations[seen.frame]
-    front = in_cam[:, 2] > 0.05
+    front = in_cam[:, 2] > NEAREST_M
     off = in_cam[:, :2] / np.where(front, in_cam[:, 2], 1.0)[:, None] - seen.xy
     return np.where(front, np.linalg.norm(off, axis=1) / seen.sigma, np.inf)
 
@@ -79,11 +88,14 @@ def _in_world(world_from_local: Similarity, cams_from_local: tuple[Pose, ...]) -
 
 @dataclass(frozen=True, eq=False)
 class _Hypotheses:
-    """Candidates for x_cam = R_k (A X + b) + s t_k."""
+    """Candidates for x_cam = R_k (A X + b) + s t_k, with R_k, t_k the pose of frame k in the group."""
 
     A: Floats
+    """(H, 3, 3), rotations."""
     b: Floats
+    """(H, 3), metres."""
     s: Floats
+    """(H,), metres per unit of the group."""
 
 
 def _sample_frames(rng: np.random.Generator, frame: Ints, count: int, size: int) -> Ints:
@@ -163,18 +175,18 @@ def refine_similarity(
         A = rigid.rotation_exp(step[:3]) @ A
         b = b + step[3:6]
         if free == 7:
-            s *= float(np.exp(np.clip(step[6], -0.3, 0.3)))
+            s *= float(np.exp(np.clip(step[6], -FARTHEST_STEP, FARTHEST_STEP)))
         if np.abs(step).max() < 1e-8:
             break
     return Similarity(s, A.T, -A.T @ b)
 
 
 def solve_group(
-    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig, least: int = 6
+    seen: Sightings, cams_from_local: tuple[Pose, ...], up: Floats, config: SolveConfig, least: int = LEAST_AGREEING
 ) -> GroupSolution | None:
     """The group's place with the most agreement among its sightings; None when none has `least` that nearly agree."""
     per_frame = np.bincount(seen.frame, minlength=len(cams_from_local))
-    if len(seen.frame) < 6 or per_frame.max(initial=0) < 3:
+    if len(seen.frame) < LEAST_AGREEING or per_frame.max(initial=0) < 3:
         return None
     part = seen
     if len(seen.frame) > config.most_sightings:
@@ -193,10 +205,10 @@ def refined(
     seen: Sightings, cams_from_local: tuple[Pose, ...], world_from_local: Similarity, config: SolveConfig
 ) -> GroupSolution:
     """The solution near a given one, on its inliers, wide first."""
-    for widen in (2.0, 1.3, 1.0):
+    for widen in WIDENING:
         residual = group_residuals(_in_world(world_from_local, cams_from_local), seen)
         near = residual < widen * config.threshold
-        if near.sum() < 6:
+        if near.sum() < LEAST_AGREEING:
             break
         world_from_local = refine_similarity(
             _subset(seen, near), cams_from_local, world_from_local, config.threshold / 2.0

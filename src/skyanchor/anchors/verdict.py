@@ -9,9 +9,9 @@ from typing import Annotated, TypeAlias
 import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial
-from skyanchor.anchors.evidence import CrossMatches, GroupAt, Shown, grid_of, sightings, subset
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, distinct_support, sightings, subset
+from skyanchor.anchors.expected import Expected, grid_of
 from skyanchor.anchors.likelihood import Found, halves_log_odds, log_odds, residual_log_odds
-from skyanchor.anchors.places import distinct_support
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import refine_similarity
 from skyanchor.bounds import Coordinate, CountOrNone, Degrees, Positive, Range, Rising, Share
@@ -148,10 +148,10 @@ def _in_cells(matches: CrossMatches, camera: Camera, frames: int) -> Ints:
     return count
 
 
-def recognised(shown: Shown, matches: CrossMatches, agrees: Bools, camera: Camera) -> float:
+def recognised(expected: Expected, matches: CrossMatches, agrees: Bools, camera: Camera) -> float:
     """Share of what a view shows, ground included, where a match agrees; nan where it shows nothing."""
-    held = _in_cells(subset(matches, agrees), camera, shown.frame + 1)[shown.frame] > 0
-    return float((held & shown.cells).sum() / shown.cells.sum()) if shown.cells.any() else float("nan")
+    held = _in_cells(subset(matches, agrees), camera, expected.frame + 1)[expected.frame] > 0
+    return float((held & expected.cells).sum() / expected.cells.sum()) if expected.cells.any() else float("nan")
 
 
 def found_at(at: GroupAt) -> Found | None:
@@ -160,26 +160,34 @@ def found_at(at: GroupAt) -> Found | None:
     Matches alone cannot tell a house from its twin elsewhere, for what differs beside it is not matched at all, nor
     one crossing from another.
     """
-    if not at.shown:
+    if not at.expected:
         return None
     frames = len(at.local.frames)
     every, agreeing = (_in_cells(matches, at.camera, frames) for matches in (at.matches, at.agreeing))
-    slots = [view.frame for view in at.shown]
+    slots = [view.frame for view in at.expected]
     held = ((agreeing > 0) & (2 * agreeing >= every))[slots]
-    fronts = np.stack([view.fronts for view in at.shown])
-    ground = np.stack([view.cells for view in at.shown]) & ~fronts
+    fronts = np.stack([view.fronts for view in at.expected])
+    ground = np.stack([view.cells for view in at.expected]) & ~fronts
     above, below = int(fronts.sum()), int(ground.sum())
     shares = float((fronts & held).sum() / max(above, 1)), float((ground & held).sum() / max(below, 1))
     return Found(above / len(slots), shares[0], below / len(slots), shares[1])
 
 
+def agreeing_share(at: GroupAt) -> float:
+    """Of the matches with views, those that agree with where the group stands."""
+    return float(at.solution.inliers.mean()) if len(at.matches) else 0.0
+
+
+def odds_by_views(at: GroupAt) -> float:
+    """log10 of the odds by what is recognised of the views; nan without any."""
+    found = found_at(at)
+    return float("nan") if found is None else log_odds(found, agreeing_share(at))
+
+
 def with_odds(figures: GroupFigures, at: GroupAt) -> GroupFigures:
     """Figures of a group that was placed without views, with the odds by those rendered where it was put."""
     found = found_at(at)
-    if found is None:
-        return figures
-    odds = log_odds(found, float(at.solution.inliers.mean()) if len(at.matches) else 0.0)
-    return replace(figures, **asdict(found), log_odds=odds)
+    return figures if found is None else replace(figures, **asdict(found), log_odds=odds_by_views(at))
 
 
 def shape_deviation(poses: tuple[Pose, ...], local: LocalGroup) -> tuple[float, float]:
@@ -239,7 +247,7 @@ def supported(matches: CrossMatches, frames: int, config: VerdictConfig) -> Bool
 def unsupported(at: GroupAt, done: FixedAerial, config: VerdictConfig) -> set[int]:
     """Frames, by their place in the group, that were looked at and of which too little agrees to place them."""
     held = supported(subset(at.agreeing, done.cross), len(at.local.frames), config)
-    return {view.frame for view in at.shown if not held[view.frame]}
+    return {view.frame for view in at.expected if not held[view.frame]}
 
 
 def measure(

@@ -19,16 +19,15 @@ from skyanchor.anchors.agreement import (
 )
 from skyanchor.anchors.config import AnchorAblation, AnchorConfig
 from skyanchor.anchors.focal import FocalVotes, agreed, between, elected, neighbours
-from skyanchor.anchors.frames import Lens, camera_of
+from skyanchor.anchors.frames import Lens, camera_of, spread_over
 from skyanchor.anchors.group import climbed, localise_again, localise_group
 from skyanchor.anchors.ladder import Rung, rungs
 from skyanchor.anchors.odometry import Steps, Walk, walked
 from skyanchor.anchors.paper_route.route import settle_both_ways, settle_on_cameras
-from skyanchor.anchors.places import spread_voters
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed
 from skyanchor.anchors.search import Search
-from skyanchor.anchors.self_lens import distortion, heard, what_it_means, with_k2
+from skyanchor.anchors.self_lens import agreed_k1, agreed_k1_k2, joint_estimate, lens_advice
 from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.events import ANCHORS, Listener, Note, silent
 from skyanchor.types import (
@@ -37,7 +36,7 @@ from skyanchor.types import (
     AnchorPose,
     Anchors,
     GroupFigures,
-    LensWord,
+    LensEstimate,
     LocalisedGroup,
     Reason,
     Sequence,
@@ -153,18 +152,18 @@ def localise_walk(
     for stretch in range(len(sequence.cuts) + 1):
         groups = borne_out(groups, sequence, config, stretch, narrowed(config.prior.near, prepared.ground))
     _tell_shapes(outing, groups)
-    word = heard([group.lens for group in groups if group.accepted])
-    for text in what_it_means(word, sequence.camera_is_guess):
+    camera = joint_estimate([group.lens for group in groups if group.accepted])
+    for text in lens_advice(camera, sequence.camera_is_guess):
         outing.tell(text, warning=True)
-    return Anchors(told_together(groups, word), camera_of(sequence, lens), word)
+    return Anchors(without_needless_k2(groups, camera), camera_of(sequence, lens), camera)
 
 
 # --- looks at the groups --------------------------------------------------------------------------------------------
 
 
-def told_together(groups: list[LocalisedGroup], word: LensWord | None) -> tuple[LocalisedGroup, ...]:
-    """The groups, with k1 and k2 of their own only where `word`, that of all of them, has these."""
-    if word is not None and word.both is not None:
+def without_needless_k2(groups: list[LocalisedGroup], joint: LensEstimate | None) -> tuple[LocalisedGroup, ...]:
+    """The groups, with k1 and k2 of their own only where `joint`, the estimate of all of them, has these."""
+    if joint is not None and joint.both is not None:
         return tuple(groups)
     return tuple(
         group if group.lens is None else replace(group, lens=replace(group.lens, both=None)) for group in groups
@@ -227,7 +226,7 @@ def _with_hints(outing: _Outing, tasks: tuple[GroupTask, ...]) -> tuple[GroupTas
 def _elected(outing: _Outing, tasks: tuple[GroupTask, ...]) -> float:
     """The focal length at which most of a few groups agrees with some place, over the guessed one."""
     config = outing.config.focal
-    some = tuple(tasks[k] for k in spread_voters(len(tasks), config.voters))
+    some = tuple(tasks[k] for k in spread_over(len(tasks), config.voters))
     votes: dict[float, tuple[float, ...]] = {}
 
     def best(factors: tuple[float, ...]) -> float:
@@ -250,12 +249,13 @@ class _Bend:
     k1: float
     k2: float
     size: float
-    """What is to be less of it afterwards."""
+    """How much it is: of what is left afterwards this must be less."""
 
     def undoes(self, taken: _Bend) -> bool:
-        """Whether what is left is no less than what was taken; with k2, whose first word is far too small: against it.
+        """Whether what is left speaks against what was taken: it is no less, and no k2 of the same sign.
 
-        While much is left the worst pixels hardly count, so that a second word may be larger and still go on.
+        A first estimate of k2 is far too small: while much distortion is left, the worst pixels hardly count. So a
+        second one may be larger and go on in the same direction.
         """
         return self.size >= taken.size and not self.k2 * taken.k2 > 0.0
 
@@ -263,8 +263,8 @@ class _Bend:
 def _unbent(outing: _Outing, verdicts: tuple[GroupVerdict, ...], lens: Lens) -> tuple[tuple[GroupVerdict, ...], Lens]:
     """(the verdicts, the lens) with distortion that the groups agree on taken out of the photos, until none is left.
 
-    k1 alone goes first: what it leaves is small, and says whether k2 is needed; once that is out, k1 has its last word.
-    As many groups must then stand as before, and tell of less distortion that is left.
+    k1 alone goes first: what it leaves is small, and says whether k2 is needed. Once k2 is out as well, k1 is looked at
+    once more. Every step must leave as many groups standing as before, and less distortion.
     """
     verdicts, lens = _unbent_by(outing, verdicts, lens, _k1_alone)
     if _k1_alone(verdicts) is not None:
@@ -300,16 +300,16 @@ def _in_words(lens: Lens) -> str:
 
 
 def _k1_alone(verdicts: tuple[GroupVerdict, ...]) -> _Bend | None:
-    k1 = distortion(_words(verdicts))
+    k1 = agreed_k1(_estimates(verdicts))
     return None if k1 == 0.0 else _Bend(k1, 0.0, abs(k1))
 
 
 def _k1_and_k2(verdicts: tuple[GroupVerdict, ...]) -> _Bend | None:
-    both = with_k2(_words(verdicts))
+    both = agreed_k1_k2(_estimates(verdicts))
     return None if both is None else _Bend(both.k1, both.k2, both.moved)
 
 
-def _words(verdicts: tuple[GroupVerdict, ...]) -> list[LensWord | None]:
+def _estimates(verdicts: tuple[GroupVerdict, ...]) -> list[LensEstimate | None]:
     return [verdict.localised.lens for verdict in verdicts if verdict.localised.accepted]
 
 

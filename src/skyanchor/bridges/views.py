@@ -17,8 +17,8 @@ import numpy as np
 from skyanchor.bounds import Coordinate, Few, FewOrNone, NotNegative, Pixels, Positive, Range
 from skyanchor.bridges import painting_kernels as kernels
 from skyanchor.bridges.ground import Ground
+from skyanchor.bridges.street_directions import street_directions
 from skyanchor.bridges.surface import Surface, intrinsics, render_depth, render_front
-from skyanchor.bridges.ways import street_directions
 from skyanchor.geometry import cameras, rigid
 from skyanchor.geometry import depth as depths
 from skyanchor.photos import load_photo

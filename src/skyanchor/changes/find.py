@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from skyanchor.changes.change import Change, ChangeKind, Region, inside_cells
 from skyanchor.changes.config import ChangeConfig
 from skyanchor.changes.evidence import Cells, Day, Votes, measured, nobody, surface_cells, trusted, votes
-from skyanchor.changes.found import Change, ChangeKind, Region, inside_cells
 from skyanchor.changes.look import Looks, Seen, looks, seen
 from skyanchor.changes.objects import gathered, together
 from skyanchor.changes.rivals import Photos, looked_through, standing

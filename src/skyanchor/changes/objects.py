@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyanchor.changes.found import Change, ChangeKind
+from skyanchor.changes.change import Change, ChangeKind
 from skyanchor.types import Ints
 
 MOST_OF_IT = 0.75

@@ -9,7 +9,7 @@ from itertools import product
 import cv2
 import numpy as np
 
-from skyanchor.changes.found import Change
+from skyanchor.changes.change import Change
 from skyanchor.geometry import cameras, rigid
 from skyanchor.types import Bytes, Camera, Floats, Pose, View
 

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from skyanchor.changes.change import inside_cells
 from skyanchor.changes.config import ChangeConfig
-from skyanchor.changes.found import inside_cells
 from skyanchor.changes.look import Seen, away, near
 from skyanchor.geometry import cameras
 from skyanchor.geometry.depth import lift, pixel_centres

@@ -154,7 +154,7 @@ def run(options: Annotated[SceneRun, arg(name="")]) -> None:
     the paper's networks, its own anchors are --anchors.route paper anchors.paper.matcher:mast3r
     anchors.paper.descriptor:any-loc.
     """
-    raise AssertionError("scene_runs parses it, with the settings of the stages")
+    raise AssertionError("dataset_runs parses it, with the settings of the stages")
 
 
 # --- what the options say -----------------------------------------------------------------------------------------

@@ -131,9 +131,9 @@ def dispatch(given: list[str]) -> int:
         return 0
     if given[:2] == ["dataset", "run"] and not {"--help", "-h"} & set(given):
         with stopping.armed():
-            from skyanchor.cli import scene_runs
+            from skyanchor.cli import dataset_runs
 
-            return scene_runs.parse_and_run(given[2:])
+            return dataset_runs.parse_and_run(given[2:])
     if not given or not STAGE_VERBS.keys() & {given[0]}:
         return _other_verb(given)
     text = asked_help(given)

@@ -82,7 +82,7 @@ def train(
     from skyanchor.scaffold import load_scaffold
     from skyanchor.scaffold.training import preset, with_iterations
     from skyanchor.stages.splats import splats_part
-    from skyanchor.stages.survey import Site
+    from skyanchor.stages.work import Site
 
     engine = load_engine(device)
     config = preset(engine.device)

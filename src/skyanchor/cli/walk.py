@@ -54,7 +54,8 @@ def _with_model(summary: WalkSummary, aerial: tuple[Scaffold, bool] | None) -> t
     """Rows on GPS and time, and warnings, from the aerial model where one is given."""
     from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
     from skyanchor.presets import CPU, GPU
-    from skyanchor.stages.outlook import Load, estimate, gps_on_model
+    from skyanchor.scaffold.gps_check import gps_on_model
+    from skyanchor.stages.outlook import Load, estimate
     from skyanchor.stages.scaffold import depth_megapixels
 
     held, ready = aerial if aerial is not None else (None, True)

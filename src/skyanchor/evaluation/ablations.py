@@ -14,8 +14,8 @@ from skyanchor.matching import AnyMatcher
 from skyanchor.matching.global_descriptors import AnyDescriptor, SceneVlad
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.scaffold import training as scaffold_training
-from skyanchor.scene import settings as update_settings
-from skyanchor.scene.settings import UpdateConfig, trained_from_scratch, without_insertion
+from skyanchor.scene import config as update_settings
+from skyanchor.scene.config import UpdateConfig, trained_from_scratch, without_insertion
 from skyanchor.stages.scene import resolved_update
 
 Table: TypeAlias = Literal["anchors", "trajectory", "update", "matchers", "descriptors"]

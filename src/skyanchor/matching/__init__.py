@@ -1,4 +1,11 @@
-"""Features, matchers and retrieval behind one protocol. May touch: the foundation, backends, photos."""
+"""Features, matchers and retrieval behind one protocol.
+
+protocol (what a matcher can do) and choices (which there are) first; features (keypoints, and their cache), neighbours
+(mutual nearest ones), verify (two views). Retrieval: retrieval (VLAD, fitted to the scene), global_descriptors (what
+there is besides). Every other file adapts one matcher or descriptor, or a part of a network.
+
+May touch: the foundation, backends, photos.
+"""
 
 from skyanchor.matching.choices import (
     AnyMatcher,
@@ -16,7 +23,7 @@ from skyanchor.matching.choices import (
     through_shade,
 )
 from skyanchor.matching.features import FeatureCache, Features, strongest
-from skyanchor.matching.neighbours import match_features
+from skyanchor.matching.neighbours import match_alike, match_features
 from skyanchor.matching.protocol import Matcher, SparseMatcher
 from skyanchor.matching.verify import TwoView, VerifyConfig, verify
 
@@ -39,6 +46,7 @@ __all__ = [
     "Vismatch",
     "XFeat",
     "XFeatStar",
+    "match_alike",
     "match_features",
     "strongest",
     "through_shade",

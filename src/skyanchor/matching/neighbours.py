@@ -25,14 +25,26 @@ def match_features(
     if len(a) < 2 or len(b) < 2:
         return np.empty((0, 2), dtype=np.int64)
     if device == "cpu":
-        found = _mutual_here(a.descriptors, b.descriptors, ratio, least_cosine)
+        found = _mutual_here(a.descriptors, b.descriptors, ratio, least_cosine)[0]
     else:
         found = _mutual_on(device, a.descriptors, b.descriptors, ratio, least_cosine)
-    return _once(found)
+    return found[_once(found)]
 
 
-def _mutual_here(a: Floats32, b: Floats32, ratio: float, least_cosine: float) -> Ints:
-    """(M, 2), the pairs that `match_features` asks for, on the CPU."""
+def match_alike(a: Features, b: Features, least_cosine: float) -> tuple[Ints, Floats32]:
+    """(pairs (M, 2) as `match_features` finds them without a ratio, their cosines (M,)).
+
+    Those of a higher limit are among them: the pairs whose cosine reaches it.
+    """
+    if len(a) < 2 or len(b) < 2:
+        return np.empty((0, 2), dtype=np.int64), np.empty(0, np.float32)
+    pairs, cosines = _mutual_here(a.descriptors, b.descriptors, 1.0, least_cosine)
+    kept = _once(pairs)
+    return pairs[kept], cosines[kept]
+
+
+def _mutual_here(a: Floats32, b: Floats32, ratio: float, least_cosine: float) -> tuple[Ints, Floats32]:
+    """(the pairs (M, 2) that `match_features` asks for, their cosines (M,)), on the CPU."""
     cosine = np.matmul(a, b.T, out=_room(len(a), len(b)))
     nearest = cosine.argmax(axis=1)
     rows = np.arange(len(a))
@@ -41,7 +53,7 @@ def _mutual_here(a: Floats32, b: Floats32, ratio: float, least_cosine: float) ->
     if ratio < 1.0:
         cosine[rows, nearest] = -1.0
         keep &= _distinct(best, cosine.max(axis=1), ratio)
-    return np.stack([rows[keep], nearest[keep]], axis=1).astype(np.int64)
+    return np.stack([rows[keep], nearest[keep]], axis=1).astype(np.int64), best[keep]
 
 
 def _room(rows: int, columns: int) -> Floats32:
@@ -74,10 +86,11 @@ def _mutual_on(device: str, a: Floats32, b: Floats32, ratio: float, least_cosine
 
 
 def _once(pairs: Ints) -> Ints:
-    """The pairs without those that use a keypoint again (descriptors that tie to the bit)."""
+    """Rows of the pairs without those that use a keypoint again (descriptors that tie to the bit)."""
+    rows = np.arange(len(pairs))
     for side in (0, 1):
-        pairs = pairs[np.sort(np.unique(pairs[:, side], return_index=True)[1])]
-    return pairs
+        rows = rows[np.sort(np.unique(pairs[rows, side], return_index=True)[1])]
+    return rows
 
 
 def paired_cosine(a: Features, b: Features, pairs: Ints) -> Floats:

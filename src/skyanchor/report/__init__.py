@@ -1,5 +1,9 @@
 """Plots, the one-file HTML report and the live viewer. May touch: whatever stands below it.
 
-build (results of stages) -> content (plain values) -> sections, charts, map_drawing (HTML and SVG) -> page, folder (one
-file); live, live_folder, live_scene are the viewer, progress the terminal and the log.
+- *The page*: build (results of stages) -> content (plain values) -> sections, picture_sections, map_drawing, charts
+  (HTML and SVG, by markup) -> page, folder (one file).
+- *Parts of the content*: outcome, advice, provenance, words (sentences and figures); map_place, top_points, map_ahead
+  (the map); match_pictures, scene_folder, before_after, hidden_part, change_part, mesh_part (what the stages made);
+  drawings, still, shown_paths.
+- *The viewer*: live, live_folder, live_scene. *The terminal and the log*: progress. *Elsewhere*: plots, notebook.
 """

@@ -34,8 +34,8 @@ from skyanchor.report.content import (
     Scene3d,
     SubmapRow,
 )
+from skyanchor.report.map_place import downloads, map_place, prior_rings
 from skyanchor.report.outcome import none_placed, placed
-from skyanchor.report.place import downloads, map_place, prior_rings
 from skyanchor.report.scene_folder import SceneSplats
 from skyanchor.report.still import from_the_air
 from skyanchor.report.top_points import FromAbove

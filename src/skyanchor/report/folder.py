@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skyanchor.anchors.priors import Prior, local_priors
-from skyanchor.anchors.self_lens import what_it_means
+from skyanchor.anchors.self_lens import lens_advice
 from skyanchor.errors import InputError
 from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
@@ -93,7 +93,7 @@ def outline(run: Run, truth: Path | None = None, above: FromAbove | None = None)
         cuts=anchors.cuts,
         warnings=(
             *_cut_before(anchors),
-            *what_it_means(anchors.anchors.lens, guessed=not known(run).camera),
+            *lens_advice(anchors.anchors.lens, guessed=not known(run).camera),
             *walk.warnings,
             *(held_back(scene) if scene is not None else ()),
         ),

@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict
 from importlib.resources import files
 
-from skyanchor.report import sections
+from skyanchor.report import picture_sections, sections
 from skyanchor.report.change_part import changes_section
 from skyanchor.report.content import Report
 from skyanchor.report.hidden_part import hidden_section
@@ -43,15 +43,15 @@ def body(report: Report) -> Markup:
     return joined(
         sections.map_section(report),
         changes_section(report),
-        sections.scene_section(report),
+        picture_sections.scene_section(report),
         hidden_section(report),
         mesh_section(report),
-        sections.comparison_sections(report),
+        picture_sections.comparison_sections(report),
         sections.groups_section(report),
-        sections.matches_section(report),
+        picture_sections.matches_section(report),
         sections.submaps_section(report),
         sections.figures_section(report),
-        sections.curves_section(report),
+        picture_sections.curves_section(report),
         sections.times_section(report),
         sections.glossary_section(joined(sections.about(report), settings)),
         settings,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skyanchor.anchors.keyframes import Keyframe
+from skyanchor.anchors.earlier_walks.keyframes import Keyframe
 from skyanchor.errors import InputError
 from skyanchor.events import SCENE
 from skyanchor.gaussians.split import split

@@ -28,7 +28,8 @@ class FloaterConfig:
     least_confidence: Share = 0.5
     """Depth below this confidence, and completed depth, gives no opinion, 0..1."""
     most_aerial_loss_db: NotNegativeOrAny = 0.05
-    """Aerial PSNR that hiding may cost; beyond it nothing is hidden, dB."""
+    """PSNR of guarded views that hiding may cost, dB: of what is found, as much is hidden as that allows. `in_the_air`
+    hides nothing, so there it is not asked."""
 
 
 @dataclass(frozen=True, eq=False)

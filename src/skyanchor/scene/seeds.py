@@ -9,10 +9,10 @@ from skyanchor.gaussians.splats import Splats, concat, owned, with_sh_degree
 from skyanchor.geometry import rigid
 from skyanchor.scaffold.seeding import dense_cloud, thinned
 from skyanchor.scene.colours import finer_from_above, in_model_colours
+from skyanchor.scene.config import UpdateConfig, learnt_degree
 from skyanchor.scene.earlier import held_already
 from skyanchor.scene.floaters import floaters, free_space_opinions
 from skyanchor.scene.inputs import AerialDepth, UpdateInputs
-from skyanchor.scene.settings import UpdateConfig, learnt_degree
 from skyanchor.scene.since import REACH
 from skyanchor.scene.sky import sky_shell
 from skyanchor.types import Bools, Cloud, Floats
@@ -52,11 +52,11 @@ def sky_radius(inputs: UpdateInputs, config: UpdateConfig) -> float:
 
 
 def _new_points(inputs: UpdateInputs, colour_map: Floats, depth: AerialDepth, config: UpdateConfig) -> Cloud:
-    """The dense ground cloud in the model's colours, without what aerial views look through or show better.
+    """The part of the dense ground cloud that the scene does not hold yet, in the model's colours.
 
-    What appeared since an earlier walk stays though aerial views look through it: they are older still.
-
-    Nor does it hold what Gaussians of earlier walks show already: the refinement gives them today's look.
+    Left out is what aerial views look through, what they show better, and what Gaussians of earlier walks show already:
+    the refinement gives these today's look. What appeared since an earlier walk stays though aerial views look through
+    it, for they are older still.
     """
     cloud = inputs.cloud
     kept = np.ones(len(cloud.points), np.bool_)

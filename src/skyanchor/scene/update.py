@@ -17,6 +17,7 @@ from skyanchor.gaussians.training import TrainConfig, give_back
 from skyanchor.gaussians.views import TrainingScene, TrainingView, aerial_pool
 from skyanchor.photos import PhotoCache
 from skyanchor.scene.colours import paired_colours, shared_exposure
+from skyanchor.scene.config import UpdateConfig
 from skyanchor.scene.earlier import found_exposures, galleries, guard_pool, with_earlier
 from skyanchor.scene.hiding import hidden_floaters, most_within, seen_by, shown_weights, spread
 from skyanchor.scene.inputs import UpdateInputs
@@ -25,7 +26,6 @@ from skyanchor.scene.rendered import guard_pictures, rendered_depth
 from skyanchor.scene.schedule import CurvePoint, KeptIn, Phase, constant_exposures, run_phase
 from skyanchor.scene.scoring import Judge, Quality, losses
 from skyanchor.scene.seeds import ground_seeds
-from skyanchor.scene.settings import UpdateConfig
 from skyanchor.scene.views import street_pool
 from skyanchor.step_clock import StepClock
 from skyanchor.types import Bools, Floats
@@ -39,6 +39,8 @@ JURY = 16
 AMENDS_WEIGHTS, AMENDS_RATES = (64.0, 16.0), 0.3
 """Where a loss is made good, what aerial views and those of earlier walks weigh at least, and learning rates over the
 refinement's."""
+AERIAL_RATES = 0.1
+"""Learning rates of the aerial set over the usual ones, where it is not frozen during the insertion (ablation)."""
 VALIDATION: Literal["validation"] = "validation"
 TEST: Literal["test"] = "test"
 
@@ -97,14 +99,15 @@ def update_scene(
     aerial = select(inputs.aerial, np.empty(0, np.int64) if config.from_scratch else np.flatnonzero(~hidden))
     with Behind() as behind:
         kept_in = None if checkpoints is None else KeptIn(checkpoints, behind)
-        inserted = _insert(inputs, aerial, config, judge, listen, kept_in)
+        course = _Course(inputs, config, judge, start, listen, kept_in)
+        inserted = _insert(course, aerial)
         ways = [inserted]
         if config.joint is not None and not config.from_scratch:
-            refined = _refine(inputs, inserted, config, judge, start, listen, kept_in)
-            ways = [*_made_good(inputs, refined, config, judge, start, listen, kept_in), refined, inserted]
+            refined = _refine(course, inserted)
+            ways = [*_made_good(course, refined), refined, inserted]
         final = ways[0]
         if not config.from_scratch:
-            final, hidden = _within_limit(inputs, ways, hidden, config, judge, start, listen)
+            final, hidden = _within_limit(course, ways, hidden)
         before = examiner.quality(to_tensors(inputs.aerial, engine.device), None)
         after = _quality(final.state, examiner, config)
     return SceneUpdate(
@@ -117,6 +120,21 @@ def update_scene(
 
 
 # --- phases -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Course:
+    """What all phases of one update share."""
+
+    inputs: UpdateInputs
+    config: UpdateConfig
+    judge: Judge
+    """By the validation views, which decide."""
+    start: Quality
+    """Of these views, before anything was done."""
+    listen: Listener
+    kept_in: KeptIn | None
+    """Where trainings are kept meanwhile; None where they are not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,17 +154,16 @@ class Fitted:
     """Whether it is that of the joint refinement."""
 
 
-def _insert(
-    inputs: UpdateInputs, aerial: Splats, config: UpdateConfig, judge: Judge, listen: Listener,
-    kept_in: KeptIn | None,
-) -> Fitted:  # fmt: skip
+def _insert(course: _Course, aerial: Splats) -> Fitted:
+    """New Gaussians of the street, trained with the visible aerial ones, which are frozen but in the ablation."""
+    inputs, config, judge = course.inputs, course.config, course.judge
     guard = config.guard or config.from_scratch
     pictures = config.guard_pictures if config.guard and not config.from_scratch else 0
     with judge.clock.step("guard pictures"):
-        pools = _pools(inputs, config, judge, guard=guard, pictures=pictures)
+        pools = _pools(course, guard=guard, pictures=pictures)
     free = not config.frozen
     training = config.insertion
-    rates = (training.rates[0], Rates().scaled(0.1) if free else None)
+    rates = (training.rates[0], Rates().scaled(AERIAL_RATES) if free else None)
     scene = TrainingScene(pools, inputs.extent)
     above = inputs.aerial_views.training
     with judge.clock.step("first Gaussians"):
@@ -160,8 +177,8 @@ def _insert(
     if not len(seeds):
         training = replace(training, iterations=0)  # the scene holds all of it: the refinement alone is left
     phase = Phase("insertion", _with_rates(training, rates), config.score_every, config.patience, config.least_gain_db)
-    listen(Note(SCENE, f"{len(seeds)} first ground Gaussians, street exposure {np.diag(colour_map).round(2)}"))
-    state, curve = run_phase((seeds, aerial), exposures, scene, phase, judge, listen, kept_in)
+    course.listen(Note(SCENE, f"{len(seeds)} first ground Gaussians, street exposure {np.diag(colour_map).round(2)}"))
+    state, curve = run_phase((seeds, aerial), exposures, scene, phase, judge, course.listen, course.kept_in)
     after = splats_of(state.sets[1])
     if not free:
         _assert_same_bits(after, aerial)
@@ -170,26 +187,22 @@ def _insert(
     return Fitted(state, splats_of(state.sets[0]), after, moved, _quality(state, judge, config), curve)
 
 
-def _refine(
-    inputs: UpdateInputs, inserted: Fitted, config: UpdateConfig, judge: Judge, start: Quality, listen: Listener,
-    kept_in: KeptIn | None,
-) -> Fitted:  # fmt: skip
+def _refine(course: _Course, inserted: Fitted) -> Fitted:
     """Both sets after the joint refinement."""
+    judge, views = course.judge, course.inputs.ground_views
     everything = np.ones(len(inserted.aerial), np.bool_)
     with judge.clock.step("seen from the street"):
-        seen = everything if config.refined == "all" else seen_by(inserted.aerial, inputs.ground_views, judge)
-    return _jointly("joint", inputs, inserted, seen, config, judge, start, listen, kept_in)
+        seen = everything if course.config.refined == "all" else seen_by(inserted.aerial, views, judge)
+    return _jointly(course, "joint", inserted, seen)
 
 
-def _made_good(
-    inputs: UpdateInputs, refined: Fitted, config: UpdateConfig, judge: Judge, start: Quality, listen: Listener,
-    kept_in: KeptIn | None,
-) -> tuple[Fitted, ...]:  # fmt: skip
+def _made_good(course: _Course, refined: Fitted) -> tuple[Fitted, ...]:
     """The refinement gone on with for a while, guarded views in front, where it cost them too much; nothing elsewhere.
 
     A tenth of a decibel too much is soon made good, where leaving out what these views show costs the street far more.
     """
-    spoilt = _spoilt(start, refined.quality, config.most_aerial_loss_db)
+    config = course.config
+    spoilt = _spoilt(course.start, refined.quality, config.most_aerial_loss_db)
     if spoilt is None or config.joint is None or not config.amends:
         return ()
     iterations = max(1, round(config.amends * config.joint.iterations))
@@ -197,26 +210,25 @@ def _made_good(
     joint = replace(config.joint, iterations=iterations, rates=rates, warmup=min(config.joint.warmup, iterations // 4))
     flight, walks = map(max, AMENDS_WEIGHTS, (config.guard_weight, config.earlier_weight))
     stricter = replace(config, joint=joint, patience=0, guard_weight=flight, earlier_weight=walks)
-    listen(Note(SCENE, f"the joint refinement cost {spoilt}: {iterations} iterations more, with these views in front"))
-    found = _jointly("amends", inputs, refined, refined.moved, stricter, judge, start, listen, kept_in)
+    told = f"the joint refinement cost {spoilt}: {iterations} iterations more, with these views in front"
+    course.listen(Note(SCENE, told))
+    found = _jointly(replace(course, config=stricter), "amends", refined, refined.moved)
     return (replace(found, curve=refined.curve + found.curve),)
 
 
-def _jointly(
-    name: str, inputs: UpdateInputs, begun: Fitted, free: Bools, config: UpdateConfig, judge: Judge, start: Quality,
-    listen: Listener, kept_in: KeptIn | None,
-) -> Fitted:  # fmt: skip
+def _jointly(course: _Course, name: str, begun: Fitted, free: Bools) -> Fitted:
     """Both sets trained together from where a phase ended; of the aerial rows those that are `free` move."""
+    config, judge = course.config, course.judge
     assert config.joint is not None
     order = np.concatenate([np.flatnonzero(free), np.flatnonzero(~free)])
     near, far = select(begun.aerial, free), select(begun.aerial, ~free)
-    pools = _pools(inputs, config, judge, guard=True, pictures=0)
-    least, *of_walks = (psnr - config.most_aerial_loss_db for psnr in start.guarded)
+    pools = _pools(course, guard=True, pictures=0)
+    least, *of_walks = (psnr - config.most_aerial_loss_db for psnr in course.start.guarded)
     ending = (config.score_every, config.patience, config.least_gain_db)
     phase = Phase(name, config.joint, *ending, least, tuple(of_walks))
-    scene = TrainingScene(pools, inputs.extent)
+    scene = TrainingScene(pools, course.inputs.extent)
     sets = (begun.ground, near, far)
-    state, curve = run_phase(sets, begun.state.exposures, scene, phase, judge, listen, kept_in)
+    state, curve = run_phase(sets, begun.state.exposures, scene, phase, judge, course.listen, course.kept_in)
     aerial = select(concat([splats_of(state.sets[1]), far]), np.argsort(order, kind="stable"))
     state, quality = finished(state), _quality(state, judge, config)
     give_back(judge.engine.device)
@@ -230,71 +242,71 @@ def _spoilt(start: Quality, now: Quality, most_db: float) -> str | None:
     return f"{worst:.2f} {name}" if worst > most_db else None
 
 
-def _within_limit(
-    inputs: UpdateInputs, ways: Sequence[Fitted], hidden: Bools, config: UpdateConfig, judge: Judge, start: Quality,
-    listen: Listener,
-) -> tuple[Fitted, Bools]:  # fmt: skip
+def _within_limit(course: _Course, ways: Sequence[Fitted], hidden: Bools) -> tuple[Fitted, Bools]:
     """The update as far as guarded views can bear it, and what it hides.
 
     `ways` are the refinement, made good first, where there is one, and the insertion that it began with. If the first
     costs too much, each is tried with fewer new Gaussians, and what shows the street best stays. If none can be borne,
     nothing is done.
     """
-    spoilt = _spoilt(start, ways[0].quality, config.most_aerial_loss_db)
+    spoilt = _spoilt(course.start, ways[0].quality, course.config.most_aerial_loss_db)
     if spoilt is None:
         return ways[0], hidden
-    borne = [one for way in ways if (one := _lightened(inputs, way, start, config, judge)) is not None]
+    borne = [one for way in ways if (one := _lightened(course, way)) is not None]
     if not borne:
-        listen(Note(SCENE, f"the update cost {spoilt}, also without new Gaussians: the scene stays", warning=True))
+        told = f"the update cost {spoilt}, also without new Gaussians: the scene stays"
+        course.listen(Note(SCENE, told, warning=True))
         none, nowhere = select(ways[-1].ground, np.empty(0, np.int64)), np.zeros_like(hidden)
-        return replace(_with_sets(ways[-1], inputs.aerial, nowhere, none, config, judge), quality=start), nowhere
+        stays = _with_sets(course, ways[-1], course.inputs.aerial, nowhere, none)
+        return replace(stays, quality=course.start), nowhere
     best = max(borne, key=lambda one: one.quality.ground_psnr)
     whole = len(ways[0 if best.refined else -1].ground)
     back = "" if best.refined or len(ways) == 1 else "the joint refinement is rolled back, and "
     told = f"{whole - len(best.ground)} of {whole} new Gaussians, those that guarded views show most, are left out"
-    listen(Note(SCENE, f"the update cost {spoilt}: {back}{told}", warning=True))
+    course.listen(Note(SCENE, f"the update cost {spoilt}: {back}{told}", warning=True))
     return best, hidden
 
 
-def _lightened(inputs: UpdateInputs, way: Fitted, start: Quality, config: UpdateConfig, judge: Judge) -> Fitted | None:
+def _lightened(course: _Course, way: Fitted) -> Fitted | None:
     """The same with as few new Gaussians left out as guarded views ask for, those that they show most.
 
     None where the rest costs them too much without any.
     """
-    shown = _shown_to_guards(inputs, concat([way.aerial, way.ground]), judge)[len(way.aerial) :]
+    most_db = course.config.most_aerial_loss_db
+    shown = _shown_to_guards(course, concat([way.aerial, way.ground]))[len(way.aerial) :]
     order = np.argsort(shown, kind="stable")
 
     def fewer(count: int) -> Fitted:
-        return _with_sets(way, way.aerial, way.moved, select(way.ground, np.sort(order[:count])), config, judge)
+        return _with_sets(course, way, way.aerial, way.moved, select(way.ground, np.sort(order[:count])))
 
     def loss(count: int) -> float:
-        return max(losses(start.guarded, fewer(count).quality.guarded))
+        return max(losses(course.start.guarded, fewer(count).quality.guarded))
 
-    count = most_within(len(order), loss, config.most_aerial_loss_db)
-    return fewer(count) if count or loss(0) <= config.most_aerial_loss_db else None
+    count = most_within(len(order), loss, most_db)
+    return fewer(count) if count or loss(0) <= most_db else None
 
 
-def _shown_to_guards(inputs: UpdateInputs, splats: Splats, judge: Judge) -> Floats:
+def _shown_to_guards(course: _Course, splats: Splats) -> Floats:
     """(N,), how much some photos of every day before the walk show of each Gaussian."""
-    days = [inputs.aerial_views, *(walk.views for walk in inputs.earlier)]
+    days = [course.inputs.aerial_views, *(walk.views for walk in course.inputs.earlier)]
     some = tuple(view for day in days for view in spread(day.training + day.validation, JURY))
-    return shown_weights(splats, some, judge)
+    return shown_weights(splats, some, course.judge)
 
 
-def _with_sets(way: Fitted, aerial: Splats, moved: Bools, ground: Splats, config: UpdateConfig, judge: Judge) -> Fitted:
+def _with_sets(course: _Course, way: Fitted, aerial: Splats, moved: Bools, ground: Splats) -> Fitted:
     """The same exposures with other sets."""
-    sets = tuple(parameter_set(one, judge.engine.device, frozen=True) for one in (ground, aerial))
+    sets = tuple(parameter_set(one, course.judge.engine.device, frozen=True) for one in (ground, aerial))
     state = replace(way.state, sets=sets)
-    return Fitted(state, ground, aerial, moved, _quality(state, judge, config), way.curve, way.refined)
+    quality = _quality(state, course.judge, course.config)
+    return Fitted(state, ground, aerial, moved, quality, way.curve, way.refined)
 
 
-def _pools(
-    inputs: UpdateInputs, config: UpdateConfig, judge: Judge, *, guard: bool, pictures: int
-) -> tuple[tuple[TrainingView, ...], ...]:
+def _pools(course: _Course, *, guard: bool, pictures: int) -> tuple[tuple[TrainingView, ...], ...]:
     """Street views, and as guard in a 1:1 mix the aerial photos, those of earlier walks, and pictures between them.
 
     The pictures serve while the aerial set is frozen; later it may become better than they are.
     """
+    inputs, config = course.inputs, course.config
     street = street_pool(inputs.ground_views.training, exposures=config.exposures)
     if not guard:
         return (street,)
@@ -303,11 +315,14 @@ def _pools(
     first = len(inputs.ground_views.training)
     photos += guard_pool(inputs.earlier, first, config.earlier_weight, exposures=config.exposures)
     width, weight = config.insertion.width, config.guard_weight
-    between = guard_pictures(inputs.aerial, above, pictures, width, judge.engine, weight, otherwise=inputs.otherwise)
+    between = guard_pictures(
+        inputs.aerial, above, pictures, width, course.judge.engine, weight, otherwise=inputs.otherwise
+    )
     return (street, photos + between)
 
 
 def _quality(state: TrainState, judge: Judge, config: UpdateConfig) -> Quality:
+    """How good the sets of a training are by what a judge looks at."""
     return judge.quality(drawn(state.sets), state.exposures.maps if config.exposures else None)
 
 

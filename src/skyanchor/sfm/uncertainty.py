@@ -18,6 +18,8 @@ RADIUS_95 = float(np.sqrt(chdtri(3, 0.05)))
 With the same deviation s along all axes |error|² / s² is χ² with 3 degrees of freedom, whose 95 % quantile is 7.815.
 Where the other axes are better known the radius holds for more than 95 %; those of anchors differ by 2 %.
 """
+MEDIAN_2 = 1.386
+"""Median of χ² with 2 degrees of freedom, 2 ln 2: squared length of a residual whose two parts have variance 1."""
 
 
 def pose_covariances(bundle: Bundle) -> Floats:
@@ -48,7 +50,7 @@ def pose_covariances(bundle: Bundle) -> Floats:
         reduced[6 * k : 6 * k + 6, 6 * k : 6 * k + 6] += own[k]
     scale = np.sqrt(np.maximum(np.diag(reduced), 1e-12))
     inverse = np.linalg.pinv(reduced / np.outer(scale, scale), rcond=1e-12, hermitian=True) / np.outer(scale, scale)
-    variance = float(np.median((residual**2).sum(axis=1)) / 1.386)  # median of χ²(2) is 1.386
+    variance = float(np.median((residual**2).sum(axis=1)) / MEDIAN_2)
     for k, camera in enumerate(movable):
         covariances[camera] = variance * inverse[6 * k : 6 * k + 6, 6 * k : 6 * k + 6]
     return covariances

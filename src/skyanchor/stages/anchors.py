@@ -12,7 +12,7 @@ from skyanchor.anchors.focal import FocalVotes
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.in_process import LocalRunner
 from skyanchor.anchors.odometry import Steps, measure_steps
-from skyanchor.anchors.prepare import PreparedScaffold, prepared_for
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold, prepared_for
 from skyanchor.anchors.priors import Area, local_priors
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk
 from skyanchor.anchors.walk_votes import Looks
@@ -26,14 +26,15 @@ from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import AnchorSeconds, AnchorsRecord, GroupSeconds
 from skyanchor.scaffold import georeference
+from skyanchor.stages.digests import free_digests, ground_digests, value_digest
 from skyanchor.stages.earlier import describe_walks, earlier_digests, load_earlier
+from skyanchor.stages.job_files import SCAFFOLD_FILE, load_scaffold_file, load_sequence_file
 from skyanchor.stages.places import PlaceFiles, place_files, places_part
-from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
-from skyanchor.stages.survey import Work, free_digests, ground_digests, value_digest
 from skyanchor.stages.windows import painted_from, windows_under
+from skyanchor.stages.work import Work
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Anchors, Sequence
+from skyanchor.types import Anchors
 
 CONTEXT, SETTINGS = "context.json", "settings.json"
 """Files in the progress folder that the jobs share."""
@@ -153,16 +154,6 @@ class JobRunner:
 
 
 # --- jobs ---------------------------------------------------------------------------------------------------------
-
-
-def load_sequence_file(path: str) -> Sequence:
-    """The street frames that a stage left for its jobs."""
-    return _sequence_file(path, files.mark(Path(path)))
-
-
-@lru_cache(maxsize=1)
-def _sequence_file(path: str, seen: str) -> Sequence:
-    return files.load(Path(path), Sequence)
 
 
 def _prepared(context: Context, config: AnchorConfig) -> PreparedScaffold:

@@ -10,9 +10,9 @@ from skyanchor.backends.devices import resolved
 from skyanchor.events import Listener
 from skyanchor.feedforward import Incremental
 from skyanchor.run.job import Job
-from skyanchor.stages.anchors import load_sequence_file
-from skyanchor.stages.survey import Work
+from skyanchor.stages.job_files import load_sequence_file
 from skyanchor.stages.trajectory import held_source
+from skyanchor.stages.work import Work
 from skyanchor.storage import codec
 from skyanchor.storage.codec import Json
 from skyanchor.trajectory import TrajectoryConfig

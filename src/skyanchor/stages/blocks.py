@@ -27,7 +27,7 @@ from skyanchor.scaffold.blocks import LEAST_SHARE, Block, Extent, blocks_of, ext
 from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, fit_aerial, settled_aerial, share_of
 from skyanchor.scene.reach import drawn_radii, may_show, touching
-from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
+from skyanchor.stages.job_files import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stereo import depth_path, load_depth
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json

@@ -35,8 +35,8 @@ from skyanchor.scaffold import georeference
 from skyanchor.scene.ground_points import GroundPointConfig
 from skyanchor.scene.since import walk_day
 from skyanchor.scene.views import ground_views
-from skyanchor.stages.scene import StreetPlan, street_depth
-from skyanchor.stages.survey import check_street_photos
+from skyanchor.stages.digests import check_street_photos
+from skyanchor.stages.street_depth import StreetPlan, street_depth
 from skyanchor.stereo import load_depth
 from skyanchor.storage import files
 from skyanchor.types import Floats, View

@@ -15,7 +15,8 @@ from skyanchor.run.job import Job
 from skyanchor.run.layout import STATE
 from skyanchor.sequence import SequenceConfig, segments
 from skyanchor.sequence.segments import SegmentConfig, WalkPhotos
-from skyanchor.stages.survey import kept_features, value_digest
+from skyanchor.stages.digests import value_digest
+from skyanchor.stages.work import kept_features
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Sequence

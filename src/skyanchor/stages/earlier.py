@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from skyanchor.anchors.keyframes import EarlierWalks, Keyframe, described_walks
+from skyanchor.anchors.earlier_walks.keyframes import EarlierWalks, Keyframe, described_walks
 from skyanchor.errors import InputError
 from skyanchor.events import TRAJECTORY, Listener
 from skyanchor.gaussians.ply import PlyBytes, with_data
@@ -19,7 +19,8 @@ from skyanchor.run.folder import PROGRESS, RunFolder, Stage
 from skyanchor.run.job import Job
 from skyanchor.run.results import Run, open_run
 from skyanchor.scene.patch import load_patch, patched
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.digests import aerial_digests
+from skyanchor.stages.work import Site
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 

@@ -12,7 +12,7 @@ from skyanchor.run.earlier import EarlierRun, named_runs, refuse_other_flight, r
 from skyanchor.run.known_files import Digests, KnownFiles
 from skyanchor.run.layout import DIGESTS, STATE
 from skyanchor.run.results import open_run
-from skyanchor.stages.survey import check_street_photos
+from skyanchor.stages.digests import check_street_photos
 from skyanchor.storage import codec, files
 from skyanchor.storage.files import DigestCache
 from skyanchor.trajectory import PhotoFeatures, TrajectoryConfig, export

@@ -26,8 +26,8 @@ from skyanchor.scaffold import georeference
 from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.surfels import StreetSurface, SurfelConfig, surfel_depths, trained_surfels
 from skyanchor.scene.views import ground_views
-from skyanchor.stages.scene import NEIGHBOURS, StreetPlan, confirmed, street_depth, typical_depth
-from skyanchor.stages.survey import check_street_photos
+from skyanchor.stages.digests import check_street_photos
+from skyanchor.stages.street_depth import NEIGHBOURS, StreetPlan, confirmed, street_depth, typical_depth
 from skyanchor.stereo import load_depth, save_depth
 from skyanchor.stereo.backends import Photometry, RefineConfig
 from skyanchor.stereo.consistency import ConsistencyConfig

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
-from skyanchor.geometry import planes, rigid
 from skyanchor.run import prepared as parts
 from skyanchor.run.folder import read_finished
 from skyanchor.run.worker import cores
-from skyanchor.scaffold.georeference import local_from_gps
 from skyanchor.stages.scaffold import GeometryConfig, depth_megapixels
-from skyanchor.stages.survey import Work
-from skyanchor.types import Floats, Scaffold
+from skyanchor.stages.work import Work
 
 MEGAPIXEL_S = (36.0, 48.0)
 """A megapixel of aerial depth, with the surface and the places that follow from it: seconds of a core, around yard and
@@ -102,32 +97,3 @@ def _spoken(least: float, most: float) -> str:
     unit, word = (60.0, "min") if most < 2 * 3600 else (3600.0, "h")
     low, high = max(1, round(least / unit)), max(1, round(most / unit))
     return f"{high} {word}" if low == high else f"{low} to {high} {word}"
-
-
-# --- GPS ----------------------------------------------------------------------------------------------------------
-
-
-def gps_on_model(places: tuple[tuple[float, float, float], ...], scaffold: Scaffold) -> tuple[str, str | None]:
-    """How EXIF positions lie on the aerial model, for people; and a warning where they are of no use."""
-    local = local_from_gps(np.array(places), scaffold.georef)
-    if local is None:
-        named = scaffold.georef.crs
-        why = f"they do not lie in its {named}" if named else "it does not say where on Earth it lies"
-        return "not used", f"GPS cannot be laid on the aerial model, {why}: see `skyanchor scaffold check`"
-    off = _beyond(local, scaffold)
-    inside = int(np.sum(off == 0.0))
-    said = f"{inside} of {len(places)} inside the aerial model"
-    if inside:
-        return said, None
-    return said, f"GPS lies {off.min():.0f} m and more outside the aerial model: is it a walk of this place?"
-
-
-def _beyond(local: Floats, scaffold: Scaffold) -> Floats:
-    """(N,), metres from the box around what the model shows, along the ground; 0 inside."""
-    shown = scaffold.points
-    if not len(shown):
-        shown = rigid.centres_in_world([view.cam_from_world for view in scaffold.views])
-    across = planes.basis(scaffold.ground.normal)
-    low, high = np.percentile(shown @ across.T, [1.0, 99.0], axis=0)
-    flat = local @ across.T
-    return np.asarray(np.linalg.norm(np.maximum(0.0, np.maximum(low - flat, flat - high)), axis=1))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from skyanchor.anchors.place_description import Describer, Sampled, choose_nodes, tiles_of
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import TILE_FORMAT, PlaceIndex
-from skyanchor.anchors.places import PlacesConfig, choose_nodes
-from skyanchor.anchors.prepare import Describer, Sampled, tiles_of
 from skyanchor.anchors.priors import Prior
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
@@ -23,9 +23,10 @@ from skyanchor.run.folder import Made, Stage
 from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.sequence.intrinsics import guessed_camera
-from skyanchor.stages.scaffold import SCAFFOLD_FILE, load_scaffold_file
-from skyanchor.stages.survey import Site, value_digest
+from skyanchor.stages.digests import value_digest
+from skyanchor.stages.job_files import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.windows import painted_from, windows_under
+from skyanchor.stages.work import Site
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Camera

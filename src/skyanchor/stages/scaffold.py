@@ -25,8 +25,10 @@ from skyanchor.run.layout import PROGRESS, RECIPE
 from skyanchor.run.prepared import Prepared
 from skyanchor.scaffold import ScaffoldConfig, georeference
 from skyanchor.scaffold.windows import WindowConfig, ground_samples
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.digests import aerial_digests
+from skyanchor.stages.job_files import SCAFFOLD_FILE, load_scaffold_file
 from skyanchor.stages.windows import windows_part
+from skyanchor.stages.work import Site
 from skyanchor.stereo import (
     CompletionConfig,
     ConsistencyConfig,
@@ -47,9 +49,6 @@ from skyanchor.stereo.sources import NEIGHBOURS
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Bytes, Camera, Floats, Ints, Scaffold, View
-
-SCAFFOLD_FILE = "scaffold.npz"
-"""In a progress folder: the aerial model, for the jobs."""
 
 MEASURED = f"{PROGRESS}/measured"
 """In the folder of depth: maps before they are confirmed."""
@@ -263,16 +262,6 @@ class SurfaceFigures:
 
 
 # --- jobs ---------------------------------------------------------------------------------------------------------
-
-
-def load_scaffold_file(path: str) -> Scaffold:
-    """The aerial model that a stage left for its jobs."""
-    return _scaffold_file(path, files.mark(Path(path)))
-
-
-@lru_cache(maxsize=1)
-def _scaffold_file(path: str, seen: str) -> Scaffold:
-    return files.load(Path(path), Scaffold)
 
 
 def measure_depth_job(out: str, scaffold: str, view: int, sources: list[int], config: Json, listen: Listener) -> None:

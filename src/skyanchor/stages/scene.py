@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
-from scipy.spatial import cKDTree
 
 from skyanchor.ahead import made_ahead
-from skyanchor.changes import ChangeConfig
 from skyanchor.errors import NothingPlacedError, SkyAnchorError
 from skyanchor.events import SCENE, Listener, Note
-from skyanchor.gaussians import exposure, ply
+from skyanchor.gaussians import ply
 from skyanchor.gaussians.devices import AnyRasteriser, Device, Engine, load_engine, rasteriser_of
 from skyanchor.gaussians.ply import PlyBytes
-from skyanchor.gaussians.scoring import rendered_rgb
 from skyanchor.gaussians.splat_file import SplatFile
-from skyanchor.gaussians.splats import Splats, concat, select, to_tensors
+from skyanchor.gaussians.splats import Splats, concat, select
 from skyanchor.gaussians.split import Split, split
-from skyanchor.gaussians.views import targets
 from skyanchor.geometry import rigid
-from skyanchor.photos import PhotoCache
 from skyanchor.run import prepared as parts
 from skyanchor.run import records
-from skyanchor.run.earlier import EarlierRun
-from skyanchor.run.executor import Executor, in_threads
 from skyanchor.run.folder import Made, Stage
-from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import (
@@ -47,42 +36,31 @@ from skyanchor.scaffold import frame_check, georeference, training
 from skyanchor.scaffold.blocks import BlockConfig
 from skyanchor.scaffold.training import AerialConfig
 from skyanchor.scene import patch as patches
+from skyanchor.scene.config import UpdateConfig, preset
 from skyanchor.scene.contradicted import ContradictedConfig
-from skyanchor.scene.ground_points import (
-    GroundPointConfig,
-    consistent_ground_depth,
-    depth_views,
-    ground_cloud,
-    ground_depth,
-    source_views,
-)
+from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.hiding import vanished_gaussians
 from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.reach import Reach, change_of_all, reach_of, sees, whole_reach
-from skyanchor.scene.scoring import borrowed_exposure
-from skyanchor.scene.settings import UpdateConfig, preset
-from skyanchor.scene.since import DayDepth, Since, since_flight, since_walk
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.scene.views import ground_views
 from skyanchor.stages.earlier import patch_digests, with_patches
 from skyanchor.stages.masks import masked_inputs, without_contradicted
+from skyanchor.stages.since import DEPTH_BYTES, differences_since
 from skyanchor.stages.splats import splats_part
-from skyanchor.stages.survey import Work
+from skyanchor.stages.street_depth import StreetPlan, street_depth, typical_depth
 from skyanchor.stages.vanished import HiddenPlace, hidden_places, vanished_rows, write_vanished
+from skyanchor.stages.view_pictures import write_pictures
+from skyanchor.stages.work import Work
 from skyanchor.step_clock import StepClock
-from skyanchor.stereo import DepthFolder, depth_files, depth_path, load_depth, save_depth
+from skyanchor.stereo import DepthFolder, depth_path, load_depth
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Bytes, Cloud, DepthMap, Floats, Scaffold, Sequence, Trajectory, View
+from skyanchor.types import Cloud, Floats, Scaffold, Sequence, Trajectory, View
 
 WHAT = "the street in the splats"
-STREET = "street.npz"
 SAMPLED = 20_000
 """Points of the street by which the aerial photos that see it are found."""
-DEPTH_BYTES = 1 << 28
-"""Aerial depth held in memory."""
-NEIGHBOURS = 3
-"""Depth maps before and after one that confirm it."""
 
 
 @dataclass(frozen=True)
@@ -112,18 +90,6 @@ class SceneConfig:
     def implied(self) -> tuple[AnyRasteriser, ...]:
         """What draws on the device must be there."""
         return (rasteriser_of(self.device),)
-
-
-@dataclass(frozen=True, eq=False)
-class StreetPlan:
-    """What the street's depth jobs share."""
-
-    views: tuple[View, ...]
-    points: Floats
-    """(M, 3), points of the trajectory's adjustment."""
-    up: Floats
-    """(3,), unit."""
-    config: GroundPointConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +157,7 @@ def _update(stage: Stage, work: Work, base: Base, trajectory: Trajectory, config
         cloud = ground_cloud(maps, views.training, config.points)
     with clock.step("what vanished"):
         aerial = _aerial_depth(work.site.prepared, work.scaffold, cloud)
-        since = _since(stage, work, views.training, maps, aerial, config.points, settings)
+        since = differences_since(stage, work, views.training, maps, aerial, config.points, settings)
     splats, flight, earlier = base.splats, work.scaffold.views, tuple(one.views for one in work.earlier)
     walks = (views, *(one.views for one in earlier))
     reach = taking_part(stage.listen, splats, flight, walks, cloud, settings)
@@ -225,40 +191,6 @@ def taking_part(
     return reach
 
 
-def _since(
-    stage: Stage, work: Work, views: tuple[View, ...], maps: list[DepthMap], aerial: DepthFolder,
-    points: GroundPointConfig, config: UpdateConfig,
-) -> tuple[Since, ...]:  # fmt: skip
-    """What is another way since the flight, then since each earlier walk; nothing where that is not looked for."""
-    held = config.vanished
-    if held is None or config.floaters is None or not maps:
-        return ()
-    found = [since_flight(aerial, maps, held)]
-    for number, one in enumerate(work.earlier, 1):
-        plan = StreetPlan(_beside(one, maps, held), one.run.trajectory.points, work.scaffold.up, points)
-        depth = _depth_of_walk(stage, plan, work.executor, f"{PROGRESS}/onto-{number}")
-        found.append(since_walk(depth, maps, plan.views, views, held))
-    return tuple(found)
-
-
-def _depth_of_walk(stage: Stage, plan: StreetPlan, executor: Executor, place: str) -> DayDepth:
-    """The confirmed depth of an earlier walk's views, read when asked for; none of a single view."""
-    if len(plan.views) < 2:
-        return ()
-    street_depth(stage, plan, executor, place)
-    names = tuple(plan.views[k].name for k in depth_views(plan.views, plan.config))
-    return DepthFolder(stage.path(f"{place}/street"), names, DEPTH_BYTES)
-
-
-def _beside(one: EarlierRun, maps: list[DepthMap], config: ChangeConfig) -> tuple[View, ...]:
-    """The training views of an earlier walk that may see what the walk sees; its test views decide nothing."""
-    walked = rigid.centres_in_world([found.cam_from_world for found in maps])
-    views = one.views.views.training
-    centres = rigid.centres_in_world([view.cam_from_world for view in views])
-    away, _ = cKDTree(walked).query(centres)
-    return tuple(view for view, metres in zip(views, away, strict=True) if metres <= 2.0 * config.farthest_m)
-
-
 def _aerial_depth(prepared: Prepared, scaffold: Scaffold, cloud: Cloud) -> DepthFolder:
     """The confirmed depth of the aerial photos that see some of the street."""
     folder, some = prepared.needed(parts.DEPTH).folder, _some(cloud)
@@ -269,65 +201,6 @@ def _aerial_depth(prepared: Prepared, scaffold: Scaffold, cloud: Cloud) -> Depth
 def _some(cloud: Cloud) -> Floats:
     """(N, 3), points spread over the street."""
     return np.asarray(cloud.points[:: max(1, len(cloud.points) // SAMPLED)], np.float64)
-
-
-def typical_depth(maps: Iterable[DepthMap]) -> float:
-    """Median distance to what the street views see, metres."""
-    seen = [one.depth[one.depth > 0] for one in maps]
-    held = np.concatenate(seen) if seen else np.zeros(0)
-    return float(np.median(held)) if len(held) else 10.0
-
-
-# --- street depth -------------------------------------------------------------------------------------------------
-
-
-def street_depth(stage: Stage, plan: StreetPlan, executor: Executor, place: str = PROGRESS) -> dict[str, Path]:
-    """By name, files with the confirmed depth of the chosen street views, each kept as soon as it is there.
-
-    They lie below `place` in the stage's folder.
-    """
-    shared, files_of = _shared(stage, plan, place), depth_files([view.name for view in plan.views])
-    calls = {files_of[k]: Job.of(measure_street_job, plan=shared, view=k) for k in depth_views(plan.views, plan.config)}
-    first = {f"{place}/measured/{name}": call for name, call in calls.items()}
-    runner = in_threads(executor) if plan.config.stereo.backend.takes_turns else executor
-    measured = stage.produce("street depth measured", first, runner, plan.config)
-    return confirmed(stage, plan, dict(zip(calls, measured, strict=True)), executor, place=place)
-
-
-def confirmed(
-    stage: Stage, plan: StreetPlan, measured: dict[str, Path], executor: Executor, what: str = "street",
-    place: str = PROGRESS,
-) -> dict[str, Path]:  # fmt: skip
-    """By name, files with what neighbours confirm of the maps, which follow each other along the walk."""
-    shared, work, maps = _shared(stage, plan, place), {}, list(measured.values())
-    for i, (name, own) in enumerate(measured.items()):
-        near = [maps[j] for j in range(max(0, i - NEIGHBOURS), min(len(maps), i + NEIGHBOURS + 1)) if j != i]
-        call = Job.of(agree_street_job, plan=shared, measured=[own, *near])
-        work[f"{place}/{what}/{name}"] = replace(call, gpu=False)
-    return dict(zip(measured, stage.produce(f"{what} depth confirmed", work, executor, plan.config), strict=True))
-
-
-def _shared(stage: Stage, plan: StreetPlan, place: str) -> Path:
-    """The file of the plan, written for the jobs."""
-    stage.save(f"{place}/{STREET}", plan)
-    return stage.path(f"{place}/{STREET}")
-
-
-def measure_street_job(out: str, plan: str, view: int, listen: Listener) -> None:
-    """Write the measured depth of one street view."""
-    held = files.load(Path(plan), StreetPlan)
-    sources = [held.views[k] for k in source_views(held.views, view, held.config)]
-    if not sources:
-        sources = [held.views[k] for k in (view - 1, view + 1) if 0 <= k < len(held.views)]
-    found = ground_depth(held.views[view], sources, held.points, PhotoCache(256 << 20), held.config, held.up)
-    save_depth(Path(out), found)
-
-
-def agree_street_job(out: str, plan: str, measured: list[str], listen: Listener) -> None:
-    """Write the depth of one street view as its neighbours confirm it; `measured` starts with its own."""
-    own, *others = (load_depth(Path(path)) for path in measured)
-    held = files.load(Path(plan), StreetPlan)
-    save_depth(Path(out), consistent_ground_depth(own, others, held.config, held.up))
 
 
 # --- aerial model -------------------------------------------------------------------------------------------------
@@ -364,7 +237,7 @@ def _write(
         writing = beside.submit(_write_patch, stage, base, name, whole)
         with clock.step("pictures"):
             final, places = _visible(update.change), _hidden_places(inputs, update, config)
-            _write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
+            write_pictures(stage.path(TEST_FOLDER), inputs, update, final, engine, config)
             street = (*inputs.ground_views.training, *inputs.ground_views.validation)
             write_vanished(stage, places, street, inputs.aerial, final, config.insertion.width, engine)
             ply.write_splat(stage.path(UPDATED_SPLAT), _visible(whole))
@@ -413,47 +286,3 @@ def _patch_name(base: PlyBytes, sequence: Sequence) -> str:
 def _visible(change: patches.Change) -> Splats:
     """What is drawn after the update, local frame."""
     return concat([select(change.aerial, ~change.hidden), change.ground])
-
-
-def _write_pictures(
-    folder: Path, inputs: UpdateInputs, update: SceneUpdate, final: Splats, engine: Engine, config: UpdateConfig
-) -> None:
-    """test/{aerial,ground}/{photo,before,render}/*.png of the test views, packed beside the drawing."""
-    for _ in made_ahead(lambda picture: _save_png(*picture), _pictures(folder, inputs, update, final, engine, config)):
-        pass
-
-
-def _pictures(
-    folder: Path, inputs: UpdateInputs, update: SceneUpdate, final: Splats, engine: Engine, config: UpdateConfig
-) -> Iterator[tuple[Path, Bytes]]:
-    """Where each picture belongs, and its pixels."""
-    import torch
-
-    sets = {"before": to_tensors(inputs.aerial, engine.device), "render": to_tensors(final, engine.device)}
-    maps = torch.tensor(update.exposures, dtype=torch.float32, device=engine.device)
-    for kind, views in (("aerial", inputs.aerial_views), ("ground", inputs.ground_views)):
-        photos = targets(PhotoCache(64 << 20), views.test, config.insertion.width)
-        for view, png, target in zip(views.test, picture_names(views.test), photos, strict=True):
-            yield folder / kind / "photo" / png, target.pixels
-            for name, tensors in sets.items():
-                rgb = rendered_rgb(tensors, target, engine)
-                if kind == "ground" and name == "render" and len(maps):
-                    rgb = exposure.exposed(rgb, _exposure_of(view, views, maps)).clamp(0.0, 1.0)
-                yield folder / kind / name / png, (255.0 * rgb).round().byte().cpu().numpy()
-
-
-def _exposure_of(view: View, views: Split, maps: object) -> object:
-    return borrowed_exposure(view, views.training, maps)  # type: ignore[arg-type]
-
-
-def picture_names(views: tuple[View, ...]) -> tuple[str, ...]:
-    """Names of the views' pictures in one folder, each its own."""
-    flat = [view.name.replace("/", "_") for view in views]
-    names = files.names_for(flat, ".png")
-    return tuple(f"{k}_{name}" if names.count(name) > 1 else name for k, name in enumerate(names))
-
-
-def _save_png(path: Path, pixels: Bytes) -> None:
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
-    files.write_bytes(path, buffer.getvalue())

@@ -14,7 +14,8 @@ from skyanchor.scaffold import georeference
 from skyanchor.scaffold.seeding import dense_cloud
 from skyanchor.scaffold.training import AerialConfig, train_aerial
 from skyanchor.stages.blocks import score_of_blocks, splats_of_blocks
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.digests import aerial_digests
+from skyanchor.stages.work import Site
 from skyanchor.stereo import DepthFolder, depth_path
 from skyanchor.types import Cloud, Scaffold
 

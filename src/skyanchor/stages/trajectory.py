@@ -16,8 +16,9 @@ from skyanchor.run.job import Job
 from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import AnchorsRecord, SubmapSeconds, TrajectorySeconds
 from skyanchor.scaffold import georeference
-from skyanchor.stages.anchors import load_sequence_file
-from skyanchor.stages.survey import Work, free_digests, value_digest
+from skyanchor.stages.digests import free_digests, value_digest
+from skyanchor.stages.job_files import load_sequence_file
+from skyanchor.stages.work import Work
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.trajectory import (

@@ -24,14 +24,14 @@ from skyanchor.scaffold.windows import (
     window_camera,
     with_windows,
 )
-from skyanchor.stages.survey import Site, aerial_digests
+from skyanchor.stages.digests import aerial_digests
+from skyanchor.stages.job_files import SCAFFOLD_FILE
+from skyanchor.stages.work import Site
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
 from skyanchor.types import Bytes, Scaffold, View
 
 WINDOWS_FILE = "windows.json"
-SCAFFOLD_FILE = "scaffold.npz"
-"""In the progress folder: the aerial model, for the jobs."""
 JPEG = [cv2.IMWRITE_JPEG_QUALITY, 95, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
 """Hardly compressed, colours as fine as the rest."""
 

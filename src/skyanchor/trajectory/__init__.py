@@ -1,8 +1,14 @@
 """Stage 3: anchor-constrained trajectory recovery.
 
-planning (who gets which anchors) -> submap (registration, localmap, keyframes, closure: one submap grown) -> assembly,
-holding (all of them together) -> recover (the stage) -> export. Beside them: network (several walks together);
-feedforward, feedforward_run, pseudo (from networks' reconstructions).
+recover is the whole stage. In the order of the work:
+
+- planning: which submap gets which anchors. jobs: what one submap is given and returns.
+- submap: one of them. keyframes, bootstrap, growth (frame by frame, each by registration), closing (at the next
+  anchors, by closure) are its parts; localmap and submap_state are what they work on.
+- assembly, holding: all submaps together. export: the trajectory for other programs.
+
+Beside them: source (keypoints and matches); network (several walks together); feedforward, feedforward_run, pseudo
+(from reconstructions of a network).
 
 May touch: the foundation, backends, photos, matching, sfm, scaffold, feedforward.
 """

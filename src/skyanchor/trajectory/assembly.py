@@ -20,10 +20,9 @@ from skyanchor.step_clock import StepClock
 from skyanchor.trajectory.config import HoldConfig, RegisterConfig, TrajectoryConfig
 from skyanchor.trajectory.holding import held_poses, undistorted, with_found_sigma
 from skyanchor.trajectory.jobs import FramePose, SubmapResult
-from skyanchor.trajectory.localmap import LocalMap, PairFinder
+from skyanchor.trajectory.localmap import LocalMap, PairFinder, choose_tracks
 from skyanchor.trajectory.registration import Located, choose_references, register
 from skyanchor.trajectory.source import FeatureSource
-from skyanchor.trajectory.submap import choose_tracks
 from skyanchor.types import (
     AnchorPose,
     Bytes,

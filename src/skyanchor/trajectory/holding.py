@@ -15,11 +15,10 @@ from scipy.linalg import block_diag
 from skyanchor.geometry import cameras, rigid
 from skyanchor.matching.verify import undistorted_pixels
 from skyanchor.sfm.bundle import Bundle, HeldPoses, residual_lengths
+from skyanchor.sfm.uncertainty import MEDIAN_2
 from skyanchor.trajectory.config import HoldConfig
 from skyanchor.types import AnchorPose, Floats, Ints
 
-MEDIAN_2 = 1.386
-"""Median of χ² with 2 degrees of freedom."""
 LEAST_SIGMA_PX = 0.05
 """Of observations, as found from their residuals, pixels."""
 

@@ -133,3 +133,12 @@ def gap(a: Pose, b: Pose) -> tuple[float, float]:
     """(metres between the centres, radians between the rotations) of two cam_from_world."""
     metres = float(np.linalg.norm(rigid.centre_in_world(a) - rigid.centre_in_world(b)))
     return metres, rigid.angle_between(a.rotation, b.rotation)
+
+
+def choose_tracks(
+    local: LocalMap, table: tr.TrackTable, points: Floats, fixed: frozenset[int], budget: int, quota: float
+) -> tuple[tr.TrackTable, Floats]:
+    """(tracks of the budget, their points)."""
+    anchored = np.isin(table.frame, list(fixed))
+    chosen = tr.select(table, tr.cells(tr.pixels_of(table, local.xy), local.camera), anchored, budget, quota)
+    return tr.subset(table, points, chosen)

@@ -142,7 +142,7 @@ class TriedPlace:
 
 
 @dataclass(frozen=True)
-class RadialWord:
+class RadialEstimate:
     """What a group says of k1 and k2 together, x' = x (1 + k1 r² + k2 r⁴), with standard deviations."""
 
     k1: float
@@ -154,7 +154,7 @@ class RadialWord:
 
 
 @dataclass(frozen=True)
-class LensWord:
+class LensEstimate:
     """What a group that stands says of its camera beyond the focal length, with standard deviations."""
 
     k1: float
@@ -163,7 +163,7 @@ class LensWord:
     readout: float
     """Time from the first row of a photo to its last, over that to the next frame."""
     readout_sigma: float
-    both: RadialWord | None = field(default=None, metadata=QUIET)
+    both: RadialEstimate | None = field(default=None, metadata=QUIET)
     """k1 with k2 besides; None where that cannot be told, and once a walk is done that does not need k2."""
 
 
@@ -182,7 +182,7 @@ class LocalisedGroup:
     """What its place was believed or refused on; None where nothing was matched."""
     overlap: Overlap | None = field(default=None, metadata=QUIET)
     """What earlier walks say of it; None without any that reach it."""
-    lens: LensWord | None = field(default=None, metadata=QUIET)
+    lens: LensEstimate | None = field(default=None, metadata=QUIET)
     """What it says of its camera; None where it was refused, or tells nothing."""
 
     @property
@@ -197,5 +197,5 @@ class Anchors:
 
     groups: tuple[LocalisedGroup, ...]
     camera: Camera
-    lens: LensWord | None = field(default=None, metadata=QUIET)
+    lens: LensEstimate | None = field(default=None, metadata=QUIET)
     """What the accepted groups together say of the camera beyond that; None where they say nothing."""

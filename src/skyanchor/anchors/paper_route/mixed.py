@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from skyanchor.anchors.paper_route.mixed_depth import SightedDepth, held, let_go, placed
-from skyanchor.anchors.shape.incremental import TRIALS, LocalGroup, resect, settled, with_points
+from skyanchor.anchors.shape.incremental import TRIALS, LocalGroup, adjust_registered, resect, with_points
 from skyanchor.bounds import CountOrNone, Degrees, Positive, Share
 from skyanchor.geometry import rigid, similarity
 from skyanchor.sfm import bundle as ba
@@ -134,7 +134,9 @@ def register_aerial(
         known.add(best)
         missing.discard(best)
         bundle = _with_camera(replace(bundle, cams_from_world=tuple(poses)), best, known, config, depth)
-        bundle = let_go(settled(held(bundle, depth, config.least_angle_deg), known, Dense(iterations=6)).bundle)
+        bundle = let_go(
+            adjust_registered(held(bundle, depth, config.least_angle_deg), known, Dense(iterations=6)).bundle
+        )
     bundle = _free_adjusted(bundle, known, config, depth)
     registered = np.array(sorted(c for c in known if c >= frames), dtype=np.int64)
     seen = np.bincount(bundle.camera, minlength=len(bundle.lenses))
@@ -213,7 +215,7 @@ def _free_adjusted(bundle: ba.Bundle, known: set[int], config: MixedConfig, dept
     bundle = observed(bundle, np.isin(bundle.camera, list(known)))
     bundle = placed(bundle, known, config.least_angle_deg, depth)
     for loss in (2.0, 1.0):
-        done = settled(held(bundle, depth, config.least_angle_deg), known, Dense(loss_scale=loss))
+        done = adjust_registered(held(bundle, depth, config.least_angle_deg), known, Dense(loss_scale=loss))
         bundle = pruned(let_go(done.bundle), config.outlier)
     return bundle
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from skyanchor.anchors.group import settle_on_bridges
 from skyanchor.anchors.paper_route import mixed
-from skyanchor.anchors.paper_route.direct import Supported, support_of, without_vain_trials
 from skyanchor.anchors.paper_route.mixed import MixedConfig, PixelPairs
 from skyanchor.anchors.paper_route.mixed_depth import SightedDepth, sighted_depth
 from skyanchor.anchors.paper_route.snapped import Snapped, adjusted_at_reference, evidence, halves_of, snap
-from skyanchor.anchors.place import Settled, seen_from, unadjusted
+from skyanchor.anchors.paper_route.support import Supported, support_of, without_vain_trials
+from skyanchor.anchors.place_refinement import Settled, seen_from, unadjusted
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.choice import depth_if_needed
 from skyanchor.anchors.shape.incremental import LocalGroup

@@ -16,6 +16,7 @@ from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
 from skyanchor.sfm.adjustment import adjust
 from skyanchor.sfm.dense import Dense
+from skyanchor.sfm.uncertainty import MEDIAN_2
 from skyanchor.types import Bools, Camera, Floats, Ints, Pose, Similarity
 
 SNAP = 30.0
@@ -165,7 +166,7 @@ def evidence(
     mine = before.bundle.point[tried[kept]]
     done = FixedAerial(
         cams_from_world=bundle.cams_from_world[: after.frames],
-        covariances=covariances * max(1.0, float(np.median(lengths[above | after.cross])) ** 2 / 1.386),
+        covariances=covariances * max(1.0, float(np.median(lengths[above | after.cross])) ** 2 / MEDIAN_2),
         cross=np.arange(int(kept.sum())),
         views_per_match=views[mine],
         aerial_views=matches.source[kept],
@@ -201,5 +202,5 @@ def _cross_matches(before: Snapped, adjusted: Floats, tried: Ints) -> CrossMatch
         np.nan_to_num(points),
         np.zeros_like(points),
         source,
-        source,
+        np.full(len(source), -1, np.int64),
     )

@@ -16,10 +16,10 @@ from skyanchor.anchors.shape.incremental import (
     LocalConfig,
     LocalGroup,
     PairMatcher,
+    adjust_registered,
     contradiction,
     finished,
     match_group,
-    settled,
     too_few,
     tracked,
     unit_step,
@@ -109,7 +109,7 @@ def _drawn_in(start: ba.Bundle, config: LocalConfig) -> ba.Bundle | Refusal:
         if count < config.least_points:
             return too_few(count)
         settings = Dense(iterations=12, loss_scale=2.0 * wide)
-        bundle = replace(start, cams_from_world=settled(bundle, everyone, settings).bundle.cams_from_world)
+        bundle = replace(start, cams_from_world=adjust_registered(bundle, everyone, settings).bundle.cams_from_world)
     return bundle
 
 

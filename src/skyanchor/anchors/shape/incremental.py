@@ -24,6 +24,14 @@ from skyanchor.types import Camera, Ints, Pose, Reason, Refusal
 
 TRIALS = resection.Trials(least=100)
 """How long the pose of a further frame is drawn."""
+LEAST_SEEN = 12
+"""Points that a frame must see, and that must agree with its pose, to be registered."""
+MOST_PARALLAX_DEG = 2.0
+"""Angle beyond which a match counts no more for the pair that starts: many points are better than a few near ones."""
+AGREES = 3.0
+"""A point agrees with the pose of a further frame up to so many of the matcher's sigmas."""
+FAR_OFF = 8.0
+"""Sigmas from a camera's match beyond which a point is not believed while the group still grows."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +137,10 @@ def _pair_strength(joined: tuple[Ints, TwoView], a: Features, b: Features, camer
     rays_b = cameras.unproject(camera, b.xy[pairs[:, 1]])
     cosine = (rays_a * rays_b).sum(axis=1) / np.linalg.norm(rays_a, axis=1) / np.linalg.norm(rays_b, axis=1)
     angle = np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0)))
-    return float(np.minimum(angle, 2.0).sum())
+    return float(np.minimum(angle, MOST_PARALLAX_DEG).sum())
 
 
-def with_points(bundle: ba.Bundle, registered: set[int], least_angle_deg: float, most: float = 8.0) -> ba.Bundle:
+def with_points(bundle: ba.Bundle, registered: set[int], least_angle_deg: float, most: float = FAR_OFF) -> ba.Bundle:
     """The bundle with points triangulated from the registered cameras; nan where one sees it `most` sigmas off."""
     seen = np.isin(bundle.camera, list(registered))
     part = replace(
@@ -147,15 +155,15 @@ def with_points(bundle: ba.Bundle, registered: set[int], least_angle_deg: float,
 
 
 def resect(bundle: ba.Bundle, index: int, camera: Camera, sigma_px: float) -> tuple[Pose, int]:
-    """Pose of one camera from the points it sees, and how many agree; nowhere with fewer than twelve."""
+    """Pose of one camera from the points it sees, and how many agree; nowhere with fewer than `LEAST_SEEN`."""
     mine = (bundle.camera == index) & np.isfinite(bundle.points[bundle.point, 0])
-    if mine.sum() < 12:
+    if mine.sum() < LEAST_SEEN:
         return rigid.identity(), 0
-    found = resection.resect(bundle.xy[mine], bundle.points[bundle.point[mine]], camera, 3.0 * sigma_px, TRIALS)
+    found = resection.resect(bundle.xy[mine], bundle.points[bundle.point[mine]], camera, AGREES * sigma_px, TRIALS)
     return found.cam_from_world, int(found.inliers.sum())
 
 
-def settled(bundle: ba.Bundle, registered: set[int], settings: Dense) -> Adjusted:
+def adjust_registered(bundle: ba.Bundle, registered: set[int], settings: Dense) -> Adjusted:
     """Registered cameras and their points after adjustment with outliers dropped; cameras keep their places."""
     first = min(registered)
     fixed = np.ones(len(bundle.cams_from_world), bool)
@@ -177,13 +185,13 @@ def _grow(bundle: ba.Bundle, registered: set[int], camera: Camera, sigma_px: flo
         bundle = with_points(bundle, registered, config.least_angle_deg)
         tried = {c: resect(bundle, c, camera, sigma_px) for c in missing}
         best = max(tried, key=lambda c: tried[c][1])
-        if tried[best][1] < 12:
+        if tried[best][1] < LEAST_SEEN:
             break
         poses = list(bundle.cams_from_world)
         poses[best] = tried[best][0]
         registered.add(best)
         missing.discard(best)
-        bundle = settled(replace(bundle, cams_from_world=tuple(poses)), registered, quick).bundle
+        bundle = adjust_registered(replace(bundle, cams_from_world=tuple(poses)), registered, quick).bundle
     return bundle
 
 
@@ -236,7 +244,7 @@ def finished(frames: tuple[int, ...], grown: ba.Bundle, config: LocalConfig) -> 
     everyone = set(range(len(frames)))
     whole = with_points(grown, everyone, config.least_angle_deg)
     for settings in (Dense(loss_scale=2.0), Dense(loss_scale=1.0)):
-        whole = cleaned(settled(whole, everyone, settings).bundle, config)
+        whole = cleaned(adjust_registered(whole, everyone, settings).bundle, config)
         if len(whole.points) < config.least_points:
             return too_few(len(whole.points))
     lengths = ba.residual_lengths(whole)

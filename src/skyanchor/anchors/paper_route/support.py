@@ -17,8 +17,8 @@ import numpy as np
 
 from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined, sightings
 from skyanchor.anchors.frames import FEATURE_BYTES
-from skyanchor.anchors.place import Settled, adjusted
-from skyanchor.anchors.prepare import PreparedScaffold
+from skyanchor.anchors.place_refinement import Settled, adjusted
+from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.priors import GRID_M, Prior, allowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
@@ -257,7 +257,7 @@ def _lifted(atlas: AerialAtlas, view: int, xy: Floats) -> tuple[Floats, Floats]:
 def match_support(index: AerialIndex, support: Ints, frames: tuple[Features, ...]) -> CrossMatches:
     """Every frame of the group matched with every aerial photo of its support, lifted to the surface."""
     parts: list[CrossMatches] = []
-    for number, j in enumerate(support):
+    for j in support:
         matched = [index.matcher.match_extracted(frame, index.features[int(j)]) for frame in frames]
         counts = [len(matches.xy_a) for matches in matched]
         owner = np.repeat(np.arange(len(frames)), counts)
@@ -275,7 +275,7 @@ def match_support(index: AerialIndex, support: Ints, frames: tuple[Features, ...
                 points[good],
                 normals[good],
                 np.full(count, j, np.int64),
-                np.full(count, number, np.int64),
+                np.full(count, -1, np.int64),
             )
         )
     return joined(parts)

@@ -10,7 +10,7 @@ import pytest
 
 from skyanchor.anchors.priors import Area, Near
 from skyanchor.geometry import crs, rigid
-from skyanchor.report.place import downloads, frames_csv, map_place, prior_rings
+from skyanchor.report.map_place import downloads, frames_csv, map_place, prior_rings
 from skyanchor.types import Georeference, PosedFrame, Support
 
 UP = np.array([0.0, 0.0, 1.0])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from skyanchor.bridges.ground import Ground
+from skyanchor.bridges.street_directions import street_directions
 from skyanchor.bridges.views import NodeConfig, free_places, nodes_at
-from skyanchor.bridges.ways import street_directions
 from skyanchor.types import Bools, Floats
 
 SIDE, CELL, HALF_WIDTH = 160, 0.5, 4.0

@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyanchor.anchors import earlier
-from skyanchor.anchors.adjustment import AdjustmentConfig, Held, HeldView, adjust_held
+from skyanchor.anchors.adjustment import AdjustmentConfig, FixedSightings, FixedView, adjust_against
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.earlier import beside_walks, recalled
+from skyanchor.anchors.earlier_walks import beside_flight
+from skyanchor.anchors.earlier_walks.beside_flight import beside_walks
+from skyanchor.anchors.earlier_walks.keyframes import Keyframe, described_walks
+from skyanchor.anchors.earlier_walks.street_points import recalled
 from skyanchor.anchors.evidence import CrossMatches, GroupAt
-from skyanchor.anchors.keyframes import Keyframe, described_walks
-from skyanchor.anchors.place import Settled
+from skyanchor.anchors.place_refinement import Settled, shared_of
 from skyanchor.anchors.priors import Near
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution
+from skyanchor.anchors.verdict import honest_covariances
 from skyanchor.bridges.ground import Ground
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.matching import Features
@@ -99,11 +101,11 @@ def shape() -> LocalGroup:
     return LocalGroup(tuple(range(6)), poses, bundle, 0.5, 5.0)
 
 
-def from_above(atlas: object, matches: CrossMatches, config: object) -> Held:
+def from_above(atlas: object, matches: CrossMatches, config: object) -> FixedSightings:
     """One aerial photo shows all matches, and the surface holds them to 2 cm."""
     xy, count = cameras.project(CAMERA, FLOWN(matches.points)), np.arange(len(matches))
     nothing, ones = np.zeros(len(matches), np.int64), np.ones(len(matches))
-    return Held((HeldView(CAMERA, FLOWN),), count, nothing, xy, ones, nothing, 0.02 * ones)
+    return FixedSightings((FixedView(CAMERA, FLOWN),), count, nothing, xy, ones, nothing, 0.02 * ones)
 
 
 def by_flight(halves_m: float = 0.02) -> Settled:
@@ -117,7 +119,7 @@ def by_flight(halves_m: float = 0.02) -> Settled:
     matches = CrossMatches(frame, xy, ones, POINTS[point[there]], np.tile(UP, (len(frame), 1)), nothing, nothing)
     world_from_local = similarity.align_cameras(local.cams_from_local, GROUP)
     at = GroupAt(local, CAMERA, GroupSolution(world_from_local, GROUP, np.ones(len(frame), bool), 1.0), matches)
-    done = adjust_held(at, lambda some: from_above(None, some, None), AdjustmentConfig())
+    done = adjust_against(at, lambda some: from_above(None, some, None), AdjustmentConfig())
     return Settled(
         local,
         done,
@@ -143,14 +145,14 @@ def test_without_earlier_walks_nothing_is_asked(tmp_path: Path) -> None:
 def test_where_the_flight_is_silent_an_earlier_walk_carries_the_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(earlier, "settle", lambda *_, **__: Settled(None, None, NOWHERE))
+    monkeypatch.setattr(beside_flight, "settle", lambda *_, **__: Settled(None, None, NOWHERE))
     search = search_beside(tmp_path)
     carried = beside_walks(search, Settled(shape(), None, NOWHERE))
     assert carried.placed and carried.instead_of is NOWHERE and errors(carried).max() < 0.02
     assert carried.overlap is not None and carried.overlap.carried and carried.overlap.walks == ("first",)
     assert carried.overlap.keyframes >= 4 and np.isnan(carried.overlap.sigmas)
     assert carried.shared_m == pytest.approx(SIGMA)
-    covariances = earlier.honest_covariances(carried.done, carried.figures.halves_m, earlier.shared_of(search, carried))
+    covariances = honest_covariances(carried.done, carried.figures.halves_m, shared_of(search, carried))
     assert min(centre_sigma_m(covariance) for covariance in covariances) > SIGMA
 
 
@@ -158,7 +160,7 @@ def test_where_the_flight_is_silent_an_earlier_walk_carries_the_group(
 def test_of_both_the_surer_weighs_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, halves_m: float, least: float, most: float
 ) -> None:
-    monkeypatch.setattr(earlier, "held_from_above", from_above)
+    monkeypatch.setattr(beside_flight, "sightings_from_above", from_above)
     search = search_beside(tmp_path, 0.05)
     search.prepared.atlas.views = (None,)  # type: ignore[misc, assignment]
     both = beside_walks(search, by_flight(halves_m))
@@ -191,7 +193,7 @@ def test_walks_a_little_apart_are_not_mixed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: float, together: bool
 ) -> None:
     """One front of the first and one of the second fit a street that is wider, and the group 0.3 m ahead."""
-    monkeypatch.setattr(earlier, "settle", lambda *_, **__: Settled(None, None, NOWHERE))
+    monkeypatch.setattr(beside_flight, "settle", lambda *_, **__: Settled(None, None, NOWHERE))
     carried = beside_walks(search_beside(tmp_path, 0.0, apart), Settled(shape(), None, NOWHERE))
     assert carried.placed and errors(carried).mean() < apart + 0.02
     assert carried.overlap is not None and (len(carried.overlap.walks) == 2) == together
@@ -201,7 +203,7 @@ def test_walks_a_little_apart_are_not_mixed(
 def test_of_walks_that_are_not_mixed_the_surest_speaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, surest: str
 ) -> None:
-    monkeypatch.setattr(earlier, "settle", lambda *_, **__: Settled(None, None, NOWHERE))
+    monkeypatch.setattr(beside_flight, "settle", lambda *_, **__: Settled(None, None, NOWHERE))
     search = search_beside(tmp_path, 0.0, 0.2)
     assert search.earlier is not None
     told = tuple(

@@ -1,33 +1,37 @@
 """Place finding: where in the scaffold a group of street frames may stand, with no prior or with one.
 
-Bridge views on a grid over the walkable ground are described once, square by square. A group votes with several
-frames: a global descriptor picks a shortlist, mutual feature matches rank it, and the whole group's geometry decides.
+A group votes with several frames on the described places: a global descriptor picks a shortlist, mutual feature
+matches rank it, and the whole group's geometry decides.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
-from scipy.spatial import cKDTree
 
-from skyanchor.anchors.evidence import CrossMatches, joined, sightings
+from skyanchor.anchors.evidence import CrossMatches, distinct_support, joined, sightings
+from skyanchor.anchors.frames import spread_over
 from skyanchor.anchors.place_index import PlaceIndex, PlaceView
 from skyanchor.anchors.priors import Near, Prior, allowed
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution, SolveConfig, solve_group
 from skyanchor.bounds import Cosine, Count, CountOrNone, Few, NotNegative, Pixels, Positive, Range, Share
 from skyanchor.bridges.ground import Ground
-from skyanchor.bridges.views import AerialAtlas, Bridge, BridgeConfig, Node, NodeConfig, free_places, lift, nodes_at
-from skyanchor.geometry import cameras
-from skyanchor.matching import Features, SparseMatcher, XFeat, match_features
-from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor
-from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary, vlad
+from skyanchor.bridges.views import BridgeConfig, NodeConfig
+from skyanchor.matching import Features, XFeat, match_alike
+from skyanchor.matching.global_descriptors import AnyDescriptor
+from skyanchor.matching.retrieval import vlad
 from skyanchor.types import Bools, Camera, Floats, Floats32, Ints
 
-VOCABULARY_PHOTOS = 24
-"""Aerial photos that a global descriptor's vocabulary is fitted to."""
+SAME_WAY_DEG = 70.0
+"""Views of one seed look the same way up to this angle, degrees: by default the next heading beside is 60 away."""
+MEMBERS, TAKEN = 6, 3
+"""Views that a seed is made of, at most; and how many of them, the best, begin no seed of their own."""
+COMPARED_KEPT = 8192
+"""Pairs of a frame and a view whose matches are kept, some 3 kB each: those of all attempts at a group."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,34 @@ class PlaceQuery:
     """(F, E), the voters' global descriptors by `PlacesConfig.descriptor`, where there is one."""
 
 
+@dataclass(eq=False)
+class Compared:
+    """What frames have in common with views of an index, matched once: votes, seeds and later attempts ask for it."""
+
+    index: PlaceIndex
+    _held: OrderedDict[tuple[int, int, float], tuple[Features, Ints, Floats32]] = field(default_factory=OrderedDict)
+    _last: tuple[int, PlaceView] | None = None
+
+    def view(self, number: int) -> PlaceView:
+        """A view of the index; the last one is kept, for all frames are compared with it in turn."""
+        if self._last is None or self._last[0] != number:
+            self._last = (number, self.index.view(number))
+        return self._last[1]
+
+    def alike(self, frame: Features, number: int, config: PlacesConfig) -> tuple[Ints, Floats32]:
+        """(pairs (M, 2), their cosines (M,)) of a frame and a view: all that a vote or a seed may ask for."""
+        least = min(config.least_cosine, config.vote_cosine)
+        key = (id(frame), number, least)
+        if key not in self._held:
+            pairs, cosines = match_alike(frame, self.view(number).features, least)
+            self._held[key] = (frame, pairs, cosines)  # the frame stays, so that nothing else has its id
+        self._held.move_to_end(key)
+        while len(self._held) > COMPARED_KEPT:
+            self._held.popitem(last=False)
+        _, pairs, cosines = self._held[key]
+        return pairs, cosines
+
+
 @dataclass(frozen=True, eq=False)
 class PlaceSeed:
     """A few views near each other that look like the group."""
@@ -113,81 +145,6 @@ class PlaceHypothesis:
     """Mutual matches of the seed view, summed over the voters."""
 
 
-def view_camera(camera: Camera, width: int) -> Camera:
-    """The ground camera at the index's resolution, without distortion."""
-    return cameras.scaled(cameras.undistorted(camera), min(width, camera.width))
-
-
-def load_descriptor(choice: AnyDescriptor, atlas: AerialAtlas) -> GlobalDescriptor:
-    """The chosen global descriptor, with a vocabulary of the aerial photos if it fits one."""
-    some = spread_voters(len(atlas.views), VOCABULARY_PHOTOS)
-    return choice.load("auto", [atlas.photo(int(j)) for j in some])
-
-
-def described_view(
-    node: Node, bridge: Bridge, matcher: SparseMatcher, least_painted: float, descriptor: GlobalDescriptor | None
-) -> PlaceView | None:
-    """The bridge from a node with its features on the surface; None when it shows too little."""
-    if bridge.photo.mask is None or bridge.photo.mask.mean() < least_painted:
-        return None
-    seen = matcher.extract(bridge.photo)
-    points, source = lift(bridge, seen.xy)
-    good = np.isfinite(points[:, 0]) & (source >= 0)
-    if good.sum() < 20:
-        return None
-    features = replace(
-        seen,
-        xy=seen.xy[good],
-        descriptors=seen.descriptors[good],
-        scores=seen.scores[good],
-        scales=seen.scales[good],
-    )
-    look = None if descriptor is None else descriptor.describe(bridge.photo)
-    return PlaceView(node.eye, node.heading, features, points[good].astype(np.float32), source[good], look)
-
-
-def _with_landmarks(places: Floats, landmarks: Floats, least: int, reach: float) -> Floats:
-    """The places (N, 3) with enough landmarks around; all of them for a scaffold without sparse points."""
-    if len(landmarks) < least or not len(places):
-        return places
-    counts = cKDTree(landmarks).query_ball_point(places, reach, return_length=True)
-    return places[counts >= least]
-
-
-def choose_nodes(ground: Ground, landmarks: Floats, config: PlacesConfig) -> tuple[Node, ...]:
-    """Where views may stand: free ground that landmarks surround."""
-    places = free_places(ground, config.nodes.spacing, config.nodes.eye)
-    return nodes_at(_with_landmarks(places, landmarks, *config.landmarks), ground, config.nodes)
-
-
-def in_tiles(chosen: tuple[Node, ...], ground: Ground, side: float) -> dict[tuple[int, int], tuple[Node, ...]]:
-    """The nodes by the square of the map they stand in, squares in order."""
-    squares = np.floor(_on_map(chosen, ground) / side).astype(np.int64)
-    held: dict[tuple[int, int], list[Node]] = {}
-    for node, (x, y) in zip(chosen, squares.tolist(), strict=True):
-        held.setdefault((x, y), []).append(node)
-    return {square: tuple(held[square]) for square in sorted(held)}
-
-
-def tiles_near(
-    tiles: dict[tuple[int, int], tuple[Node, ...]], ground: Ground, near: tuple[Prior, ...]
-) -> dict[tuple[int, int], tuple[Node, ...]]:
-    """The tiles with a node that some prior allows, whole; all of them without priors."""
-    return {square: held for square, held in tiles.items() if allowed(near, _on_map(held, ground)).any()}
-
-
-def _on_map(chosen: tuple[Node, ...], ground: Ground) -> Floats:
-    """(N, 2), horizontal coordinates of nodes, metres."""
-    return np.array([node.eye for node in chosen]).reshape(-1, 3) @ ground.across.T
-
-
-def fit_words(views: tuple[PlaceView, ...], centres: int) -> Vocabulary:
-    """A vocabulary of the descriptors of some views."""
-    if not views:
-        return Vocabulary(np.zeros((1, 64), np.float32))
-    return fit_vocabulary(np.concatenate([view.features.descriptors for view in views]), centres)
-
-
 def likeness(index: PlaceIndex, voters: tuple[Features, ...], looks: Floats32 | None = None) -> Floats32:
     """(V,), how much each view is like all voters together; `looks` (F, E) where a global descriptor made the index."""
     if index.vocabulary is not None:
@@ -203,6 +160,7 @@ def count_votes(
     config: PlacesConfig,
     looks: Floats32 | None = None,
     hinted: Bools | None = None,
+    compared: Compared | None = None,
 ) -> tuple[Ints, Floats]:
     """(views, votes): the shortlist by global descriptor, and mutual matches of all voters with each, most first.
 
@@ -215,15 +173,16 @@ def count_votes(
     if hinted is not None:
         more = _shortlist(like, free & hinted, config.shortlist)
         short = np.concatenate([short, more[~np.isin(more, short)]])
-    votes = np.array(
-        [
-            sum(len(match_features(f, view.features, 1.0, config.vote_cosine)) for f in voters)
-            for view in map(index.view, short.tolist())
-        ],
-        dtype=np.float64,
-    )
+    held = Compared(index) if compared is None else compared
+    votes = np.array([_votes_for(held, int(v), voters, config) for v in short], dtype=np.float64)
     order = np.argsort(-votes, kind="stable")
     return short[order].astype(np.int64), votes[order]
+
+
+def _votes_for(compared: Compared, number: int, voters: tuple[Features, ...], config: PlacesConfig) -> int:
+    """Mutual matches of all voters with one view."""
+    alike = (compared.alike(voter, number, config)[1] for voter in voters)
+    return sum(int((cosines >= config.vote_cosine).sum()) for cosines in alike)
 
 
 def _shortlist(like: Floats32, free: Bools, most: int) -> Ints:
@@ -231,20 +190,18 @@ def _shortlist(like: Floats32, free: Bools, most: int) -> Ints:
     return np.argsort(np.where(free, -like, np.inf), kind="stable")[: min(most, int(free.sum()))]
 
 
-def spread_voters(count: int, voters: int) -> Ints:
-    """Positions of `voters` frames spread over a group of `count`, both ends included."""
-    return np.unique(np.round(np.linspace(0, count - 1, min(voters, count))).astype(np.int64))
-
-
-def _matches_at(index: PlaceIndex, chosen: Ints, query: PlaceQuery, frames: Ints, config: PlacesConfig) -> CrossMatches:
+def _matches_at(
+    compared: Compared, chosen: Ints, query: PlaceQuery, frames: Ints, config: PlacesConfig
+) -> CrossMatches:
     """What the frames see of the chosen views, in pixels of the ground camera."""
     parts: list[CrossMatches] = []
     width = query.width
     for v in chosen:
-        view = index.view(int(v))
+        view = compared.view(int(v))
         for k in frames:
             features = query.features[int(k)]
-            pairs = match_features(features, view.features, 1.0, config.least_cosine)
+            pairs, cosines = compared.alike(features, int(v), config)
+            pairs = pairs[cosines >= config.least_cosine]
             count = len(pairs)
             parts.append(
                 CrossMatches(
@@ -254,7 +211,7 @@ def _matches_at(index: PlaceIndex, chosen: Ints, query: PlaceQuery, frames: Ints
                     view.points[pairs[:, 1]].astype(np.float64),
                     np.zeros((count, 3)),
                     view.source[pairs[:, 1]],
-                    np.full(count, v, np.int64),
+                    np.full(count, -1, np.int64),
                 )
             )
     return joined(parts)
@@ -270,29 +227,29 @@ def _seeds(index: PlaceIndex, views: Ints, votes: Floats, config: PlacesConfig) 
             continue
         close = np.linalg.norm(index.eyes[views] - index.eyes[v], axis=1) < config.reach
         turn = np.abs((headings - headings[i] + np.pi) % (2.0 * np.pi) - np.pi)
-        members = np.flatnonzero(close & (turn < np.radians(70.0)))[:6]
-        taken.update(int(views[m]) for m in members[:3])
+        members = np.flatnonzero(close & (turn < np.radians(SAME_WAY_DEG)))[:MEMBERS]
+        taken.update(int(views[m]) for m in members[:TAKEN])
         seeds.append((views[members], float(votes[i])))
         if len(seeds) == config.seeds:
             break
     return seeds
 
 
-def distinct_support(matches: CrossMatches, inliers: Bools, cell_px: float) -> int:
-    """Agreeing matches, those of one frame within one image cell counted once."""
-    cells = np.floor(matches.xy[inliers] / cell_px).astype(np.int64)
-    return len(np.unique(np.column_stack([matches.frame[inliers], cells]), axis=0))
+def place_seeds(
+    index: PlaceIndex, ground: Ground, query: PlaceQuery, config: PlacesConfig, compared: Compared | None = None
+) -> tuple[PlaceSeed, ...]:
+    """Where the group may stand by its looks alone, most votes first: any camera can then be tried there.
 
-
-def place_seeds(index: PlaceIndex, ground: Ground, query: PlaceQuery, config: PlacesConfig) -> tuple[PlaceSeed, ...]:
-    """Where the group may stand by its looks alone, most votes first: any camera can then be tried there."""
-    frames = spread_voters(len(query.features), config.voters)
+    What was `compared` before is not matched again.
+    """
+    held = Compared(index) if compared is None else compared
+    frames = spread_over(len(query.features), config.voters)
     voters = tuple(query.features[int(k)] for k in frames)
     flat = index.eyes @ ground.across.T
     hinted = allowed(query.hints, flat) if query.hints else None
-    views, votes = count_votes(index, voters, allowed(query.near, flat), config, query.voters_look, hinted)
+    views, votes = count_votes(index, voters, allowed(query.near, flat), config, query.voters_look, hinted, held)
     return tuple(
-        PlaceSeed(_matches_at(index, members, query, frames, config), vote)
+        PlaceSeed(_matches_at(held, members, query, frames, config), vote)
         for members, vote in _seeds(index, views, votes, config)
     )
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from skyanchor.anchors.place_description import Describer, Sampled
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceView
-from skyanchor.anchors.places import PlacesConfig
-from skyanchor.anchors.prepare import Describer, Sampled
 from skyanchor.bridges.views import Node
 from skyanchor.matching import Features, Sift, XFeat
 from skyanchor.storage import codec, files

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyanchor.anchors import place
+from skyanchor.anchors import place_refinement
 from skyanchor.anchors.config import AnchorConfig
-from skyanchor.anchors.evidence import CrossMatches, Shown
-from skyanchor.anchors.frames import GroundFrames
-from skyanchor.anchors.place import Settled, Turn, settle
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, joined
+from skyanchor.anchors.expected import Expected
+from skyanchor.anchors.frames import GroundFrames, Lens
+from skyanchor.anchors.place_refinement import Settled, Turn, settle
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.solve import GroupSolution
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.sfm import bundle as ba
-from skyanchor.types import Frame, Pose, Reason, Sequence
+from skyanchor.types import Frame, GroupFigures, Pose, Reason, Sequence
 
 UP = np.array([0.0, 0.0, 1.0])
 CAMERA = cameras.pinhole(640, 360, 457.0)
@@ -58,6 +59,7 @@ def settled_by(
     been: tuple[Settled, ...] = (),
     covered: tuple[tuple[int, int], ...] = (),
     warm: bool = False,
+    lens: Lens = Lens(),  # noqa: B008 - frozen
 ) -> tuple[list[int], Settled]:
     """(views rendered per turn, the place) where each turn gives so many right and wrong matches a frame.
 
@@ -66,28 +68,30 @@ def settled_by(
     frames = tuple(Frame(k, f"{k}.jpg", Path(f"{k}.jpg")) for k in range(6))
     search = Search(
         SimpleNamespace(ground=SimpleNamespace(up=UP)),  # type: ignore[arg-type]
-        GroundFrames(Sequence(Path(), frames, CAMERA, False, (), ())), AnchorConfig(),
+        GroundFrames(Sequence(Path(), frames, CAMERA, False, (), ())), AnchorConfig(), lens,
     )  # fmt: skip
     rendered: list[list[int]] = []
 
-    def matched(_: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Shown]:
+    def matched(_: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Expected]:
         rendered[-1].append(slot)
         right, wrong = (0, 4) if (len(rendered) - 1, slot) in covered else shares[len(rendered) - 1]
-        return seen(slot, POSES[slot], right, wrong), Shown(slot, np.ones((9, 16), bool), np.ones((9, 16), bool))
+        return seen(slot, POSES[slot], right, wrong), Expected(slot, np.ones((9, 16), bool), np.ones((9, 16), bool))
 
     def turned(*given: Any) -> Any:
         rendered.append([])
         return whole(*given)
 
-    whole = place._rendered_matches
-    monkeypatch.setattr(place, "_rendered_matches", turned)
-    monkeypatch.setattr(place, "_matched_view", matched)
-    monkeypatch.setattr(place, "_shown", lambda *_: None)
-    monkeypatch.setattr(place, "adjusted", lambda _, at: Settled(at.local, None, None, at=at))
+    whole = place_refinement._rendered_matches
+    monkeypatch.setattr(place_refinement, "_rendered_matches", turned)
+    monkeypatch.setattr(place_refinement, "_matched_view", matched)
+    monkeypatch.setattr(place_refinement, "_shown", lambda *_: None)
+    monkeypatch.setattr(
+        place_refinement, "adjusted", lambda _, at, seen: Settled(at.local, None, None, at=at, seen=seen)
+    )
     local = LocalGroup(tuple(range(6)), POSES, ba.nothing(), 0.5, 5.0)
     start = GroupSolution(similarity.identity(), POSES, np.empty(0, bool), 0.0)
     settled = settle(search, local, start, warm, been)
-    monkeypatch.setattr(place, "_rendered_matches", whole)
+    monkeypatch.setattr(place_refinement, "_rendered_matches", whole)
     return [len(slots) for slots in rendered], settled
 
 
@@ -128,6 +132,55 @@ def test_a_place_is_left_after_one_photo_that_is_nothing_like_it(monkeypatch: py
 def test_a_second_look_ends_where_little_of_a_photo_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     views, turns = looked_at(monkeypatch, ((30, 40), (8, 40)))
     assert views == [3, 1] and turns[1].support == 0
+
+
+def test_a_second_look_ends_where_two_photos_leave_a_place_no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all of them see is much the same, and nothing that is asked later makes up for it."""
+    views, settled = settled_by(monkeypatch, ((30, 100), (30, 100)))
+    assert views == [3, 2] and settled.seen == pytest.approx(2 / 6)
+    assert settled.at is not None and len(settled.at.expected) == 2, "it is judged by those"
+    assert settled.turns[1].matches == 2 * 130
+
+
+def test_places_with_a_chance_are_looked_at_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    nearer, promising, likelier = ((25, 100), (60, 80)), ((90, 60), (30, 100)), ((45, 60), (100, 40))
+    for shares in (nearer, promising, likelier):
+        views, settled = settled_by(monkeypatch, (*shares, (110, 30)))
+        assert views[:2] == [3, 6] and settled.seen == 1.0
+    unknown = settled_by(monkeypatch, ((30, 100), (30, 100)), lens=Lens(1.0, known=False))
+    assert unknown[0] == [3, 6], "another focal length may do"
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason", "asked"), [(1.0, Reason.TOO_LITTLE_SUPPORT, 1), (1 / 3, Reason.TOO_MANY_DISAGREE, 0)]
+)
+def test_a_place_seen_in_part_is_refused_for_what_it_shows_and_its_edges_are_not_asked(
+    seen: float, reason: Reason, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few matches agree since few photos were looked at: that is not why."""
+    edges: list[int] = []
+
+    def compared(*_: Any) -> tuple[float, float]:
+        edges.append(1)
+        return 20.0, 0.3
+
+    figures = GroupFigures(support=40, ratio=0.3, log_odds=-6.0)
+    for name, gives in (
+        ("adjust_fixed_aerial", SimpleNamespace(cams_from_world=POSES)),
+        ("compare_halves", None),
+        ("photos_of", SimpleNamespace(of_view=None)),
+        ("measure", figures),
+        ("shown_adjusted", None),
+    ):
+        monkeypatch.setattr(place_refinement, name, lambda *_, gives=gives: gives)
+    monkeypatch.setattr(place_refinement, "_edges", compared)
+    scaffold: Any = SimpleNamespace(atlas=None, scaffold=None, ground=None)
+    search = Search(scaffold, GroundFrames(Sequence(Path(), (), CAMERA, False, (), ())), AnchorConfig())
+    local = LocalGroup(tuple(range(6)), POSES, ba.nothing(), 0.5, 5.0)
+    at = GroupAt(local, CAMERA, GroupSolution(similarity.identity(), POSES, np.empty(0, bool), 0.0), joined([]))
+    settled = place_refinement.adjusted(search, at, seen)
+    assert settled.refusal is not None and settled.refusal.reason is reason and len(edges) == asked
+    assert settled.figures == figures and settled.support == 40
 
 
 def test_a_bus_before_a_photo_does_not_end_the_look_at_a_promising_place(monkeypatch: pytest.MonkeyPatch) -> None:

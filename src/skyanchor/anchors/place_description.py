@@ -1,4 +1,8 @@
-"""The scaffold made ready for any number of walks: its surface and ground, and places described for a camera."""
+"""Places of the scaffold described, once for all walks: where a street camera may stand, and what it would see there.
+
+Views stand on a grid over the walkable ground, square by square. Each is painted from the aerial photos, and its local
+features are kept with their points on the surface; a global descriptor of the whole view is kept besides.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +10,39 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.spatial import cKDTree
 
-from skyanchor.anchors.config import AnchorConfig
+from skyanchor.anchors.frames import spread_over
+from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, PlaceView, make_tile
-from skyanchor.anchors.places import (
-    PlacesConfig,
-    choose_nodes,
-    described_view,
-    fit_words,
-    in_tiles,
-    load_descriptor,
-    spread_voters,
-    tiles_near,
-    view_camera,
-)
-from skyanchor.anchors.priors import Prior
+from skyanchor.anchors.priors import Prior, allowed
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
-from skyanchor.bridges.views import AerialAtlas, BridgeConfig, Node, painted_share, render_bridge
+from skyanchor.bridges.views import (
+    AerialAtlas,
+    Bridge,
+    BridgeConfig,
+    Node,
+    free_places,
+    lift,
+    nodes_at,
+    painted_share,
+    render_bridge,
+)
 from skyanchor.events import ANCHORS, Listener, Note, silent
+from skyanchor.geometry import cameras
 from skyanchor.matching import SparseMatcher, XFeat
-from skyanchor.matching.global_descriptors import GlobalDescriptor
-from skyanchor.matching.retrieval import Vocabulary
-from skyanchor.scaffold import visibility_graph
+from skyanchor.matching.global_descriptors import AnyDescriptor, GlobalDescriptor
+from skyanchor.matching.retrieval import Vocabulary, fit_vocabulary
 from skyanchor.scaffold.windows import ground_samples
-from skyanchor.types import Camera, Floats, Scaffold, VisibilityGraph
+from skyanchor.types import Camera, Floats, Scaffold
 
+VOCABULARY_PHOTOS = 24
+"""Aerial photos that a global descriptor's vocabulary is fitted to."""
 COARSE_BYTES = 1 << 28
 """Of aerial photos that are held while places are described."""
+LEAST_FEATURES = 20
+"""Features on the surface that a view must have to be kept."""
 
 
 def coarse_atlas(scaffold: Scaffold, surface: Surface, config: PlacesConfig) -> AerialAtlas:
@@ -50,6 +59,39 @@ def coarse_painting(scaffold: Scaffold, config: PlacesConfig) -> BridgeConfig:
     finer = max(1.0, float(np.nanmedian(asked)) / config.bridge.paint_width)
     width, front = (int(np.ceil(finer * size)) for size in (config.bridge.paint_width, config.bridge.front_width))
     return replace(config.bridge, paint_width=width, front_width=front)
+
+
+def view_camera(camera: Camera, width: int) -> Camera:
+    """The ground camera at the index's resolution, without distortion."""
+    return cameras.scaled(cameras.undistorted(camera), min(width, camera.width))
+
+
+def load_descriptor(choice: AnyDescriptor, atlas: AerialAtlas) -> GlobalDescriptor:
+    """The chosen global descriptor, with a vocabulary of the aerial photos if it fits one."""
+    some = spread_over(len(atlas.views), VOCABULARY_PHOTOS)
+    return choice.load("auto", [atlas.photo(int(j)) for j in some])
+
+
+def described_view(
+    node: Node, bridge: Bridge, matcher: SparseMatcher, least_painted: float, descriptor: GlobalDescriptor | None
+) -> PlaceView | None:
+    """The bridge from a node with its features on the surface; None when it shows too little."""
+    if bridge.photo.mask is None or bridge.photo.mask.mean() < least_painted:
+        return None
+    seen = matcher.extract(bridge.photo)
+    points, source = lift(bridge, seen.xy)
+    good = np.isfinite(points[:, 0]) & (source >= 0)
+    if good.sum() < LEAST_FEATURES:
+        return None
+    features = replace(
+        seen,
+        xy=seen.xy[good],
+        descriptors=seen.descriptors[good],
+        scores=seen.scores[good],
+        scales=seen.scales[good],
+    )
+    look = None if descriptor is None else descriptor.describe(bridge.photo)
+    return PlaceView(node.eye, node.heading, features, points[good].astype(np.float32), source[good], look)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +159,7 @@ class Describer:
         """Views from some nodes spread over all of the scaffold; none where a global descriptor needs no words."""
         if self.config.descriptor is not None or not nodes:
             return Sampled((), (), ())
-        some = [nodes[int(k)] for k in spread_voters(len(nodes), self.config.sampled)]
+        some = [nodes[int(k)] for k in spread_over(len(nodes), self.config.sampled)]
         return Sampled(
             tuple(node.eye for node in some), tuple(node.heading for node in some), tuple(map(self._view, some))
         )
@@ -131,6 +173,48 @@ class Describer:
     def tile(self, nodes: tuple[Node, ...], vocabulary: Vocabulary | None, held: Sampled | None = None) -> PlaceTile:
         """The views from the nodes of one square, to be kept."""
         return make_tile(self.describe(nodes, held), vocabulary)
+
+
+def fit_words(views: tuple[PlaceView, ...], centres: int) -> Vocabulary:
+    """A vocabulary of the descriptors of some views."""
+    if not views:
+        return Vocabulary(np.zeros((1, 64), np.float32))
+    return fit_vocabulary(np.concatenate([view.features.descriptors for view in views]), centres)
+
+
+def _with_landmarks(places: Floats, landmarks: Floats, least: int, reach: float) -> Floats:
+    """The places (N, 3) with enough landmarks around; all of them for a scaffold without sparse points."""
+    if len(landmarks) < least or not len(places):
+        return places
+    counts = cKDTree(landmarks).query_ball_point(places, reach, return_length=True)
+    return places[counts >= least]
+
+
+def choose_nodes(ground: Ground, landmarks: Floats, config: PlacesConfig) -> tuple[Node, ...]:
+    """Where views may stand: free ground that landmarks surround."""
+    places = free_places(ground, config.nodes.spacing, config.nodes.eye)
+    return nodes_at(_with_landmarks(places, landmarks, *config.landmarks), ground, config.nodes)
+
+
+def in_tiles(chosen: tuple[Node, ...], ground: Ground, side: float) -> dict[tuple[int, int], tuple[Node, ...]]:
+    """The nodes by the square of the map they stand in, squares in order."""
+    squares = np.floor(_on_map(chosen, ground) / side).astype(np.int64)
+    held: dict[tuple[int, int], list[Node]] = {}
+    for node, (x, y) in zip(chosen, squares.tolist(), strict=True):
+        held.setdefault((x, y), []).append(node)
+    return {square: tuple(held[square]) for square in sorted(held)}
+
+
+def tiles_near(
+    tiles: dict[tuple[int, int], tuple[Node, ...]], ground: Ground, near: tuple[Prior, ...]
+) -> dict[tuple[int, int], tuple[Node, ...]]:
+    """The tiles with a node that some prior allows, whole; all of them without priors."""
+    return {square: held for square, held in tiles.items() if allowed(near, _on_map(held, ground)).any()}
+
+
+def _on_map(chosen: tuple[Node, ...], ground: Ground) -> Floats:
+    """(N, 2), horizontal coordinates of nodes, metres."""
+    return np.array([node.eye for node in chosen]).reshape(-1, 3) @ ground.across.T
 
 
 def tiles_of(
@@ -151,42 +235,3 @@ def described_places(describer: Describer, ground: Ground, near: tuple[Prior, ..
     vocabulary = describer.vocabulary(held)
     tiles = tiles_of(scaffold, ground, config, near, listen)
     return PlaceIndex(tuple(describer.tile(nodes, vocabulary, held) for nodes in tiles.values()), vocabulary)
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedScaffold:
-    """What all groups share: the surface, its ground and described places; the rest follows from them on demand."""
-
-    scaffold: Scaffold
-    surface: Surface
-    ground: Ground
-    places: PlaceIndex
-    painting: BridgeConfig
-    """How the views are made that a place is confirmed with."""
-    described_with: PlacesConfig
-    """How the places were described."""
-
-    @cached_property
-    def atlas(self) -> AerialAtlas:
-        """What those views are painted from."""
-        return AerialAtlas(self.surface, self.scaffold.views, self.painting)
-
-    @cached_property
-    def descriptor(self) -> GlobalDescriptor | None:
-        """What described the places besides their local features; None when these do it alone."""
-        config = self.described_with
-        if config.descriptor is None:
-            return None
-        return load_descriptor(config.descriptor, coarse_atlas(self.scaffold, self.surface, config))
-
-    @cached_property
-    def graph(self) -> VisibilityGraph:
-        """Which aerial photos show the same ground; asked for only where street photos are matched with them."""
-        return visibility_graph(self.scaffold)
-
-
-def prepared_for(
-    scaffold: Scaffold, surface: Surface, ground: Ground, places: PlaceIndex, config: AnchorConfig
-) -> PreparedScaffold:
-    """The scaffold as the groups of a walk are looked for in it."""
-    return PreparedScaffold(scaffold, surface, ground, places, config.bridge, config.places)

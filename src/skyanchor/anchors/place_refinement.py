@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 
 from skyanchor.anchors.adjustment import FixedAerial, adjust_fixed_aerial
 from skyanchor.anchors.edges import WIDTH, edges_of
-from skyanchor.anchors.evidence import (
-    CrossMatches,
-    GroupAt,
-    Shown,
-    joined,
-    match_bridge,
-    shown_in,
-    sightings,
-)
-from skyanchor.anchors.places import distinct_support, spread_voters
+from skyanchor.anchors.evidence import CrossMatches, GroupAt, distinct_support, joined, match_bridge, sightings
+from skyanchor.anchors.expected import Expected, expected_in
+from skyanchor.anchors.frames import spread_over
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.anchors.showing import shown_adjusted, shown_matches
 from skyanchor.anchors.solve import GroupSolution, refined, solve_group
-from skyanchor.anchors.verdict import compare_halves, judge, mean_step, measure, recognised
+from skyanchor.anchors.verdict import (
+    agreeing_share,
+    compare_halves,
+    judge,
+    mean_step,
+    measure,
+    odds_by_views,
+    recognised,
+    sample_in_photos,
+    shared_by_photos,
+)
 from skyanchor.bridges.views import render_bridge
 from skyanchor.geometry import cameras, rigid, similarity
 from skyanchor.scaffold.windows import photos_of
@@ -35,6 +37,9 @@ SAME_M, SAME_TURN = 1.5, np.radians(5.0)
 """A look that comes out this near to an earlier one, metres and radians, has found the same place."""
 HOPELESS = 0.1
 """Share of what is to be recognised in a photo, below which a second look at a place takes it for hopeless."""
+BEYOND = -4.0
+"""Powers of ten: odds by what some frames and their views show, below which a second look at a place leaves out the
+others, which see the same again. What is asked later adds less: residuals 0.4 at most, halves 1, the last look 2."""
 PROMISING = 0.5
 """Share of the matches of a look that agree, from which the next one looks at all frames whatever the first shows."""
 
@@ -49,6 +54,11 @@ class Turn:
     """Of them, with one place of the whole group."""
     support: int
     """Distinct ones of those."""
+
+    @property
+    def share(self) -> float:
+        """Of the matches, those that agree."""
+        return self.agreeing / max(self.matches, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +89,13 @@ class Settled:
     """What earlier walks say of the place; None where they say nothing."""
     instead_of: Refusal | None = None
     """Why the flight alone does not place the group, where earlier walks do."""
+    seen: float = 1.0
+    """Share of the frames that the last turn was to look at and did; less where the others could not help."""
+
+    @property
+    def fit(self) -> float:
+        """Distinct places that agree, or would if the frames that were not looked at had as many."""
+        return self.support / self.seen
 
     @property
     def placed(self) -> bool:
@@ -95,11 +112,24 @@ def settle(
     """
     turns: list[Turn] = []
     at = _confirmed(search, local, start, turns, warm, been)
-    if any(at is one for one in been):
-        return cast(Settled, at)
-    settled = replace(at if isinstance(at, Settled) else adjusted(search, at), turns=tuple(turns))
+    if isinstance(at, Settled):
+        if any(at is one for one in been):
+            return at
+        settled = at
+    else:
+        settled = adjusted(search, at.group, at.seen)
+    settled = replace(settled, turns=tuple(turns))
     search.watch(settled)
     return settled
+
+
+@dataclass(frozen=True, eq=False)
+class _Confirmed:
+    """A place that the turns did not drop."""
+
+    group: GroupAt
+    seen: float
+    """Share of its frames that the last turn looked at."""
 
 
 def _confirmed(
@@ -109,27 +139,25 @@ def _confirmed(
     turns: list[Turn],
     warm: bool,
     been: tuple[Settled, ...],
-) -> GroupAt | Settled:
+) -> _Confirmed | Settled:
     """The group after turns of rendering at the estimate, or why the place was dropped, or one where it has `been`.
 
     What the turns gave is in `turns`.
     """
     config, solution = search.config.refine, start
-    at: GroupAt | None = None
+    at: _Confirmed | None = None
     while at is None or not (warm or _enough(turns, config.rounds)):
-        promising = bool(turns) and turns[-1].agreeing >= PROMISING * turns[-1].matches
-        wary = not (warm or promising)
-        seen = _rendered_matches(search, local, solution.cams_from_world, len(turns) + warm, wary)
+        seen = _rendered_matches(search, local, solution.cams_from_world, turns, warm)
         better = None if seen.hopeless else _solved(search, local, seen.matches)
         support = 0 if better is None else _support(search, seen.matches, better.inliers)
         turns.append(Turn(len(seen.matches), 0 if better is None else int(better.inliers.sum()), support))
-        if better is None or support < config.least_support:
+        if better is None or support < config.least_support * seen.share:
             return _dropped(search, GroupAt(local, search.camera, better or solution, seen.matches), better, turns)
         solution = better
         known = next((one for one in been if _same_place(one, solution)), None)
         if known is not None:
             return known
-        at = GroupAt(local, search.camera, solution, seen.matches, seen.shown)
+        at = _Confirmed(GroupAt(local, search.camera, solution, seen.matches, seen.expected), seen.share)
     return at
 
 
@@ -147,7 +175,7 @@ def _enough(turns: list[Turn], rounds: int) -> bool:
     """Whether another turn would hardly help: one is added where the last made twice as much of the matches agree."""
     if len(turns) < rounds:
         return False
-    before, last = (turn.agreeing / max(turn.matches, 1) for turn in turns[-2:]) if len(turns) > 1 else (1.0, 1.0)
+    before, last = (turn.share for turn in turns[-2:]) if len(turns) > 1 else (1.0, 1.0)
     return len(turns) > rounds or last < PAYS * before
 
 
@@ -175,37 +203,65 @@ class _Seen:
     """What frames of a group and the views rendered for them have in common."""
 
     matches: CrossMatches
-    shown: tuple[Shown, ...]
+    expected: tuple[Expected, ...]
     hopeless: bool = False
     """Whether the first frame is so little like its view that the others were not looked at."""
+    share: float = 1.0
+    """Of the frames, those that were looked at."""
 
 
-def _rendered_matches(search: Search, local: LocalGroup, poses: tuple[Pose, ...], turn: int, wary: bool) -> _Seen:
+def _rendered_matches(
+    search: Search, local: LocalGroup, poses: tuple[Pose, ...], turns: list[Turn], warm: bool
+) -> _Seen:
     """Frames of the group, each matched with a bridge rendered at its estimated pose, the middle one first.
 
     A wary look ends with that one where it is hopeless. One at a place that was settled does not: of what nobody looked
-    at nothing agrees, which would speak against the place as if it had been looked at.
+    at nothing agrees, which would speak against the place as if it had been looked at. From the second turn on it ends
+    where the frames so far leave the place no chance, unless another focal length may.
     """
+    turn = len(turns) + warm
+    wary = not (warm or (bool(turns) and turns[-1].share >= PROMISING))
+    last = turns[-1] if wary and turns and search.lens.known else None
     most = search.config.refine.frames[min(turn, 1)]
-    chosen = [int(k) for k in spread_voters(len(local.frames), most)]
+    chosen = [int(k) for k in spread_over(len(local.frames), most)]
     first = chosen[len(chosen) // 2]
     order = sorted(chosen, key=lambda k: (k != first, -abs(k - first)))
-    parts: dict[int, tuple[CrossMatches, Shown]] = {}
-    for k in order:
+    parts: dict[int, tuple[CrossMatches, Expected]] = {}
+    for looked, k in enumerate(order, 1):
         part = _matched_view(search, local.frames[k], k, poses[k])
         if part is not None:
             parts[k] = part
         if wary and k == first and _hopeless(search, part, turn):
-            return _Seen(joined([matches for matches, _ in parts.values()]), (), hopeless=True)
+            return _Seen(_in_order(parts)[0], (), hopeless=True)
+        if last is not None and 1 < looked < len(order) and _beyond(search, local, _in_order(parts), last):
+            return _Seen(*_in_order(parts), share=looked / len(order))
+    return _Seen(*_in_order(parts))
+
+
+def _in_order(parts: dict[int, tuple[CrossMatches, Expected]]) -> tuple[CrossMatches, tuple[Expected, ...]]:
+    """What frames, by their place in the group, have in common with their views, the first frame first."""
     ordered = [parts[k] for k in sorted(parts)]
-    return _Seen(joined([matches for matches, _ in ordered]), tuple(shown for _, shown in ordered))
+    return joined([matches for matches, _ in ordered]), tuple(expected for _, expected in ordered)
 
 
-def _hopeless(search: Search, part: tuple[CrossMatches, Shown] | None, turn: int) -> bool:
+def _beyond(search: Search, local: LocalGroup, so_far: tuple[CrossMatches, tuple[Expected, ...]], last: Turn) -> bool:
+    """Whether some frames of a turn leave the place no chance: by their odds, and they do not follow it nearer either.
+
+    A place that was begun some metres off is found turn by turn: there more agrees than did in the last one.
+    """
+    matches, expected = so_far
+    solution = _solved(search, local, matches)
+    if solution is None:
+        return False
+    at = GroupAt(local, search.camera, solution, matches, expected)
+    return odds_by_views(at) < BEYOND and agreeing_share(at) < PAYS * last.share
+
+
+def _hopeless(search: Search, part: tuple[CrossMatches, Expected] | None, turn: int) -> bool:
     """Whether a frame, wherever it may stand alone, is too little like the view rendered for it."""
     if part is None:
         return False
-    matches, shown = part
+    matches, expected = part
     with search.frames.clock.step("group pose"):
         seen = replace(sightings(matches, search.camera), frame=np.zeros(len(matches), np.int64))
         config, up = search.config.refine, search.prepared.ground.up
@@ -214,10 +270,10 @@ def _hopeless(search: Search, part: tuple[CrossMatches, Shown] | None, turn: int
         return True
     if turn == 0:
         return _support(search, matches, alone.inliers) < config.least_glance
-    return recognised(shown, matches, alone.inliers, search.camera) < HOPELESS
+    return recognised(expected, matches, alone.inliers, search.camera) < HOPELESS
 
 
-def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Shown] | None:
+def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[CrossMatches, Expected] | None:
     """One frame and the bridge rendered at its pose; None where that shows nothing."""
     frames, choice, camera = search.frames, search.config.refine.matcher, search.camera
     bridge_camera = cameras.scaled(camera, min(search.config.refine.width, camera.width))
@@ -228,14 +284,14 @@ def _matched_view(search: Search, frame: int, slot: int, pose: Pose) -> tuple[Cr
     with frames.clock.step("matches with bridges"):
         seen = search.matcher.extract(bridge.photo)
         ground = frames.features(frame, choice)
-        return match_bridge(search.matcher, slot, ground, slot, bridge, seen), shown_in(
+        return match_bridge(search.matcher, slot, ground, bridge, seen), expected_in(
             bridge, slot, search.prepared.ground.up
         )
 
 
 def seen_from(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> GroupAt:
     """The group where another way than views has put it, and what its frames have in common with views from there."""
-    chosen = [int(k) for k in spread_voters(len(local.frames), search.config.refine.frames[1])]
+    chosen = [int(k) for k in spread_over(len(local.frames), search.config.refine.frames[1])]
     looked = [_matched_view(search, local.frames[k], k, poses[k]) for k in chosen]
     parts = [part for part in looked if part is not None]
     matches = joined([part[0] for part in parts])
@@ -246,8 +302,11 @@ def seen_from(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> Gro
     return GroupAt(local, search.camera, solution, matches, tuple(part[1] for part in parts))
 
 
-def adjusted(search: Search, at: GroupAt) -> Settled:
-    """The group against the real aerial photos, and the verdict on it."""
+def adjusted(search: Search, at: GroupAt, seen: float = 1.0) -> Settled:
+    """The group against the real aerial photos, and the verdict on it; `seen` is the share of its frames in `at`.
+
+    Edges are not asked about a place that some of the frames leave no chance.
+    """
     prepared, config, clock = search.prepared, search.config, search.frames.clock
     with clock.step("adjustment"):
         done = adjust_fixed_aerial(prepared.atlas, at, config.adjustment, not search.lens.known)
@@ -257,12 +316,12 @@ def adjusted(search: Search, at: GroupAt) -> Settled:
     with clock.step("halves compared"):
         halves = compare_halves(at.agreeing, at.local, at.camera, at.solution.world_from_local)
     with clock.step("edges compared"):
-        edges = _edges(search, at.local, done.cams_from_world)
+        edges = _edges(search, at.local, done.cams_from_world) if seen == 1.0 else (0.0, 0.0)
     photos = photos_of(prepared.scaffold)
     figures = measure(at, done, halves, prepared.ground, config.verdict, edges, photos.of_view)
     shown = shown_adjusted(at, done, photos, config.adjustment)
-    refusal = judge(figures, config.verdict)
-    return Settled(at.local, done, refusal, figures, figures.support, at, cross_view=shown)
+    settled = Settled(at.local, done, None, figures, figures.support, at, cross_view=shown, seen=seen)
+    return replace(settled, refusal=judge(replace(figures, support=int(settled.fit)), config.verdict))
 
 
 UNKNOWN_SIGMA = 0.5
@@ -286,7 +345,7 @@ def _edges(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> tuple[
     """(cells of a frame where views from the poses have edges above the horizon, share of them that photos meet)."""
     camera = cameras.scaled(search.camera, min(WIDTH, search.camera.width))
     met: list[tuple[int, int]] = []
-    for k in map(int, spread_voters(len(local.frames), EDGE_FRAMES)):
+    for k in map(int, spread_over(len(local.frames), EDGE_FRAMES)):
         bridge = render_bridge(search.prepared.atlas, camera, poses[k])
         met.append(edges_of(bridge, search.frames.photo(local.frames[k]).pixels, search.prepared.ground.up))
     cells, held = np.sum(met, axis=0)
@@ -296,3 +355,12 @@ def _edges(search: Search, local: LocalGroup, poses: tuple[Pose, ...]) -> tuple[
 def _shown(search: Search, at: GroupAt, agrees: Bools) -> CrossView | None:
     """A few of the matches of a place that was dropped before its adjustment."""
     return shown_matches(at, at.matches.points, agrees, photos_of(search.prepared.scaffold))
+
+
+def shared_of(search: Search, settled: Settled) -> float:
+    """Error that all matches of a settled group share, metres."""
+    if settled.shared_m is not None:
+        return settled.shared_m
+    if settled.done is None or not len(settled.done.points):
+        return shared_by_photos(search.prepared.surface.gsd)
+    return shared_by_photos(sample_in_photos(search.prepared.atlas.rig, settled.done))
