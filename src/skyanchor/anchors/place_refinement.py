@@ -39,7 +39,8 @@ HOPELESS = 0.1
 """Share of what is to be recognised in a photo, below which a second look at a place takes it for hopeless."""
 BEYOND = -4.0
 """Powers of ten: odds by what some frames and their views show, below which a second look at a place leaves out the
-others, which see the same again. What is asked later adds less: residuals 0.4 at most, halves 1, the last look 2."""
+others, which see the same again. What is asked later adds 3.9 where all of it speaks for a place as it does at good
+ones: residuals 0.4, halves 1.0, the last look 0.8 (0.47 agree), edges 1.7 (0.85 of 40 cells are met)."""
 PROMISING = 0.5
 """Share of the matches of a look that agree, from which the next one looks at all frames whatever the first shows."""
 
