@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from inspect import signature
 from typing import TypeAlias
 
 import tyro
@@ -21,6 +22,7 @@ from skyanchor.bounds import checked
 from skyanchor.cli import changes, dataset, looking, machine, merge, mesh, patch, scaffold, stopping, tiles, walk
 from skyanchor.cli.help import asked_help
 from skyanchor.cli.options import STAGE_VERBS
+from skyanchor.cli.words import refuse_twice, refused_in_a_line
 from skyanchor.errors import SkyAnchorError
 
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
@@ -59,6 +61,14 @@ OTHERS: Verbs = {
     "doctor": machine.doctor,
     "weights": machine.weights,
 }
+FAMILIES: dict[str, Verbs] = {
+    "scaffold": AERIAL,
+    "walk": WALKS,
+    "dataset": DATASETS,
+    "patch": PATCHES,
+    "tiles": TILES,
+}
+"""Verbs of two words."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,6 +135,7 @@ def refuse_environment(variables: Mapping[str, str]) -> None:
 def dispatch(given: list[str]) -> int:
     """Help, or the work of one verb; the exit code."""
     refuse_empty(given)
+    refuse_twice(given)
     refuse_environment(os.environ)
     if given == ["--version"]:
         print(f"skyanchor {skyanchor.__version__}")
@@ -162,9 +173,26 @@ def _other_verb(given: list[str]) -> int:
     if {"--help", "-h"} & set(words):
         verbs().cli(prog="skyanchor", description=DESCRIPTION, args=words, config=config)
     else:
-        with stopping.armed():
+        with stopping.armed(), refused_in_a_line(_verb_of(words), lambda: _names_like(words)):
             verbs().cli(prog="skyanchor", description=DESCRIPTION, args=words, config=config)
     return 0
+
+
+def _verb_of(words: Sequence[str]) -> str:
+    """The verb that the words name, as far as there is one."""
+    known = (*STAGE_VERBS, *OTHERS, *FAMILIES)
+    named = [word for word, there in zip(words, (known, FAMILIES.get(words[0], ())), strict=False) if word in there]
+    return " ".join(("skyanchor", *named))
+
+
+def _names_like(words: Sequence[str]) -> Iterable[str]:
+    """Verbs, where the first word is none, or the second none of its family; else the options of the verb."""
+    family = FAMILIES.get(words[0])
+    if family is not None and words[1:2] and words[1] not in family:
+        return family
+    verb = family[words[1]] if family is not None and words[1:2] else OTHERS.get(words[0])
+    names = () if verb is None else signature(verb).parameters
+    return [f"--{name.replace('_', '-')}" for name in names] or (*STAGE_VERBS, *OTHERS, *FAMILIES)
 
 
 def verbs() -> tyro.extras.SubcommandApp:

@@ -121,7 +121,7 @@ def ground_sample_m(scaffold: Scaffold) -> float:
     height = planes.heights(scaffold.ground, _centres(scaffold))
     focal = np.array([cameras.focal_px(view.camera) for view in scaffold.views])
     looking = (falling > 0.1) & (height > 0)
-    return float(np.median((height / falling / focal)[looking])) if looking.any() else float("nan")
+    return float(np.median(height[looking] / falling[looking] / focal[looking])) if looking.any() else float("nan")
 
 
 def _only_down(scaffold: Scaffold) -> bool:
