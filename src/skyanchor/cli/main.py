@@ -8,11 +8,13 @@ Exit codes: 0 done, 1 a mistake of ours, 2 a known error or wrong arguments, 3 n
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from inspect import signature
+from pathlib import Path
 from typing import TypeAlias
 
 import tyro
@@ -28,6 +30,8 @@ from skyanchor.errors import SkyAnchorError
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
 DEBUG = "SKYANCHOR_DEBUG"
 """Set to anything, tracebacks are shown as with --traceback."""
+NARROWEST = 40
+"""Columns that tables and helps have at least; in fewer than eight tyro's lines never end."""
 LONGEST = 1200
 """Characters of the line that says how it ended."""
 NUMBERS = {"NUMBA_NUM_THREADS": 1, "NUMBA_DISABLE_JIT": 0}
@@ -132,11 +136,30 @@ def refuse_environment(variables: Mapping[str, str]) -> None:
             raise SkyAnchorError(f"{name}={text}: it must be a whole number, {least} at least. Unset the variable.")
 
 
+def settle_environment() -> None:
+    """Set aside what other programs are told by: memory says which photo is too large, and plots are files."""
+    for name in [name for name in os.environ if name.startswith("OPENCV_IO_MAX_IMAGE_")]:
+        del os.environ[name]
+    os.environ["MPLBACKEND"] = "agg"
+    if shutil.get_terminal_size().columns < NARROWEST:
+        os.environ["COLUMNS"] = str(NARROWEST)
+
+
+def refuse_nowhere() -> None:
+    """SkyAnchorError where the folder that the command is called in is gone: no path that is given leads from it."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise SkyAnchorError("the folder that this is called in is gone. Go to one that is there.") from error
+
+
 def dispatch(given: list[str]) -> int:
     """Help, or the work of one verb; the exit code."""
     refuse_empty(given)
     refuse_twice(given)
     refuse_environment(os.environ)
+    settle_environment()
+    refuse_nowhere()
     if given == ["--version"]:
         print(f"skyanchor {skyanchor.__version__}")
         return 0
