@@ -33,8 +33,8 @@ from skyanchor.scaffold.colmap_files import ColmapModel
 from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.depth_files import read_depth
 from skyanchor.sequence.intrinsics import parse_camera, read_exif
-from skyanchor.sequence.loading import SequenceConfig, load_sequence
-from skyanchor.sequence.summary import describe
+from skyanchor.sequence.loading import SequenceConfig, load_sequence, street_camera
+from skyanchor.sequence.summary import camera_warnings, describe, told
 from skyanchor.sequence.upright import write_upright
 from skyanchor.sequence.video import INDEX, _extracted
 from skyanchor.stages.scaffold import refuse_lonely
@@ -245,6 +245,85 @@ def test_a_camera_that_cannot_be(text: str) -> None:
 
 def test_a_size_of_many_digits() -> None:
     refused(lambda: parse_camera(f"PINHOLE,{'9' * 5000}x480,900,900,320,240", 640, 480), "is no size")
+
+
+# --- walks that are none --------------------------------------------------------------------------------------------
+
+
+def both(walk: Path, config: SequenceConfig | None = None) -> tuple[Callable[[], object], ...]:
+    """What looks at a walk: the check before a run, and the run."""
+    return lambda: describe(walk, config), lambda: load_sequence(walk, config, walk.parent / "frames")
+
+
+def test_photos_of_a_kind_that_is_not_read_are_not_passed_over(tmp_path: Path) -> None:
+    walk = write_walk(tmp_path / "walk", 8)
+    for k in range(8):
+        (walk / f"frame{k + 1}.DNG").write_bytes(b"raw")
+    assert describe(walk).frames == 8, "a camera writes both of each"
+    (walk / "Frame3.JPG").unlink(missing_ok=True)
+    (walk / "frame3.jpg").rename(walk / "frame3.HEIC")
+    for work in both(walk):
+        refused(work, "holds 2 photos of a kind that is not read, frame3.(DNG|HEIC) first")
+    for path in walk.glob("*.jpg"):
+        path.unlink()
+    refused(lambda: describe(walk), "of a kind that is not read")
+    for path in walk.iterdir():
+        path.unlink()
+    (walk / "walk.MOV").write_bytes(b"video")
+    refused(lambda: describe(walk), "holds no photos")
+    with pytest.raises(InputError, match=r"Give one of its videos, e.g. .*walk.MOV"):
+        describe(walk)
+
+
+def test_one_photo_is_no_video(tmp_path: Path) -> None:
+    walk = write_walk(tmp_path / "walk", 7)
+    for work in (*both(walk / "frame1.jpg"), lambda: street_camera(walk / "frame1.jpg", SequenceConfig())):
+        refused(work, "is one photo")
+    assert not (tmp_path / "frames").exists()
+
+
+def test_photos_of_one_colour_and_copies(tmp_path: Path) -> None:
+    walk = write_walk(tmp_path / "walk", 8)
+    Image.new("RGB", (96, 54)).save(walk / "frame2.jpg")
+    (walk / "frame9.jpg").write_bytes((walk / "frame3.jpg").read_bytes())
+    warnings = describe(walk).warnings
+    assert any("1 of 9 photos that were looked at are of one colour" in text for text in warnings)
+    assert any("another one holds can be taken out: frame9.jpg" in text for text in warnings)
+    assert set(told(load_sequence(walk))) >= {text for text in warnings if "one colour" in text or "another" in text}
+    for path in walk.iterdir():
+        path.write_bytes((walk / "frame3.jpg").read_bytes())
+    refused(lambda: describe(walk), "holds one photo, and copies of it")
+    for k, path in enumerate(sorted(walk.iterdir())):
+        Image.new("RGB", (96, 54), (k, k, k)).save(path)
+    refused(lambda: describe(walk), "shows nothing")
+    refused(lambda: told(load_sequence(walk)), "shows nothing")
+
+
+def test_a_camera_that_cannot_be_is_told_before_photos_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = write_walk(tmp_path / "walk", 7, exif=exif_of(orientation=6))
+    video = tmp_path / "walk.avi"
+    writer = cv2.VideoWriter(str(video), cv2.VideoWriter_fourcc(*"MJPG"), 30.0, (96, 54))
+    writer.write(np.zeros((54, 96, 3), np.uint8))
+    writer.release()
+
+    def looked(*_: object) -> None:
+        raise AssertionError("it looks at them first")
+
+    monkeypatch.setattr("skyanchor.sequence.summary._sharpness", looked)
+    monkeypatch.setattr("skyanchor.sequence.video.survey_video", looked)
+    monkeypatch.setattr("skyanchor.sequence.upright.write_upright", looked)
+    for path in (walk, video):
+        for work in both(path, SequenceConfig(camera="banana")):
+            refused(work, "unknown camera model BANANA")
+
+
+def test_numbers_of_a_camera_in_another_order_are_told() -> None:
+    swapped, right = parse_camera("OPENCV,160,90,230,230,0,0,0,0", 320, 180), parse_camera("f=230", 320, 180)
+    warnings = camera_warnings(swapped, 0.0)
+    assert any("outside the picture" in text for text in warnings) and any("not square" in text for text in warnings)
+    assert not any("outside" in text or "square" in text for text in camera_warnings(right, 0.0))
 
 
 # --- few photos -----------------------------------------------------------------------------------------------------
