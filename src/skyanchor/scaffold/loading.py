@@ -17,7 +17,7 @@ from skyanchor.scaffold import colmap_files, georeference, orientation, photo_fi
 from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
 from skyanchor.scaffold.orientation import OrientationConfig
 from skyanchor.storage import files
-from skyanchor.storage.foreign import is_there
+from skyanchor.storage.foreign import is_there, refuse_no_file
 from skyanchor.types import Floats, Georeference, Ints, Plane, Pose, Scaffold, Tracks, View
 
 log = logging.getLogger(__name__)
@@ -147,8 +147,8 @@ def refuse_underground(folder: Path, poses: list[Pose], ground: Plane) -> None:
 
 def find_splats(path: Path, model: Path, given: Path | None) -> Path | None:
     """The aerial Gaussian file, checked by its header: the one given, or the usual places beneath the folder."""
-    if given is not None and not given.is_file():
-        raise InputError(given, "does not exist", "Give the aerial Gaussian model, a .ply of the INRIA convention.")
+    if given is not None:
+        refuse_no_file(given, "Give the aerial Gaussian model, a .ply of the INRIA convention.")
     found = given or _usual_splats(path) or _usual_splats(model.parent)
     if found is not None and found.suffix == ".ply":
         ply.check_header(found)
