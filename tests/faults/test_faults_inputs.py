@@ -16,9 +16,10 @@ from PIL import Image
 from sequence_fixture import exif_of, write_photo, write_walk
 from survey_fixture import PINHOLE, make_survey, write_survey
 
-from skyanchor import photos
+from skyanchor import photos, pipeline
 from skyanchor.anchors.area_file import read_area
 from skyanchor.errors import InputError
+from skyanchor.events import Note
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
@@ -28,7 +29,15 @@ from skyanchor.run import memory, records, timing
 from skyanchor.run.inputs import COMMANDS_FILE, remembered_commands
 from skyanchor.run.layout import STATE
 from skyanchor.run.results import Run
-from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, colmap_files, georeference, load_scaffold
+from skyanchor.scaffold import (
+    OrientationConfig,
+    ScaffoldConfig,
+    colmap_files,
+    georeference,
+    load_scaffold,
+    warnings_of,
+)
+from skyanchor.scaffold import describe as describe_model
 from skyanchor.scaffold.colmap_files import ColmapModel
 from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.depth_files import read_depth
@@ -245,6 +254,70 @@ def test_a_camera_that_cannot_be(text: str) -> None:
 
 def test_a_size_of_many_digits() -> None:
     refused(lambda: parse_camera(f"PINHOLE,{'9' * 5000}x480,900,900,320,240", 640, 480), "is no size")
+
+
+def test_a_model_in_other_units(tmp_path: Path) -> None:
+    survey = make_survey(stations=2)
+    points, images = survey.model.points, survey.model.images
+    for k, scale in enumerate((1e-3, 1e4)):
+        scaled = replace(
+            survey.model,
+            images=tuple(replace(image, translation=image.translation * scale) for image in images),
+            points=replace(points, xyz=points.xyz * scale),
+        )
+        root = write_survey(tmp_path / str(k), replace(survey, model=scaled))
+        refused(lambda root=root: load_scaffold(root), "m above the ground: its units are not metres")  # type: ignore[misc]
+
+
+def test_a_run_says_what_looks_wrong_in_its_model(tmp_path: Path) -> None:
+    held = load_scaffold(write_survey(tmp_path, make_survey(stations=2)))
+    low = replace(held, ground=replace(held.ground, offset=held.ground.offset + 37.0))
+    said: list[Note] = []
+    pipeline.tell_of_model(low, said.append)  # type: ignore[arg-type]
+    assert warnings_of(low) == describe_model(low).warnings
+    assert [note.text for note in said if note.warning] == list(warnings_of(low))
+    assert any("is the model metric" in note.text for note in said)
+
+
+@pytest.mark.parametrize(
+    ("rename", "advice"),
+    [
+        (lambda path: path.with_name(path.name.upper()), "is there: photos must have the names"),
+        (lambda path: path.with_suffix(".tif"), "is there: photos must have the names"),
+        (lambda path: path.parent / "flight" / path.name, "flight: photos|give --images .*/images/flight"),
+        (lambda path: path.with_name(f"DJI_{path.name}"), "Give the folder with --images"),
+    ],
+)
+def test_photos_by_other_names_are_named(rename: Callable[[Path], Path], advice: str, tmp_path: Path) -> None:
+    root = write_survey(tmp_path, make_survey(stations=2))
+    for path in list((root / "images").iterdir()):
+        rename(path).parent.mkdir(exist_ok=True)
+        path.rename(rename(path))
+    with pytest.raises(InputError, match=advice):
+        load_scaffold(root)
+
+
+def test_photos_that_are_there_in_part(tmp_path: Path) -> None:
+    root = write_survey(tmp_path, make_survey(stations=2))
+    (root / "images/s0_n.jpg").unlink()
+    with pytest.raises(InputError, match="take them out of the model"):
+        load_scaffold(root)
+
+
+@pytest.mark.parametrize(
+    ("signs", "kind"),
+    [
+        ((".state/inputs.json",), "is a run folder"),
+        (("aerial.json", "model/images.bin"), "is a prepared scaffold"),
+        (("tiles.json",), "is a folder of tiles"),
+    ],
+)
+def test_a_folder_of_ours_where_a_model_or_a_walk_was_to_be(signs: tuple[str, ...], kind: str, tmp_path: Path) -> None:
+    for name in signs:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    for work in (lambda: load_scaffold(tmp_path), lambda: describe(tmp_path), lambda: load_sequence(tmp_path)):
+        refused(work, kind)
 
 
 # --- walks that are none --------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from skyanchor.report.progress import Standing, display, every, log_file, spoken
 from skyanchor.run.executor import Executor, executor_of
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs, remember_command
-from skyanchor.run.layout import OF_A_RUN, STATE, Layout, claim
+from skyanchor.run.layout import OF_A_RUN, STATE, Layout, claim, refuse_among
 from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.results import VERB_AGAIN, Run
 from skyanchor.scaffold import loading
@@ -96,6 +96,7 @@ def verb(work: Work, preset: ChosenPreset, typed: str, stages: int = 0) -> Calla
         """Run the stages."""
         settings = with_options(settings, options)
         engine = executor_of(options.workers, options.engine)
+        refuse_among(options.out, options.ground)
         with opened(options.out, options.redo, stages) as folder:
             given = (options.scaffold, options.ground, options.images, options.splats)
             inputs = remembered(options.out, *given, options.onto)

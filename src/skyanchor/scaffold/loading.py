@@ -22,6 +22,8 @@ from skyanchor.types import Floats, Georeference, Ints, Plane, Pose, Scaffold, T
 
 log = logging.getLogger(__name__)
 
+ALTITUDES = (0.5, 30_000.0)
+"""Median height of a flight's photos above the ground, metres: a model with another one has other units."""
 FARTHEST = 1e9
 """Coordinates are less than this, metres."""
 
@@ -91,6 +93,7 @@ def _scaffold(
             "--scaffold.orientation.ground-height).",
         )
     refuse_underground(folder, poses, ground)
+    refuse_other_units(folder, poses, ground)
     tracks = tracks_of(model, views, ids)
     return Scaffold(
         path, views, points, model.points.rgb[finite], ids, tracks, up, ground, georef, splats, folder, source
@@ -142,6 +145,16 @@ def refuse_underground(folder: Path, poses: list[Pose], ground: Plane) -> None:
     if len(heights) and np.max(heights) <= 0.0:
         problem = f"has all its photos below the ground, {-float(np.max(heights)):.1f} m and more"
         advice = "Is up the right way round, and the ground's height along it? Leave them out, or mend georef.json."
+        raise InputError(folder, problem, advice)
+
+
+def refuse_other_units(folder: Path, poses: list[Pose], ground: Plane) -> None:
+    """InputError for a model whose photos are so near to the ground, or so far from it, that it is not metric."""
+    height = float(np.median(rigid.centres_in_world(poses) @ ground.normal - ground.offset))
+    low, high = ALTITUDES
+    if not low <= height <= high:
+        problem = f"has its cameras {height:.3g} m above the ground: its units are not metres"
+        advice = "Scale it, by GPS with colmap model_aligner or by known distances; or give the ground's height."
         raise InputError(folder, problem, advice)
 
 

@@ -97,6 +97,14 @@ def describe(scaffold: Scaffold) -> ScaffoldSummary:
     )
 
 
+def warnings_of(scaffold: Scaffold) -> tuple[str, ...]:
+    """What looks wrong, alone."""
+    errors = reprojection_errors(scaffold)
+    error = float(np.median(errors)) if len(errors) else float("nan")
+    heights = planes.heights(scaffold.ground, _centres(scaffold))
+    return _warnings(scaffold, heights, error, ground_sample_m(scaffold))
+
+
 def reprojection_errors(scaffold: Scaffold) -> Floats:
     """Pixels between observations and the projections of their points, for a regular sample of the observations."""
     tracks = scaffold.tracks

@@ -15,6 +15,7 @@ from skyanchor.sequence.segments import SegmentConfig
 from skyanchor.sequence.submaps import SubmapConfig
 from skyanchor.sequence.video import VideoConfig
 from skyanchor.storage.foreign import is_there
+from skyanchor.storage.kinds import kind_of
 from skyanchor.types import Camera, Frame, Sequence
 
 PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
@@ -135,6 +136,8 @@ def find_photos(path: Path) -> tuple[Path, list[Path]]:
     """The folder with the photos and the photos in natural order."""
     if not path.is_dir():
         raise InputError(path, "does not exist", "Give a folder of photos or a video file.")
+    if kind := kind_of(path):
+        raise InputError(path, f"is {kind}", "Give the street photos of the walk, or its video.")
     folder = path / "images" if (path / "images").is_dir() else path
     photos = _photos_in(folder)
     if not photos:
