@@ -32,6 +32,7 @@ RUN = ("--out", "RUN")
         (("update", *RUN, "—ground", "WALK"), "—ground says nothing here. Did you mean --ground?"),
         (("update", *RUN, "--out", "OTHER"), "--out is given twice, with RUN and OTHER."),
         (("update", *RUN, "--onto", "A", "--onto=B"), "--onto is given twice, with A and B."),
+        (("update", "--out", "run\udcff"), "is no text in UTF-8."),
         (("merge", "A", "B", "--out", "X", "--out", "Y"), "--out is given twice, with X and Y."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -24,7 +24,7 @@ from skyanchor.bounds import checked
 from skyanchor.cli import changes, dataset, looking, machine, merge, mesh, patch, scaffold, stopping, tiles, walk
 from skyanchor.cli.help import asked_help
 from skyanchor.cli.options import STAGE_VERBS
-from skyanchor.cli.words import refuse_twice, refused_in_a_line
+from skyanchor.cli.words import refuse_no_text, refuse_twice, refused_in_a_line
 from skyanchor.errors import SkyAnchorError
 
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
@@ -156,6 +156,7 @@ def refuse_nowhere() -> None:
 def dispatch(given: list[str]) -> int:
     """Help, or the work of one verb; the exit code."""
     refuse_empty(given)
+    refuse_no_text(given)
     refuse_twice(given)
     refuse_environment(os.environ)
     settle_environment()

@@ -100,6 +100,13 @@ def refuse_twice(words: Sequence[str]) -> None:
             raise SkyAnchorError(f"{name} is given twice, with {both}. Give it once, with all that belongs to it.")
 
 
+def refuse_no_text(words: Sequence[str]) -> None:
+    """SkyAnchorError for a word of bytes that are no UTF-8: what a run remembers is text."""
+    odd = [word for word in words if any("\ud800" <= letter <= "\udfff" for letter in word)]
+    if odd:
+        raise SkyAnchorError(f"{odd[0]} is no text in UTF-8. Rename it, or give another name.")
+
+
 def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Every option and the words up to the next one."""
     starts = [k for k, word in enumerate(words) if word.startswith("--") and len(word) > 2]
