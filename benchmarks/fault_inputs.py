@@ -286,6 +286,63 @@ def a_folder(name: str) -> Change:
     return change
 
 
+ONE = "scene/ground/images/g003.png"
+
+
+def _nothing(scene: Path) -> None:
+    """The scene as it is."""
+
+
+def _heic(scene: Path) -> None:
+    (scene / STREET_PHOTO).rename((scene / STREET_PHOTO).with_suffix(".HEIC"))
+
+
+def _copies(scene: Path) -> None:
+    for path in (scene / "ground/images").iterdir():
+        path.write_bytes((scene / STREET_PHOTO).read_bytes())
+
+
+def _black(scene: Path) -> None:
+    from PIL import Image
+
+    for k, path in enumerate((scene / "ground/images").iterdir()):
+        Image.new("RGB", (320, 180), (k, k, k)).save(path)
+
+
+def _ending(suffix: str) -> Change:
+    """Aerial photos whose names end otherwise."""
+
+    def change(scene: Path) -> None:
+        for path in list((scene / "aerial/images").iterdir()):
+            path.rename(path.with_suffix(f".{suffix}"))
+
+    return change
+
+
+def _below(scene: Path) -> None:
+    """Aerial photos one folder deeper."""
+    photos = list((scene / "aerial/images").iterdir())
+    (scene / "aerial/images/flight").mkdir()
+    for path in photos:
+        path.rename(path.parent / "flight" / path.name)
+
+
+def _scaled(factor: float) -> Change:
+    """A model in other units."""
+
+    def change(scene: Path) -> None:
+        import pycolmap
+
+        sparse = scene / "aerial/sparse"
+        model = pycolmap.Reconstruction(str(sparse))
+        model.transform(pycolmap.Sim3d(factor, pycolmap.Rotation3d(), np.zeros(3)))
+        model.write_text(str(sparse))
+        for name in ("frames.txt", "rigs.txt"):
+            (sparse / name).unlink(missing_ok=True)
+
+    return change
+
+
 def first_photos(count: int) -> Change:
     """Only so many street photos."""
 
@@ -363,6 +420,16 @@ def photos() -> Iterator[Case]:
     yield Case("an aerial photo of another size", brought(other_size, "a003.png"))
     yield Case("an aerial photo of floating numbers", brought(floating, "a003.png"))
     yield Case("a street photo that is turned and others that are not", brought(turned, "ground/images/g003.png"))
+    yield Case("a street photo of a kind that is not read", brought(_heic, "g003.HEIC"))
+    yield Case("one street photo for a video", brought(_nothing, "one photo", more=("--ground", f"FOLDER/{ONE}")))
+    yield Case("street photos that are copies of one", brought(_copies, "copies of it"))
+    yield Case("street photos of one colour", brought(_black, "one colour"))
+    for what, suffix in (("another letter case", "PNG"), ("another ending", "tif")):
+        yield Case(f"aerial photos by {what}", brought(_ending(suffix), f"a000.{suffix} is there"))
+    yield Case("aerial photos in a folder below", brought(_below, "give --images"))
+    for factor in (1e-3, 1e4):
+        yield Case(f"a model {factor:g} times as large", brought(_scaled(factor), "not metres"))
+    yield Case("--out is the walk", brought(_nothing, "holds the street photos", more=("--out", "FOLDER/scene/ground")))
     for count in (0, 1, 2):
         yield Case(f"{count} street photos", brought(first_photos(count)))
     for data, what in ((b"hello", "text"), (b"", "empty"), (b"\0\0\0\x18ftypmp42" + b"\0" * 2000, "a head alone")):
@@ -429,7 +496,8 @@ def options() -> Iterator[Case]:
         ("--scaffold.orientation.up", "0", "0", "0"), ("--scaffold.orientation.ground-height", "nan"),
         ("--trajectory.adjust.final-iterations", "-5"), ("--engine", "banana"), ("--crs", "EPSG:99999"),
         ("--crs", "abc"), ("--anchors.prior.gps-radius", "inf"), ("--sequence.cut.submap-length", "-3"),
-        ("--nera", "1,2,3"),
+        ("--nera", "1,2,3"), ("--workers", "1.5"), ("--geometry.stereo.widht", "9"), ("--onto", "a", "--onto", "b"),
+        ("--redo", "yes"), ("anchors.refine.matcher:sfit",), ("--preset", "best"),
     ):  # fmt: skip
         yield Case(" ".join(words), asked(*words))
     for words in (

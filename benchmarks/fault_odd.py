@@ -117,6 +117,18 @@ def cases() -> Iterator[Case]:
         ("merge", "RUN", "--out="), ("town", ""), ("patch", "list", ""),
     ):  # fmt: skip
         yield Case(" ".join(word or "''" for word in words), called_with(*words, needed="empty"))
+    for kind in ("RUN", "RUN/1-scaffold"):
+        for verb in ("scaffold", "walk"):
+            words = (verb, "check", kind)
+            yield Case(" ".join(words), called_with(*words, needed="is a "))
+    for words in (("report", "RUN"), ("evaluate", "RUN")):
+        truth = "RUN/3-trajectory/model"
+        yield Case(f"{words[0]} --truth {truth}", called_with(*words, "--truth", truth, needed="with itself"))
+    for words in (("patch", "apply"), ("patch", "remove")):
+        given = ("RUN/4-scene/updated.ply", "RUN/4-scene/patch.npz", "--out", "FOLDER/o.splat")
+        yield Case(f"{' '.join(words)} --out o.splat", called_with(*words, *given, needed="called .splat"))
+    for words in (("udpate",), ("patch",), ("patch", "aply"), ("evaluate",), ("mesh", "RUN", "--voxel", "fine")):
+        yield Case(" ".join(words), called_with(*words, needed="--help"))
     yield Case("merge of a run and itself", called_with("merge", "RUN", "RUN", "--out", "FOLDER/all", needed="twice"))
     yield Case("changes of a run since itself", called_with("changes", "RUN", "--since", "RUN", needed="twice"))
     for voxel in ("1e-9", "1e9"):

@@ -14,7 +14,7 @@ from skyanchor.presets import CPU, PipelineConfig
 from skyanchor.run.executor import PROCESSES, Executor, executor_of
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
-from skyanchor.run.layout import STATE
+from skyanchor.run.layout import STATE, refuse_among
 from skyanchor.run.metrics import Metrics
 from skyanchor.run.prepared import Prepared
 from skyanchor.stages import merge as merge_stage
@@ -108,6 +108,7 @@ def _inputs(scaffold: Path | str, ground: Path | str, onto: Sequence[Path | str]
 def _run(
     inputs: Inputs, out: Path, config: PipelineConfig, executor: Executor, redo: bool, listen: Listener, upto: str
 ) -> Run:
+    refuse_among(out, inputs.ground)
     with RunFolder(out, redo, listen) as folder:
         files.save(out / STATE / INPUTS_FILE, inputs)
         pipeline.run(folder, inputs, config, executor, upto)

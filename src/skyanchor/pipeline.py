@@ -32,7 +32,7 @@ from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE
 from skyanchor.run.remembered import forgotten_if_refused
-from skyanchor.scaffold import georeference, load_scaffold
+from skyanchor.scaffold import georeference, load_scaffold, warnings_of
 from skyanchor.sequence import load_sequence, summary
 from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.depth_files import check_depth
@@ -44,7 +44,7 @@ from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stages.work import Site, Work
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Camera, Sequence
+from skyanchor.types import Camera, Scaffold, Sequence
 
 Earlier: TypeAlias = tuple[EarlierRun, ...]
 """Runs that a walk stands on."""
@@ -185,12 +185,19 @@ def read_site(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executo
     prepared = find_prepared(inputs.aerial)
     if prepared is None:
         held = load_scaffold(inputs.aerial, inputs.images, inputs.splats, config.scaffold)
+        tell_of_model(held, folder.listen)
         return Site(held, Prepared(folder.root / SCAFFOLD), executor, folder.listen, folder.redo, known=folder.known)
     check_prepared_as_asked(prepared, config.geometry)
     held = prepared.scaffold(inputs.images, inputs.splats, config.scaffold.check_photos)
     scaffold.check_photos_are_those(folder, prepared, held)
     held = replace(held, georef=georeference.named(held.georef, config.scaffold.crs, prepared.root))
     return Site(held, prepared, executor, folder.listen, given=True, known=folder.known)
+
+
+def tell_of_model(held: Scaffold, listen: Listener) -> None:
+    """Tell the listener what looks wrong in an aerial model."""
+    for warning in warnings_of(held):
+        listen(Note(SCAFFOLD, warning, warning=True))
 
 
 def check_prepared_as_asked(prepared: Prepared, config: GeometryConfig) -> None:
@@ -222,6 +229,7 @@ def prepare(
     bounds.check(config)
     check_all(config.geometry, config.anchors.places, config.scene.aerial)
     held = load_scaffold(aerial, images, given_splats, config.scaffold)
+    tell_of_model(held, listen)
     scene.check_given_splats(held)
     site = Site(held, Prepared(out), executor, listen, redo)
     with executor.held():

@@ -175,6 +175,14 @@ def test_an_area_that_has_nothing_to_do_with_the_model_is_an_error() -> None:
 def test_a_circle_beside_the_model_is_an_error(circle: tuple[float, float, float]) -> None:
     with pytest.raises(InputError, match=r"--near: .* lie beside the aerial model \(x -50 to 50, y -50 to 50\)"):
         local_priors((Near(*circle),), scaffold())
+    far = scaffold(Georeference(np.array([652_200.0, 5_207_100.0, 0.0]), "EPSG:25832"))
+    for point, said in (
+        ((5_207_110.0, 652_190.0), "wrong way round"),
+        ((47.0, 9.0), "--within"),
+        ((9e5, 6e6), "metres"),
+    ):
+        with pytest.raises(InputError, match=f"{said}.$"):
+            local_priors((Near(*point, 20.0),), far)
     assert local_priors((Near(0.0, -69.0, 20.0), Near(2.5, 2.5, 0.5)), scaffold()), (
         "at its edge, and between its points"
     )

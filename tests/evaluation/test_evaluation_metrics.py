@@ -11,6 +11,7 @@ import numpy as np
 import pycolmap
 import pytest
 
+from skyanchor.cli.main import main
 from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import evaluate_run, write_metrics
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
@@ -173,7 +174,7 @@ def test_renders_are_scored_apart(tmp_path: Path, truth: Path) -> None:
     assert 0.5 < render.ground.ssim < render.aerial.ssim < 1.0
 
 
-def test_bad_arguments_are_one_line(tmp_path: Path, truth: Path) -> None:
+def test_bad_arguments_are_one_line(tmp_path: Path, truth: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = _write_run(tmp_path / "run", np.zeros(3))
     with pytest.raises(InputError, match="holds neither anchors nor a trajectory"):
         evaluate_run(Run(tmp_path / "nowhere"), truth)
@@ -184,6 +185,12 @@ def test_bad_arguments_are_one_line(tmp_path: Path, truth: Path) -> None:
     for image in renamed.images.values():
         image.name = f"x{image.name}"
     renamed.write(str(foreign))
+    with pytest.raises(InputError, match="lies in the run, which would be compared with itself"):
+        evaluate_run(run, run.root / "3-trajectory")
+    (run.root / ".state").mkdir(exist_ok=True)
+    (run.root / ".state/inputs.json").write_text("{}")
+    assert main(["report", str(run.root), "--truth", str(foreign)]) == 2
+    assert "shares no image name" in capsys.readouterr().err and not (run.root / "report.html").exists()
     with pytest.raises(InputError, match="shares no image name"):
         evaluate_run(run, foreign)
     (foreign / "images.bin").write_bytes(b"short")

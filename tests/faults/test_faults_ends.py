@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from child_process import importing_what_pytest_does
+from PIL import Image
 
 from skyanchor.cli import stopping
 from skyanchor.cli.main import main
@@ -134,3 +135,65 @@ def test_ctrl_c_while_the_command_is_loaded_says_nothing() -> None:
         capture_output=True, text=True, check=False, env=importing_what_pytest_does(),
     )  # fmt: skip
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("closed", ["1", "2", "012"])
+def test_streams_that_are_closed_lead_nowhere(closed: str, tmp_path: Path) -> None:
+    """And are no file that is opened later: what is printed would be written into it."""
+    script = (
+        "import os, subprocess, sys\n"
+        f"for number in map(int, {closed!r}):\n    os.close(number)\n"
+        "os.execv(sys.executable, [sys.executable, '-m', 'skyanchor.cli', 'patch', 'list', sys.argv[1]])\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "none.ply")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=importing_what_pytest_does(),
+    )
+    assert ended.returncode == 2
+    assert ended.stdout == "" and ("2" in closed or ended.stderr.startswith("skyanchor: ")), ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_terminal_of_one_column_shows_the_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1")
+    with pytest.raises(SystemExit):
+        main(["patch", "--help"])
+    assert "apply" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_gone_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["walk", "check", str(tmp_path)]) == 2
+    assert "the folder that this is called in is gone" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+
+
+def test_memory_that_does_not_suffice_for_a_library_is_told() -> None:
+    mistake = ImportError("libgomp.so.1: failed to map segment from shared object")
+    assert "not enough memory" in str(stopping.of_the_machine(mistake))
+    assert stopping.of_the_machine(ImportError("no module")) is None
+
+
+def test_variables_that_limit_other_programs_are_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "walk").mkdir()
+    for k in range(6):
+        Image.effect_noise((96, 54), 40.0 + k).save(tmp_path / f"walk/{k}.png")
+    odd = {"OPENCV_IO_MAX_IMAGE_PIXELS": "x", "OPENCV_IO_MAX_IMAGE_WIDTH": "10", "MPLBACKEND": "banana"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "skyanchor.cli", "walk", "check", str(tmp_path / "walk")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=importing_what_pytest_does() | odd,
+    )
+    assert ended.returncode == 0, ended.stderr

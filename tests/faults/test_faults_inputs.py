@@ -16,9 +16,10 @@ from PIL import Image
 from sequence_fixture import exif_of, write_photo, write_walk
 from survey_fixture import PINHOLE, make_survey, write_survey
 
-from skyanchor import photos
+from skyanchor import photos, pipeline
 from skyanchor.anchors.area_file import read_area
 from skyanchor.errors import InputError
+from skyanchor.events import Note
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
@@ -28,13 +29,21 @@ from skyanchor.run import memory, records, timing
 from skyanchor.run.inputs import COMMANDS_FILE, remembered_commands
 from skyanchor.run.layout import STATE
 from skyanchor.run.results import Run
-from skyanchor.scaffold import OrientationConfig, ScaffoldConfig, colmap_files, georeference, load_scaffold
+from skyanchor.scaffold import (
+    OrientationConfig,
+    ScaffoldConfig,
+    colmap_files,
+    georeference,
+    load_scaffold,
+    warnings_of,
+)
+from skyanchor.scaffold import describe as describe_model
 from skyanchor.scaffold.colmap_files import ColmapModel
 from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.depth_files import read_depth
 from skyanchor.sequence.intrinsics import parse_camera, read_exif
-from skyanchor.sequence.loading import SequenceConfig, load_sequence
-from skyanchor.sequence.summary import describe
+from skyanchor.sequence.loading import SequenceConfig, load_sequence, street_camera
+from skyanchor.sequence.summary import camera_warnings, describe, told
 from skyanchor.sequence.upright import write_upright
 from skyanchor.sequence.video import INDEX, _extracted
 from skyanchor.stages.scaffold import refuse_lonely
@@ -245,6 +254,149 @@ def test_a_camera_that_cannot_be(text: str) -> None:
 
 def test_a_size_of_many_digits() -> None:
     refused(lambda: parse_camera(f"PINHOLE,{'9' * 5000}x480,900,900,320,240", 640, 480), "is no size")
+
+
+def test_a_model_in_other_units(tmp_path: Path) -> None:
+    survey = make_survey(stations=2)
+    points, images = survey.model.points, survey.model.images
+    for k, scale in enumerate((1e-3, 1e4)):
+        scaled = replace(
+            survey.model,
+            images=tuple(replace(image, translation=image.translation * scale) for image in images),
+            points=replace(points, xyz=points.xyz * scale),
+        )
+        root = write_survey(tmp_path / str(k), replace(survey, model=scaled))
+        refused(lambda root=root: load_scaffold(root), "m above the ground: its units are not metres")  # type: ignore[misc]
+
+
+def test_a_run_says_what_looks_wrong_in_its_model(tmp_path: Path) -> None:
+    held = load_scaffold(write_survey(tmp_path, make_survey(stations=2)))
+    low = replace(held, ground=replace(held.ground, offset=held.ground.offset + 37.0))
+    said: list[Note] = []
+    pipeline.tell_of_model(low, said.append)  # type: ignore[arg-type]
+    assert warnings_of(low) == describe_model(low).warnings
+    assert [note.text for note in said if note.warning] == list(warnings_of(low))
+    assert any("is the model metric" in note.text for note in said)
+
+
+@pytest.mark.parametrize(
+    ("rename", "advice"),
+    [
+        (lambda path: path.with_name(path.name.upper()), "is there: photos must have the names"),
+        (lambda path: path.with_suffix(".tif"), "is there: photos must have the names"),
+        (lambda path: path.parent / "flight" / path.name, "flight: photos|give --images .*/images/flight"),
+        (lambda path: path.with_name(f"DJI_{path.name}"), "Give the folder with --images"),
+    ],
+)
+def test_photos_by_other_names_are_named(rename: Callable[[Path], Path], advice: str, tmp_path: Path) -> None:
+    root = write_survey(tmp_path, make_survey(stations=2))
+    for path in list((root / "images").iterdir()):
+        rename(path).parent.mkdir(exist_ok=True)
+        path.rename(rename(path))
+    with pytest.raises(InputError, match=advice):
+        load_scaffold(root)
+
+
+def test_photos_that_are_there_in_part(tmp_path: Path) -> None:
+    root = write_survey(tmp_path, make_survey(stations=2))
+    (root / "images/s0_n.jpg").unlink()
+    with pytest.raises(InputError, match="take them out of the model"):
+        load_scaffold(root)
+
+
+@pytest.mark.parametrize(
+    ("signs", "kind"),
+    [
+        ((".state/inputs.json",), "is a run folder"),
+        (("aerial.json", "model/images.bin"), "is a prepared scaffold"),
+        (("tiles.json",), "is a folder of tiles"),
+    ],
+)
+def test_a_folder_of_ours_where_a_model_or_a_walk_was_to_be(signs: tuple[str, ...], kind: str, tmp_path: Path) -> None:
+    for name in signs:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    for work in (lambda: load_scaffold(tmp_path), lambda: describe(tmp_path), lambda: load_sequence(tmp_path)):
+        refused(work, kind)
+
+
+# --- walks that are none --------------------------------------------------------------------------------------------
+
+
+def both(walk: Path, config: SequenceConfig | None = None) -> tuple[Callable[[], object], ...]:
+    """What looks at a walk: the check before a run, and the run."""
+    return lambda: describe(walk, config), lambda: load_sequence(walk, config, walk.parent / "frames")
+
+
+def test_photos_of_a_kind_that_is_not_read_are_not_passed_over(tmp_path: Path) -> None:
+    walk = write_walk(tmp_path / "walk", 8)
+    for k in range(8):
+        (walk / f"frame{k + 1}.DNG").write_bytes(b"raw")
+    assert describe(walk).frames == 8, "a camera writes both of each"
+    (walk / "Frame3.JPG").unlink(missing_ok=True)
+    (walk / "frame3.jpg").rename(walk / "frame3.HEIC")
+    for work in both(walk):
+        refused(work, "holds 2 photos of a kind that is not read, frame3.(DNG|HEIC) first")
+    for path in walk.glob("*.jpg"):
+        path.unlink()
+    refused(lambda: describe(walk), "of a kind that is not read")
+    for path in walk.iterdir():
+        path.unlink()
+    (walk / "walk.MOV").write_bytes(b"video")
+    refused(lambda: describe(walk), "holds no photos")
+    with pytest.raises(InputError, match=r"Give one of its videos, e.g. .*walk.MOV"):
+        describe(walk)
+
+
+def test_one_photo_is_no_video(tmp_path: Path) -> None:
+    walk = write_walk(tmp_path / "walk", 7)
+    for work in (*both(walk / "frame1.jpg"), lambda: street_camera(walk / "frame1.jpg", SequenceConfig())):
+        refused(work, "is one photo")
+    assert not (tmp_path / "frames").exists()
+
+
+def test_photos_of_one_colour_and_copies(tmp_path: Path) -> None:
+    walk = write_walk(tmp_path / "walk", 8)
+    Image.new("RGB", (96, 54)).save(walk / "frame2.jpg")
+    (walk / "frame9.jpg").write_bytes((walk / "frame3.jpg").read_bytes())
+    warnings = describe(walk).warnings
+    assert any("1 of 9 photos that were looked at are of one colour" in text for text in warnings)
+    assert any("another one holds can be taken out: frame9.jpg" in text for text in warnings)
+    assert set(told(load_sequence(walk))) >= {text for text in warnings if "one colour" in text or "another" in text}
+    for path in walk.iterdir():
+        path.write_bytes((walk / "frame3.jpg").read_bytes())
+    refused(lambda: describe(walk), "holds one photo, and copies of it")
+    for k, path in enumerate(sorted(walk.iterdir())):
+        Image.new("RGB", (96, 54), (k, k, k)).save(path)
+    refused(lambda: describe(walk), "shows nothing")
+    refused(lambda: told(load_sequence(walk)), "shows nothing")
+
+
+def test_a_camera_that_cannot_be_is_told_before_photos_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = write_walk(tmp_path / "walk", 7, exif=exif_of(orientation=6))
+    video = tmp_path / "walk.avi"
+    writer = cv2.VideoWriter(str(video), cv2.VideoWriter_fourcc(*"MJPG"), 30.0, (96, 54))
+    writer.write(np.zeros((54, 96, 3), np.uint8))
+    writer.release()
+
+    def looked(*_: object) -> None:
+        raise AssertionError("it looks at them first")
+
+    monkeypatch.setattr("skyanchor.sequence.summary._sharpness", looked)
+    monkeypatch.setattr("skyanchor.sequence.video.survey_video", looked)
+    monkeypatch.setattr("skyanchor.sequence.upright.write_upright", looked)
+    for path in (walk, video):
+        for work in both(path, SequenceConfig(camera="banana")):
+            refused(work, "unknown camera model BANANA")
+
+
+def test_numbers_of_a_camera_in_another_order_are_told() -> None:
+    swapped, right = parse_camera("OPENCV,160,90,230,230,0,0,0,0", 320, 180), parse_camera("f=230", 320, 180)
+    warnings = camera_warnings(swapped, 0.0)
+    assert any("outside the picture" in text for text in warnings) and any("not square" in text for text in warnings)
+    assert not any("outside" in text or "square" in text for text in camera_warnings(right, 0.0))
 
 
 # --- few photos -----------------------------------------------------------------------------------------------------

@@ -14,10 +14,14 @@ from survey_fixture import make_survey, write_survey
 from skyanchor.cli.main import LONGEST, main, one_line
 from skyanchor.errors import InputError, WriteError
 from skyanchor.feedforward.free_frames import _number
+from skyanchor.gaussians.ply import check_splats, read_splats
 from skyanchor.photos import find_mask
 from skyanchor.scaffold import colmap_files, load_scaffold
+from skyanchor.scaffold.loading import find_splats
+from skyanchor.scene.patch import load_patch
 from skyanchor.sequence.depth_files import find_depth
 from skyanchor.sequence.loading import find_photos
+from skyanchor.sequence.networks import load_network
 from skyanchor.storage import files, taken
 
 PHOTO = np.zeros((8, 8, 3), np.uint8)
@@ -109,6 +113,31 @@ def test_a_pipe_stays_a_pipe(write: Callable[[Path], None], linked: bool, tmp_pa
 def test_a_device_stays_a_device() -> None:
     with pytest.raises(WriteError, match="is no file but a device"):
         taken.refuse_lost(Path(os.devnull))  # asked alone: what would be lost here is the machine's
+
+
+@pytest.mark.parametrize("name", ["o.splat", "o.spz", "photo.jpg", "patch.npz"])
+def test_a_ply_is_not_written_by_the_name_of_another_kind(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"would be a \.ply that is called"):
+        taken.refuse_lost(tmp_path / name, begins=taken.PLY)
+    for right in ("o.ply", "o.PLY", "o"):
+        taken.refuse_lost(tmp_path / right, begins=taken.PLY)
+
+
+READ_ALONE: dict[str, Callable[[Path], object]] = {
+    "splats": read_splats,
+    "splats to be patched": check_splats,
+    "a patch": load_patch,
+    "a network": load_network,
+    "an aerial model's splats": lambda path: find_splats(path, path, path),
+}
+
+
+@pytest.mark.parametrize("read", READ_ALONE.values(), ids=READ_ALONE)
+def test_a_folder_is_not_said_to_be_absent(read: Callable[[Path], object], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder"):
+        read(tmp_path)
+    with pytest.raises(InputError, match="does not exist"):
+        read(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import skyanchor
+from skyanchor.cli.main import main
 from skyanchor.errors import InputError, RecipeError, SkyAnchorError
 from skyanchor.run.folder import RunFolder, Stage
-from skyanchor.run.layout import OF_A_RUN, Layout, claim
+from skyanchor.run.layout import OF_A_RUN, Layout, claim, refuse_among
 from skyanchor.run.locks import lock_to_write
 from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.recipe import Recipe
@@ -151,3 +153,17 @@ def test_a_stage_of_another_name_or_another_program_is_not_replaced(tmp_path: Pa
     with pytest.raises(InputError, match="Move its folder away"):
         RunFolder(tmp_path, redo=True).__enter__()
     assert (tmp_path / "3-trajectory/result.json").is_file() and (tmp_path / "4-scene/recipe.json").is_file()
+
+
+@pytest.mark.parametrize("where", ["walk", "walk/images", "walk/../walk"])
+def test_a_run_takes_no_folder_of_its_street_photos(where: str, tmp_path: Path) -> None:
+    photos = tmp_path / "walk/images"
+    photos.mkdir(parents=True)
+    (photos / "a.jpg").write_bytes(b"photo")
+    words = ["update", "--scaffold", str(tmp_path), "--ground", str(tmp_path / "walk"), "--out", str(tmp_path / where)]
+    words += ["--workers", "1"]
+    assert main(words) == 2
+    with pytest.raises(SkyAnchorError, match="holds the street photos"):
+        skyanchor.recover(tmp_path, tmp_path / "walk", tmp_path / where)
+    assert [path.name for path in tmp_path.rglob("*")] == ["walk", "images", "a.jpg"]
+    refuse_among(tmp_path / "walk/run", tmp_path / "walk")

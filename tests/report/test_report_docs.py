@@ -97,10 +97,8 @@ def test_every_command_is_parsed(page: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_command_with_a_wrong_option_is_noticed(parse_only: None) -> None:
     assert main(["update", "--out", "x", "--scafold", "y"]) == 2
-    with pytest.raises(SystemExit):
-        main(["update", "--out", "x", "--anchors.verdict.least-suport", "3"])
-    with pytest.raises(SystemExit):
-        main(["evaluate", "x"])
+    assert main(["update", "--out", "x", "--anchors.verdict.least-suport", "3"]) == 2
+    assert main(["evaluate", "x"]) == 2
 
 
 def parser_of(script: Path) -> argparse.ArgumentParser | None:

@@ -161,7 +161,19 @@ def _refuse_beside(circles: tuple[Near, ...], scaffold: Scaffold, across: Floats
         shift = across @ moved_by(scaffold.georef)
         (x, y), radius = middles[0] + shift, radii[0]
         problem = f"{radius:g} m around x {x:.0f}, y {y:.0f} lie beside the aerial model ({_extent(flat + shift)})"
-        raise InputError("--near", problem, "Both in the model's coordinates, metres. Are x and y the wrong way round?")
+        raise InputError(
+            "--near", problem, f"Both in the model's coordinates, metres.{_meant((x, y), low, high, shift)}"
+        )
+
+
+def _meant(point: tuple[float, float], low: Floats, high: Floats, shift: Floats) -> str:
+    """What a point may mean that lies beside what spans from `low` to `high`, both without `shift`."""
+    turned = np.array(point[::-1]) - shift
+    if np.all((turned >= low) & (turned <= high)):
+        return " x and y are the wrong way round."
+    if abs(point[0]) <= 180.0 and abs(point[1]) <= 180.0 and np.any(shift):
+        return " Longitude and latitude can be given as GeoJSON, with --within."
+    return ""
 
 
 def _seen(scaffold: Scaffold, across: Floats) -> Floats:

@@ -156,12 +156,15 @@ def report(run: RunPath, /, truth: Annotated[Path | None, unless_said("MODEL")] 
         truth: COLMAP model with the true poses, only to be drawn on the map.
         json: Print seconds per step and the most memory as JSON, which is also in runtime.json; write nothing.
     """
+    from skyanchor.evaluation.metrics import true_poses
     from skyanchor.report.folder import write_report
     from skyanchor.run.results import open_run
     from skyanchor.run.runtime import runtime
     from skyanchor.storage import codec
 
     found = open_run(run)
+    if truth is not None:
+        true_poses(found, truth)
     print(codec.dumps(runtime(found)) if json else f"written to {write_report(found, truth)}\n", end="")
 
 

@@ -8,10 +8,13 @@ Exit codes: 0 done, 1 a mistake of ours, 2 a known error or wrong arguments, 3 n
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from inspect import signature
+from pathlib import Path
 from typing import TypeAlias
 
 import tyro
@@ -21,11 +24,14 @@ from skyanchor.bounds import checked
 from skyanchor.cli import changes, dataset, looking, machine, merge, mesh, patch, scaffold, stopping, tiles, walk
 from skyanchor.cli.help import asked_help
 from skyanchor.cli.options import STAGE_VERBS
+from skyanchor.cli.words import refuse_no_text, refuse_twice, refused_in_a_line
 from skyanchor.errors import SkyAnchorError
 
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
 DEBUG = "SKYANCHOR_DEBUG"
 """Set to anything, tracebacks are shown as with --traceback."""
+NARROWEST = 40
+"""Columns that tables and helps have at least; in fewer than eight tyro's lines never end."""
 LONGEST = 1200
 """Characters of the line that says how it ended."""
 NUMBERS = {"NUMBA_NUM_THREADS": 1, "NUMBA_DISABLE_JIT": 0}
@@ -59,6 +65,14 @@ OTHERS: Verbs = {
     "doctor": machine.doctor,
     "weights": machine.weights,
 }
+FAMILIES: dict[str, Verbs] = {
+    "scaffold": AERIAL,
+    "walk": WALKS,
+    "dataset": DATASETS,
+    "patch": PATCHES,
+    "tiles": TILES,
+}
+"""Verbs of two words."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -122,10 +136,31 @@ def refuse_environment(variables: Mapping[str, str]) -> None:
             raise SkyAnchorError(f"{name}={text}: it must be a whole number, {least} at least. Unset the variable.")
 
 
+def settle_environment() -> None:
+    """Set aside what other programs are told by: memory says which photo is too large, and plots are files."""
+    for name in [name for name in os.environ if name.startswith("OPENCV_IO_MAX_IMAGE_")]:
+        del os.environ[name]
+    os.environ["MPLBACKEND"] = "agg"
+    if shutil.get_terminal_size().columns < NARROWEST:
+        os.environ["COLUMNS"] = str(NARROWEST)
+
+
+def refuse_nowhere() -> None:
+    """SkyAnchorError where the folder that the command is called in is gone: no path that is given leads from it."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise SkyAnchorError("the folder that this is called in is gone. Go to one that is there.") from error
+
+
 def dispatch(given: list[str]) -> int:
     """Help, or the work of one verb; the exit code."""
     refuse_empty(given)
+    refuse_no_text(given)
+    refuse_twice(given)
     refuse_environment(os.environ)
+    settle_environment()
+    refuse_nowhere()
     if given == ["--version"]:
         print(f"skyanchor {skyanchor.__version__}")
         return 0
@@ -162,9 +197,26 @@ def _other_verb(given: list[str]) -> int:
     if {"--help", "-h"} & set(words):
         verbs().cli(prog="skyanchor", description=DESCRIPTION, args=words, config=config)
     else:
-        with stopping.armed():
+        with stopping.armed(), refused_in_a_line(_verb_of(words), lambda: _names_like(words)):
             verbs().cli(prog="skyanchor", description=DESCRIPTION, args=words, config=config)
     return 0
+
+
+def _verb_of(words: Sequence[str]) -> str:
+    """The verb that the words name, as far as there is one."""
+    known = (*STAGE_VERBS, *OTHERS, *FAMILIES)
+    named = [word for word, there in zip(words, (known, FAMILIES.get(words[0], ())), strict=False) if word in there]
+    return " ".join(("skyanchor", *named))
+
+
+def _names_like(words: Sequence[str]) -> Iterable[str]:
+    """Verbs, where the first word is none, or the second none of its family; else the options of the verb."""
+    family = FAMILIES.get(words[0])
+    if family is not None and words[1:2] and words[1] not in family:
+        return family
+    verb = family[words[1]] if family is not None and words[1:2] else OTHERS.get(words[0])
+    names = () if verb is None else signature(verb).parameters
+    return [f"--{name.replace('_', '-')}" for name in names] or (*STAGE_VERBS, *OTHERS, *FAMILIES)
 
 
 def verbs() -> tyro.extras.SubcommandApp:

@@ -22,6 +22,7 @@ from skyanchor.backends import weights
 from skyanchor.cli import kernels
 from skyanchor.cli.options import Options, Preparation
 from skyanchor.cli.stopping import accounted
+from skyanchor.cli.words import names_of, refused_in_a_line
 from skyanchor.errors import BackendError, InputError, NothingPlacedError, SkyAnchorError
 from skyanchor.events import ANCHORS, TRAJECTORY, Listener, Note
 from skyanchor.gaussians import ply
@@ -34,7 +35,7 @@ from skyanchor.report.progress import Standing, display, every, log_file, spoken
 from skyanchor.run.executor import Executor, executor_of
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs, remember_command
-from skyanchor.run.layout import OF_A_RUN, STATE, Layout, claim
+from skyanchor.run.layout import OF_A_RUN, STATE, Layout, claim, refuse_among
 from skyanchor.run.prepared import OF_A_SCAFFOLD
 from skyanchor.run.results import VERB_AGAIN, Run
 from skyanchor.scaffold import loading
@@ -59,26 +60,33 @@ ABLATIONS = "ablations.md"
 
 def parse_and_run(name: str, words: Sequence[str]) -> int:
     """Run a verb with the arguments after it; the exit code."""
-    refuse_unknown(name, words, Preparation if name == "prepare" else Options)
+    everyday = Preparation if name == "prepare" else Options
+    refuse_unknown(name, words, everyday)
     preset = chosen_preset(asked_preset(words))
     command = (
         preparing(preset)
         if name == "prepare"
         else verb(reported(name), preset, shlex.join(["skyanchor", name, *words]), stages_of(name))
     )
-    return tyro.cli(
-        bounds.checked(command), prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,)
-    )
+    with refused_in_a_line(f"skyanchor {name}", lambda: (*everyday_names(everyday), *names_of(preset.config))):
+        return tyro.cli(
+            bounds.checked(command), prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,)
+        )
 
 
 def refuse_unknown(name: str, words: Sequence[str], everyday: type[DataclassInstance]) -> None:
     """SkyAnchorError for an everyday option that there is not, in one line instead of all settings of all stages."""
-    known = [f"--{field.name}" for field in fields(everyday)]
+    known = everyday_names(everyday)
     for word in (word.partition("=")[0] for word in words if word.startswith("--")):
         if "." not in word and word not in known:
             near = difflib.get_close_matches(word, known, 1)
             meant = f" Did you mean {near[0]}?" if near else ""
             raise SkyAnchorError(f"there is no option {word}.{meant} `skyanchor {name} --help` names them.")
+
+
+def everyday_names(everyday: type[DataclassInstance]) -> list[str]:
+    """The everyday options as they are written."""
+    return [f"--{field.name}" for field in fields(everyday)]
 
 
 def verb(work: Work, preset: ChosenPreset, typed: str, stages: int = 0) -> Callable[..., int]:
@@ -88,6 +96,7 @@ def verb(work: Work, preset: ChosenPreset, typed: str, stages: int = 0) -> Calla
         """Run the stages."""
         settings = with_options(settings, options)
         engine = executor_of(options.workers, options.engine)
+        refuse_among(options.out, options.ground)
         with opened(options.out, options.redo, stages) as folder:
             given = (options.scaffold, options.ground, options.images, options.splats)
             inputs = remembered(options.out, *given, options.onto)

@@ -121,9 +121,13 @@ def accounted(run: Path, standing: Standing) -> Iterator[None]:
         raise UnexpectedError(_log_of(run, mistake)) from mistake
 
 
+NO_MEMORY = ("failed to map segment", "Cannot allocate memory", "DefaultCPUAllocator: can't allocate memory")
+"""What the loader of libraries, the system and torch say where memory does not suffice."""
+
+
 def of_the_machine(mistake: Exception, run: Path | None = None) -> SkyAnchorError | None:
     """What to tell where disk or memory ended the work; None where it was a mistake of ours."""
-    if isinstance(mistake, MemoryError):
+    if isinstance(mistake, MemoryError) or any(text in str(mistake) for text in NO_MEMORY):
         return SkyAnchorError("there is not enough memory for this. Use fewer --workers, or a machine with more.")
     if isinstance(mistake, OSError) and mistake.errno in (*DISK, *OFTEN):
         where = os.fsdecode(mistake.filename) if mistake.filename is not None else run or "a file"

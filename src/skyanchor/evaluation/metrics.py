@@ -73,6 +73,8 @@ def run_errors(run: Run, truth: Path) -> PoseErrors:
 def true_poses(run: Run, truth: Path) -> dict[str, Pose]:
     """cam_from_world of a COLMAP model by the run's frame names, in the run's local frame."""
     last = _last(run)
+    if run.root.resolve() in (truth.resolve(), *truth.resolve().parents):
+        raise InputError(truth, "lies in the run, which would be compared with itself", "Give the true poses.")
     true = matched(read_truth(truth, last.moved), last.sequence)
     if not true:
         raise InputError(truth, "shares no image name with the run", "Give the model of the same sequence.")

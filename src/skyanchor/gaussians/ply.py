@@ -15,6 +15,7 @@ from skyanchor.errors import InputError
 from skyanchor.gaussians.harmonics import SH_C0
 from skyanchor.gaussians.splats import Splats, empty, select, with_sh_degree
 from skyanchor.storage import codec, files
+from skyanchor.storage.foreign import refuse_no_file
 from skyanchor.types import Bools, Bytes, Floats, Floats32
 
 log = logging.getLogger(__name__)
@@ -98,8 +99,7 @@ class SplatCheck:
 
 def read_splats(path: Path, offset: Floats | None = None) -> Splats:
     """The Gaussians of a .ply or of a gsplat checkpoint (.pt), minus `offset` (3,) where their frame is a moved one."""
-    if not path.is_file():
-        raise InputError(path, "does not exist", "Give the path of a .ply file or of a gsplat checkpoint.")
+    refuse_no_file(path, "Give the path of a .ply file or of a gsplat checkpoint.")
     if path.suffix in CHECKPOINTS:
         return _finite(path, read_gsplat_checkpoint(path, offset))
     return _finite(path, read_ply(path, offset))
@@ -144,8 +144,7 @@ def _held(path: Path, header: Header, data: bytes) -> PlyBytes:
 
 def patchable_header(path: Path) -> Header:
     """The header of a binary little-endian .ply of Gaussians that holds exactly what its header says."""
-    if not path.is_file():
-        raise InputError(path, "does not exist", "Give the path of a .ply file.")
+    refuse_no_file(path, "Give the path of a .ply file.")
     export = f"Write it as one first: `skyanchor patch export {path} --out {path.stem}-plain.ply`."
     if path.suffix in CHECKPOINTS:
         raise InputError(path, "is a checkpoint, and only a .ply can be patched", export)

@@ -12,7 +12,7 @@ from skyanchor.events import ANCHORS, CHANGES, MESH, SCAFFOLD, SCENE, TRAJECTORY
 from skyanchor.run.memory import MEMORY
 from skyanchor.run.recipe import Recipe, stands_on
 from skyanchor.run.timing import TIMINGS
-from skyanchor.storage import files
+from skyanchor.storage import files, kinds
 
 RECIPE = "recipe.json"
 PROGRESS = "progress"
@@ -48,10 +48,10 @@ OF_A_RUN = Layout(
         *("runtime.json", "metrics.json"),
         *("report.html", "plots", "frames", "ablations", "ablations.json", "ablations.md"),
     ),
-    (f"{STATE}/inputs.json",),
+    kinds.SIGNS["a run folder"],
 )
 OF_A_SCAFFOLD = Layout(
-    ("depth", "surface", "windows", "splats"), (*COMMON, "aerial.json", "model"), ("aerial.json", "model")
+    ("depth", "surface", "windows", "splats"), (*COMMON, "aerial.json", "model"), kinds.SIGNS["a prepared scaffold"]
 )
 KINDS = {"a run": OF_A_RUN, "a prepared scaffold": OF_A_SCAFFOLD}
 
@@ -95,6 +95,14 @@ def claim(root: Path, layout: Layout = OF_A_RUN) -> None:
     lock = files.make_folder(root / STATE) / LOCK
     with files.writing(lock):
         lock.touch()
+
+
+def refuse_among(root: Path, walk: Path | None) -> None:
+    """SkyAnchorError for a run in the very folder of its street photos: pictures of the run would lie beside them."""
+    if walk is not None and root.resolve() in (walk.resolve(), (walk / "images").resolve()):
+        raise SkyAnchorError(
+            f"{root} holds the street photos, and pictures of the run would lie beside them. Choose another folder."
+        )
 
 
 def _is_foreign(folder: Path) -> bool:

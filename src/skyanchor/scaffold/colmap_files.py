@@ -26,6 +26,7 @@ from skyanchor.scaffold.checked_file import (
 )
 from skyanchor.scaffold.colmap_rigs import Rigs, read_rigs, rig_files
 from skyanchor.storage.files import remove, write_bytes
+from skyanchor.storage.kinds import kind_of
 from skyanchor.types import Bytes, Camera, Floats, Ints
 
 NO_POINT = -1
@@ -129,6 +130,8 @@ def find_model(path: Path) -> Path:
                 f"is missing beside {there[0].name}",
                 "A COLMAP model has cameras, images and points3D, all .bin or all .txt.",
             )
+    if kind := kind_of(path):
+        raise InputError(path, f"is {kind}", "Give the aerial model itself: a folder with sparse/ and images/.")
     raise InputError(
         path,
         "holds no COLMAP model",

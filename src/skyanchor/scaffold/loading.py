@@ -17,11 +17,13 @@ from skyanchor.scaffold import colmap_files, georeference, orientation, photo_fi
 from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
 from skyanchor.scaffold.orientation import OrientationConfig
 from skyanchor.storage import files
-from skyanchor.storage.foreign import is_there
+from skyanchor.storage.foreign import is_there, refuse_no_file
 from skyanchor.types import Floats, Georeference, Ints, Plane, Pose, Scaffold, Tracks, View
 
 log = logging.getLogger(__name__)
 
+ALTITUDES = (0.5, 30_000.0)
+"""Median height of a flight's photos above the ground, metres: a model with another one has other units."""
 FARTHEST = 1e9
 """Coordinates are less than this, metres."""
 
@@ -91,6 +93,7 @@ def _scaffold(
             "--scaffold.orientation.ground-height).",
         )
     refuse_underground(folder, poses, ground)
+    refuse_other_units(folder, poses, ground)
     tracks = tracks_of(model, views, ids)
     return Scaffold(
         path, views, points, model.points.rgb[finite], ids, tracks, up, ground, georef, splats, folder, source
@@ -145,10 +148,20 @@ def refuse_underground(folder: Path, poses: list[Pose], ground: Plane) -> None:
         raise InputError(folder, problem, advice)
 
 
+def refuse_other_units(folder: Path, poses: list[Pose], ground: Plane) -> None:
+    """InputError for a model whose photos are so near to the ground, or so far from it, that it is not metric."""
+    height = float(np.median(rigid.centres_in_world(poses) @ ground.normal - ground.offset))
+    low, high = ALTITUDES
+    if not low <= height <= high:
+        problem = f"has its cameras {height:.3g} m above the ground: its units are not metres"
+        advice = "Scale it, by GPS with colmap model_aligner or by known distances; or give the ground's height."
+        raise InputError(folder, problem, advice)
+
+
 def find_splats(path: Path, model: Path, given: Path | None) -> Path | None:
     """The aerial Gaussian file, checked by its header: the one given, or the usual places beneath the folder."""
-    if given is not None and not given.is_file():
-        raise InputError(given, "does not exist", "Give the aerial Gaussian model, a .ply of the INRIA convention.")
+    if given is not None:
+        refuse_no_file(given, "Give the aerial Gaussian model, a .ply of the INRIA convention.")
     found = given or _usual_splats(path) or _usual_splats(model.parent)
     if found is not None and found.suffix == ".ply":
         ply.check_header(found)

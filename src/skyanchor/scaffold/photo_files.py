@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 from skyanchor.errors import InputError
 from skyanchor.photos import photo_size
 from skyanchor.types import Scaffold, View
 
+MOST_LOOKED = 100_000
+"""Files among which a photo that is missing is looked for."""
 ADVICE = "Give the folder with --images; the names in the model are relative to it."
 
 
@@ -26,7 +29,22 @@ def find_images(root: Path, model: Path, names: list[str], images: Path | None =
     folder = min(folders, key=lambda f: len(missing_photos(f, names)), default=root / "images")
     missing = missing_photos(folder, names)
     many = f"is missing, with {len(missing) - 1} more of the model's {len(names)} photos" if len(missing) > 1 else None
-    raise InputError(folder / missing[0], many or f"is missing, one of the model's {len(names)} photos", ADVICE)
+    problem = many or f"is missing, one of the model's {len(names)} photos"
+    raise InputError(folder / missing[0], problem, _where_else(folder, missing[0], len(missing) < len(names)))
+
+
+def _where_else(folder: Path, name: str, some: bool) -> str:
+    """What to do about a photo that is missing; `some` others of the model are there."""
+    stem = Path(name).stem.casefold()
+    below = islice(folder.rglob("*"), MOST_LOOKED) if folder.is_dir() else iter(())
+    like = next((path for path in below if path.stem.casefold() == stem and path.is_file()), None)
+    if like is None or "masks" in like.parts:
+        return f"{ADVICE} Or take them out of the model, with colmap image_deleter." if some else ADVICE
+    lies = like.relative_to(folder)
+    if like.name == Path(name).name and not some:
+        base = Path(str(like)[: -len(name)]) if str(like).endswith(f"/{name}") else like.parent
+        return f"{lies} is there: give --images {base}."
+    return f"{lies} is there: photos must have the names that the model gives them, folders, letters and endings alike."
 
 
 def missing_photos(folder: Path, names: list[str]) -> list[str]:

@@ -97,6 +97,14 @@ def describe(scaffold: Scaffold) -> ScaffoldSummary:
     )
 
 
+def warnings_of(scaffold: Scaffold) -> tuple[str, ...]:
+    """What looks wrong, alone."""
+    errors = reprojection_errors(scaffold)
+    error = float(np.median(errors)) if len(errors) else float("nan")
+    heights = planes.heights(scaffold.ground, _centres(scaffold))
+    return _warnings(scaffold, heights, error, ground_sample_m(scaffold))
+
+
 def reprojection_errors(scaffold: Scaffold) -> Floats:
     """Pixels between observations and the projections of their points, for a regular sample of the observations."""
     tracks = scaffold.tracks
@@ -121,7 +129,7 @@ def ground_sample_m(scaffold: Scaffold) -> float:
     height = planes.heights(scaffold.ground, _centres(scaffold))
     focal = np.array([cameras.focal_px(view.camera) for view in scaffold.views])
     looking = (falling > 0.1) & (height > 0)
-    return float(np.median((height / falling / focal)[looking])) if looking.any() else float("nan")
+    return float(np.median(height[looking] / falling[looking] / focal[looking])) if looking.any() else float("nan")
 
 
 def _only_down(scaffold: Scaffold) -> bool:

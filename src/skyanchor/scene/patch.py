@@ -23,6 +23,7 @@ from skyanchor.gaussians import ply
 from skyanchor.gaussians.ply import PlyBytes
 from skyanchor.gaussians.splats import Owners, Splats, select, with_sh_degree
 from skyanchor.storage import codec, files, taken
+from skyanchor.storage.foreign import refuse_no_file
 from skyanchor.types import Bools, Bytes, Ints
 
 COMMENT = "comment skyanchor patch "
@@ -155,8 +156,7 @@ def save_patch(path: Path, patch: Patch) -> None:
 
 def load_patch(path: Path) -> Patch:
     """The patch that `save_patch` wrote; InputError when the file is another or damaged."""
-    if not path.is_file():
-        raise InputError(path, "does not exist", "Give 4-scene/patch.npz of a run.")
+    refuse_no_file(path, "Give 4-scene/patch.npz of a run.")
     try:
         return _checked(codec.unpack(Patch, path.read_bytes()))
     except (ValueError, TypeError, KeyError, OverflowError, OSError) as error:

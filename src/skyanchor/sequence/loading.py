@@ -15,9 +15,17 @@ from skyanchor.sequence.segments import SegmentConfig
 from skyanchor.sequence.submaps import SubmapConfig
 from skyanchor.sequence.video import VideoConfig
 from skyanchor.storage.foreign import is_there
+from skyanchor.storage.kinds import kind_of
 from skyanchor.types import Camera, Frame, Sequence
 
 PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp")
+UNREAD_SUFFIXES = (
+    *(".heic", ".heif", ".avif", ".jxl", ".jp2", ".gif", ".insp"),
+    *(".dng", ".arw", ".cr2", ".cr3", ".nef", ".raf", ".orf", ".rw2"),
+)
+"""Of photos that are none here until they are converted."""
+VIDEO_SUFFIXES = (".mp4", ".mov", ".avi", ".mkv", ".m4v", ".webm", ".mts", ".insv")
+NO_PHOTOS = f"Expected {' '.join(PHOTO_SUFFIXES)} files, or give a video."
 EXIF_FOCAL_SIGMA = 0.03
 """35 mm equivalents are whole millimetres and ignore the crop of some modes."""
 GUESS_FOCAL_SIGMA = 0.25
@@ -60,13 +68,16 @@ def load_sequence(
     config = config or SequenceConfig()
     path = Path(path)
     if path.is_file():
+        refuse_photo(path)
+        choose_camera(config.camera, intrinsics.NO_EXIF, video.frame_size(path))
         photos = video.extract_frames(path, config.video, _needed(path, frames_folder, "is a video"), listen)
         return build_sequence(path, photos[0].parent, photos, config)
     folder, photos = find_photos(path)
     exifs = [intrinsics.read_exif(photo) for photo in photos]
     if any(exif.orientation != 1 for exif in exifs):
         target = _needed(photos[0], frames_folder, "is stored sideways (EXIF orientation)")
-        one_size(photos, exifs)
+        choose_camera(config.camera, exifs[0], one_size(photos, exifs))
+        one_camera(photos, exifs)
         photos = upright.write_upright(folder, photos, target)
         folder = photos[0].parent
     return build_sequence(path, folder, photos, config, exifs)
@@ -77,6 +88,7 @@ def street_camera(path: Path | None, config: SequenceConfig) -> Camera:
     if path is None:
         return choose_camera(config.camera, intrinsics.NO_EXIF, (1920, 1080)).camera
     if path.is_file():
+        refuse_photo(path)
         return choose_camera(config.camera, intrinsics.NO_EXIF, video.frame_size(path)).camera
     first = find_photos(path)[1][0]
     exif, size = intrinsics.read_exif(first), photo_size(first)
@@ -124,6 +136,8 @@ def find_photos(path: Path) -> tuple[Path, list[Path]]:
     """The folder with the photos and the photos in natural order."""
     if not path.is_dir():
         raise InputError(path, "does not exist", "Give a folder of photos or a video file.")
+    if kind := kind_of(path):
+        raise InputError(path, f"is {kind}", "Give the street photos of the walk, or its video.")
     folder = path / "images" if (path / "images").is_dir() else path
     photos = _photos_in(folder)
     if not photos:
@@ -134,9 +148,29 @@ def find_photos(path: Path) -> tuple[Path, list[Path]]:
                 folder, f"holds several folders of photos ({names})", "Give one of them: one camera's walk."
             )
         if not below:
-            raise InputError(folder, "holds no photos", f"Expected {' '.join(PHOTO_SUFFIXES)} files, or give a video.")
+            refuse_unread(folder, photos)
+            videos = [f.name for f in sorted(folder.iterdir()) if f.suffix.lower() in VIDEO_SUFFIXES]
+            advice = f"Give one of its videos, e.g. {folder / videos[0]}." if videos else NO_PHOTOS
+            raise InputError(folder, "holds no photos", advice)
         folder, photos = below[0], _photos_in(below[0])
+    refuse_unread(folder, photos)
     return folder, photos
+
+
+def refuse_unread(folder: Path, photos: list[Path]) -> None:
+    """InputError for photos of a kind that is not read here, unless the same photo is there in one that is."""
+    read = {photo.stem.casefold() for photo in photos}
+    odd = [f for f in folder.iterdir() if f.suffix.lower() in UNREAD_SUFFIXES and not f.name.startswith(".")]
+    unread = sorted((f.name for f in odd if f.stem.casefold() not in read), key=natural_key)
+    if unread:
+        problem = f"holds {len(unread)} photos of a kind that is not read, {unread[0]} first"
+        raise InputError(folder, problem, "Convert them to JPEG, all alike, or take them out of the folder.")
+
+
+def refuse_photo(path: Path) -> None:
+    """InputError for a single photo where a video was to be."""
+    if path.suffix.lower() in (*PHOTO_SUFFIXES, *UNREAD_SUFFIXES):
+        raise InputError(path, "is one photo", "Give the folder of the walk's photos, or its video.")
 
 
 def passed_over(path: Path) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from skyanchor.errors import BackendError, InputError
+from skyanchor.errors import BackendError
+from skyanchor.storage.foreign import refuse_no_file
 from skyanchor.types import Bytes, Floats32
 
 MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -20,8 +21,7 @@ MEAN, SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 def load_network(model: Path) -> Any:
     """The network of an ONNX file."""
-    if not model.is_file():
-        raise InputError(model, "does not exist", "Give a network as an .onnx file.")
+    refuse_no_file(model, "Give a network as an .onnx file.")
     try:
         return cv2.dnn.readNetFromONNX(str(model))
     except cv2.error as error:

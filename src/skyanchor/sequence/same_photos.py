@@ -35,6 +35,22 @@ def same_photos(walk: Sequence[Path], known: Sequence[Path]) -> list[Path]:
     return [path for path in walk if sizes.get(path) in shared and _mark(path, sizes[path]) in marks]
 
 
+def copies_among(photos: Sequence[Path]) -> list[Path]:
+    """Photos of a walk that hold what one before them holds; only those of equal size are opened."""
+    by_size: dict[int, list[Path]] = {}
+    for path in photos:
+        by_size.setdefault(path.stat().st_size, []).append(path)
+    seen: set[tuple[int, str]] = set()
+    copies: set[Path] = set()
+    for size, alike in by_size.items():
+        for path in alike if len(alike) > 1 else ():
+            mark = _mark(path, size)
+            if mark in seen:
+                copies.add(path)
+            seen.add(mark)
+    return [path for path in photos if path in copies]
+
+
 def _mark(path: Path, size: int) -> tuple[int, str]:
     """What tells a photo from others."""
     with files.writing(path), path.open("rb") as file:

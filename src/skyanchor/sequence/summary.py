@@ -17,6 +17,7 @@ from skyanchor.photos import find_mask, photo_size
 from skyanchor.sequence import intrinsics, loading, segments, submaps, video
 from skyanchor.sequence.intrinsics import Exif
 from skyanchor.sequence.loading import SequenceConfig
+from skyanchor.sequence.same_photos import copies_among
 from skyanchor.sequence.video import Survey, VideoConfig
 from skyanchor.types import Bools, Camera, Floats, Frame
 from skyanchor.types import Sequence as Walk
@@ -30,10 +31,14 @@ SAMPLED = 200
 GLANCE = 40
 """The same at the start of a run."""
 MANY_BLURRED = 0.15
+EMPTY = 0.01
+"""Sharpness of a picture of one colour; noise alone has more."""
 STILL = 0.002
 """Motion below which a frame of a video stands still, share of the width."""
 JUMP = 0.25
 """Motion from one frame of a video to the next that is a cut or a jerk, share of the width."""
+SQUARE = 1.1
+"""Focal length across over that along, or the other way round, from which on a camera is told."""
 SMALL_PX = 400
 """Width below which pictures show too little of a facade."""
 WIDE_DEG = 100.0
@@ -91,17 +96,18 @@ def _of_photos(path: Path, config: SequenceConfig, listen: Listener) -> WalkSumm
     exifs = [intrinsics.read_exif(photo) for photo in photos]
     loading.one_camera(photos, exifs)
     size = loading.one_size(photos, exifs)
+    loading.choose_camera(config.camera, exifs[0], size)
     step = max(1, len(photos) // SAMPLED)
-    blurred = blurred_among(_sharpness(photos[::step], listen))
+    sharpness = _sharpness(photos[::step], listen)
     return _summary(
         path,
         config,
         size,
         exifs,
         (len(photos), len(photos), 0, None, "every photo, in the natural order of the names"),
-        blurred,
+        blurred_among(sharpness),
         sum((find_mask(folder, p.name) or find_mask(path, p.name)) is not None for p in photos),
-        loading.passed_over(path),
+        (*_empty(path, sharpness), *_copied(photos), *loading.passed_over(path)),
         _cuts(path, photos, config, listen),
     )
 
@@ -117,6 +123,9 @@ def _cuts(path: Path, photos: list[Path], config: SequenceConfig, listen: Listen
 
 
 def _of_video(path: Path, config: SequenceConfig, listen: Listener) -> WalkSummary:
+    loading.refuse_photo(path)
+    size = video.frame_size(path)
+    loading.choose_camera(config.camera, intrinsics.NO_EXIF, size)
     survey = video.survey_video(path, listen)
     chosen = video.choose_frames(survey, config.video)
     still = int(np.sum(survey.motion[1:] < STILL))
@@ -126,12 +135,12 @@ def _of_video(path: Path, config: SequenceConfig, listen: Listener) -> WalkSumma
     return _summary(
         path,
         config,
-        video.frame_size(path),
+        size,
         [intrinsics.NO_EXIF],
         (len(chosen), count, still, count / survey.frame_rate, choice_said(config.video)),
         blurred_among(survey.sharpness)[chosen],
         sum(find_mask(path.parent, f"frame_{k:06d}.jpg") is not None for k in chosen),
-        tuple(cut if jumps else []) + _standing(survey, still),
+        (*_empty(path, survey.sharpness), *(cut if jumps else ()), *_standing(survey, still)),
     )
 
 
@@ -197,7 +206,9 @@ def told(walk: Walk, listen: Listener = silent) -> tuple[str, ...]:
     """The same of a walk that a run begins with, in a line and its warnings."""
     camera, sigma, count = walk.camera, walk.focal_sigma, len(walk.frames)
     step = max(1, count // GLANCE)
-    blurred = float(np.mean(blurred_among(_sharpness([frame.path for frame in walk.frames[::step]], listen))))
+    photos = [frame.path for frame in walk.frames]
+    sharpness = _sharpness(photos[::step], listen)
+    blurred = float(np.mean(blurred_among(sharpness)))
     positions = sum(place is not None for place in walk.gps)
     line = (
         f"{count} frames of {camera.width}x{camera.height}, anchor groups: {len(walk.groups)}, "
@@ -205,7 +216,8 @@ def told(walk: Walk, listen: Listener = silent) -> tuple[str, ...]:
         f"{positions or 'no'} frames; {100 * blurred:.0f} % blurred"
     )
     cut = cuts_said([walk.frames[k].name for k in walk.cuts])
-    return (line, *camera_warnings(camera, sigma), *_blurry(blurred), *loading.passed_over(walk.root), *cut)
+    odd = (*_empty(walk.root, sharpness), *_copied(photos), *loading.passed_over(walk.root))
+    return (line, *camera_warnings(camera, sigma), *_blurry(blurred), *odd, *cut)
 
 
 def cuts_said(names: Sequence[str]) -> tuple[str, ...]:
@@ -246,6 +258,8 @@ def camera_warnings(camera: Camera, sigma: float) -> tuple[str, ...]:
     """A guessed focal length, a lens that is no pinhole, small pictures; with what to do."""
     off = f"{100 * loading.GUESS_FOCAL_SIGMA:.0f} %"
     across = across_deg(camera)
+    lens = cameras.calibration(camera)
+    (x, y), focal = lens[:2, 2], (lens[0, 0], lens[1, 1])
     checks = [
         (
             focal_from(sigma) == "guess",
@@ -254,6 +268,14 @@ def camera_warnings(camera: Camera, sigma: float) -> tuple[str, ...]:
         (
             across > WIDE_DEG and "FISHEYE" not in camera.model,
             f"{across:.0f} degrees across is a wide-angle lens: give its distortion, --camera OPENCV,fx,fy,...",
+        ),
+        (
+            not (0.0 <= x <= camera.width and 0.0 <= y <= camera.height),
+            f"the principal point ({x:.0f}, {y:.0f}) lies outside the picture: is the order fx, fy, cx, cy?",
+        ),
+        (
+            max(focal) > SQUARE * min(focal),
+            f"the pixels are not square, fx {focal[0]:.0f} and fy {focal[1]:.0f}: is that so?",
         ),
         (
             camera.width < SMALL_PX,
@@ -272,6 +294,23 @@ def _few(frames: int, config: SequenceConfig) -> tuple[str, ...]:
 def _blurry(share: float) -> tuple[str, ...]:
     advice = "walk slower or in better light; photos that are blurred can be taken out of the folder"
     return (f"{100 * share:.0f} % of the frames are blurred: {advice}",) if share > MANY_BLURRED else ()
+
+
+def _empty(walk: Path, sharpness: Floats) -> tuple[str, ...]:
+    """A note where photos are of one colour, of those that were looked at; InputError where all are."""
+    empty = int(np.sum(sharpness < EMPTY))
+    if empty == len(sharpness):
+        raise InputError(walk, "shows nothing: its photos are of one colour", "Is it the walk, and was the lens free?")
+    return (f"{empty} of {len(sharpness)} photos that were looked at are of one colour",) if empty else ()
+
+
+def _copied(photos: Sequence[Path]) -> tuple[str, ...]:
+    """A note where photos are copies of others; InputError where only one is left."""
+    copies = copies_among(photos)
+    if len(photos) > 1 and len(copies) == len(photos) - 1:
+        raise InputError(photos[0].parent, "holds one photo, and copies of it", "Give the photos of the walk.")
+    some = f"{copies[0].name}{f' and {len(copies) - 1} more' if len(copies) > 1 else ''}" if copies else ""
+    return (f"photos that hold what another one holds can be taken out: {some}",) if copies else ()
 
 
 def _standing(survey: Survey, still: int) -> tuple[str, ...]:

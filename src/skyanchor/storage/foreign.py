@@ -27,10 +27,16 @@ def is_there(path: Path, advice: str) -> bool:
     if path.is_file():
         return True
     if os.path.lexists(path):
-        lost = path.is_symlink() and not path.exists()
-        problem = "is a link that leads nowhere" if lost else "is a folder" if path.is_dir() else "is no file"
-        raise InputError(path, problem, advice)
+        refuse_no_file(path, advice)
     return False
+
+
+def refuse_no_file(path: Path, advice: str) -> None:
+    """InputError that says what is there instead of a file."""
+    if not path.is_file():
+        lost = path.is_symlink() and not path.exists()
+        other = "is a folder" if path.is_dir() else "is no file" if path.exists() else "does not exist"
+        raise InputError(path, "is a link that leads nowhere" if lost else other, advice)
 
 
 def memory() -> int:
@@ -81,10 +87,7 @@ def read_arrays(path: Path, advice: str) -> dict[str, npt.NDArray[Any]]:
 
 def _contents(path: Path, advice: str, most: int) -> bytes:
     """The file's bytes."""
-    if not path.exists():
-        raise InputError(path, "does not exist", advice)
-    if not path.is_file():
-        raise InputError(path, "is no file", advice)
+    refuse_no_file(path, advice)
     try:
         size = path.stat().st_size
         if size > most:

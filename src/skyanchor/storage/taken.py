@@ -19,6 +19,7 @@ def refuse_lost(out: Path, *read: Path, begins: bytes = b"") -> None:
     `begins` is what files of that kind begin with; an empty file is none of anybody's.
     """
     advice = "Give another name for what is to be written."
+    refuse_other_ending(out, begins)
     files.refuse_special(out)
     if any(out.exists() and path.exists() and out.samefile(path) for path in read):
         raise InputError(out, "is a file that is read here, which would be lost", advice)
@@ -27,3 +28,10 @@ def refuse_lost(out: Path, *read: Path, begins: bytes = b"") -> None:
             found = file.read(len(begins))
         if found and found != begins:
             raise InputError(out, "is there already and holds something else, which would be lost", advice)
+
+
+def refuse_other_ending(out: Path, begins: bytes) -> None:
+    """InputError where a .ply would be written by a name that says it is another kind of file."""
+    if begins == PLY and out.suffix and out.suffix.lower() != ".ply":
+        advice = "End it in .ply; `skyanchor patch export` writes other kinds."
+        raise InputError(out, f"would be a .ply that is called {out.suffix}", advice)
