@@ -28,6 +28,7 @@ LAYERS = (
     ("run",),
     ("stages",),
     ("presets",),
+    ("reading",),
     ("pipeline",),
     ("evaluation", "town"),
     ("report",),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from skyanchor.anchors.config import AnchorConfig, PaperSupportConfig
 from skyanchor.anchors.paper_route.mixed import MixedConfig
 from skyanchor.errors import BackendError
 from skyanchor.matching import AnyMatcher, AnySparse, Sift, VerifyConfig, XFeat
+from skyanchor.run.layout import STATE
 from skyanchor.scaffold import ScaffoldConfig
 from skyanchor.scaffold import training as scaffold_training
 from skyanchor.scene import config as update_settings
@@ -17,6 +19,7 @@ from skyanchor.sequence import SequenceConfig, SubmapConfig
 from skyanchor.stages.scaffold import GeometryConfig
 from skyanchor.stages.scene import SceneConfig
 from skyanchor.stereo import RefineConfig, StereoConfig, TritonStereo
+from skyanchor.storage import files
 from skyanchor.trajectory import TrajectoryConfig
 from skyanchor.trajectory.config import AdjustConfig
 
@@ -31,6 +34,15 @@ class PipelineConfig:
     anchors: AnchorConfig = field(default_factory=AnchorConfig)
     trajectory: TrajectoryConfig = field(default_factory=TrajectoryConfig)
     scene: SceneConfig = field(default_factory=SceneConfig)
+
+
+SETTINGS_FILE = "settings.json"
+"""In .state/: the settings that a run was last started with."""
+
+
+def read_settings(run: Path) -> PipelineConfig | None:
+    """The settings that a run was last started with; None where it does not say so, or as another version did."""
+    return files.recall(run / STATE / SETTINGS_FILE, PipelineConfig)
 
 
 Preset: TypeAlias = Literal["cpu", "gpu", "paper"]

@@ -21,7 +21,7 @@ from skyanchor.cli.runs import ChosenPreset
 from skyanchor.errors import SkyAnchorError
 from skyanchor.events import ANCHORS, Event
 from skyanchor.geometry import cameras
-from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig
+from skyanchor.presets import SETTINGS_FILE, PipelineConfig
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, InProcess, Processes, executor_of
 from skyanchor.run.folder import RunFolder

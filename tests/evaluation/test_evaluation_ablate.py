@@ -23,7 +23,8 @@ from skyanchor.events import ANCHORS, TRAJECTORY
 from skyanchor.geometry import cameras
 from skyanchor.matching import Sift, Vismatch
 from skyanchor.matching.global_descriptors import HubModel, MegaLoc
-from skyanchor.pipeline import PipelineConfig, read_work
+from skyanchor.pipeline import PipelineConfig
+from skyanchor.reading import read_work
 from skyanchor.run.executor import Executor, InProcess
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs

@@ -20,7 +20,7 @@ from skyanchor.errors import BackendError, InputError, SkyAnchorError
 from skyanchor.evaluation import ablate
 from skyanchor.events import CHANGES, MESH, TRAJECTORY
 from skyanchor.gaussians import ply, surfels
-from skyanchor.pipeline import refuse_known_photos
+from skyanchor.reading import refuse_known_photos
 from skyanchor.report.live import refuse_address
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder

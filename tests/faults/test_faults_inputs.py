@@ -16,7 +16,7 @@ from PIL import Image
 from sequence_fixture import exif_of, write_photo, write_walk
 from survey_fixture import PINHOLE, make_survey, write_survey
 
-from skyanchor import photos, pipeline
+from skyanchor import photos, reading
 from skyanchor.anchors.area_file import read_area
 from skyanchor.errors import InputError
 from skyanchor.events import Note
@@ -24,7 +24,7 @@ from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.geometry import cameras
 from skyanchor.matching.features import FeatureCache, Features
-from skyanchor.pipeline import SETTINGS_FILE, read_settings
+from skyanchor.presets import SETTINGS_FILE, read_settings
 from skyanchor.run import memory, records, timing
 from skyanchor.run.inputs import COMMANDS_FILE, remembered_commands
 from skyanchor.run.layout import STATE
@@ -273,7 +273,7 @@ def test_a_run_says_what_looks_wrong_in_its_model(tmp_path: Path) -> None:
     held = load_scaffold(write_survey(tmp_path, make_survey(stations=2)))
     low = replace(held, ground=replace(held.ground, offset=held.ground.offset + 37.0))
     said: list[Note] = []
-    pipeline.tell_of_model(low, said.append)  # type: ignore[arg-type]
+    reading.tell_of_model(low, said.append)  # type: ignore[arg-type]
     assert warnings_of(low) == describe_model(low).warnings
     assert [note.text for note in said if note.warning] == list(warnings_of(low))
     assert any("is the model metric" in note.text for note in said)

@@ -11,7 +11,7 @@ from sequence_fixture import exif_of, write_photo, write_video, write_walk
 from skyanchor.cli.main import main
 from skyanchor.errors import InputError, NothingPlacedError, RecipeError, SkyAnchorError
 from skyanchor.events import ANCHORS, StageStarted
-from skyanchor.pipeline import standing_frames
+from skyanchor.reading import standing_frames
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs, remembered_commands
 from skyanchor.run.layout import OF_A_RUN, OF_A_SCAFFOLD, STATE, claim

@@ -21,7 +21,8 @@ from skyanchor.errors import InputError
 from skyanchor.evaluation.metrics import evaluate_run, write_metrics
 from skyanchor.events import ANCHORS, SCAFFOLD, TRAJECTORY
 from skyanchor.matching import Sift
-from skyanchor.pipeline import PipelineConfig, read_work
+from skyanchor.pipeline import PipelineConfig
+from skyanchor.reading import read_work
 from skyanchor.report.folder import write_report
 from skyanchor.run import records
 from skyanchor.run.executor import Executor, InProcess, Processes

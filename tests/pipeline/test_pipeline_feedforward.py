@@ -17,7 +17,8 @@ from skyanchor.evaluation.metrics import evaluate_run
 from skyanchor.events import ANCHORS, TRAJECTORY
 from skyanchor.feedforward import FreeFrame, FreeFrames, write_free_frames
 from skyanchor.geometry import cameras, rigid, similarity
-from skyanchor.pipeline import PipelineConfig, read_work
+from skyanchor.pipeline import PipelineConfig
+from skyanchor.reading import read_work
 from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs

@@ -12,7 +12,7 @@ import paper_street
 import pytest
 
 import skyanchor
-from skyanchor import pipeline
+from skyanchor import pipeline, reading
 from skyanchor.anchors.place_description import tiles_of
 from skyanchor.anchors.priors import Near
 from skyanchor.bridges.ground import Ground
@@ -318,24 +318,24 @@ def test_windows_that_it_was_not_cut_into_are_told(prepared: Prepared, tmp_path:
     mine = Prepared(shutil.copytree(prepared.root, tmp_path / "scaffold"))
     cut, other = (replace(small().geometry, windows=WindowConfig(longest, 0.01)) for longest in (256, 300))
     for asked in (cut, other):
-        pipeline.check_prepared_as_asked(mine, asked)  # none are there yet: they are cut as it is asked
+        reading.check_prepared_as_asked(mine, asked)  # none are there yet: they are cut as it is asked
     windows_part(Site(mine.scaffold(), mine, InProcess(), given=True), cut.windows)
     assert mine.part(parts.WINDOWS) is not None
     for asked in (cut, pipeline.CPU.geometry):
-        pipeline.check_prepared_as_asked(mine, asked)
+        reading.check_prepared_as_asked(mine, asked)
     with pytest.raises(RecipeError, match=r"was prepared with another --geometry\.windows"):
-        pipeline.check_prepared_as_asked(mine, other)
+        reading.check_prepared_as_asked(mine, other)
 
 
 def test_a_walk_may_name_the_map_of_a_scaffold_that_has_none(prepared: Prepared, scene: Path, tmp_path: Path) -> None:
     named = replace(small(), scaffold=replace(small().scaffold, crs="EPSG:25832"))
     inputs = Inputs(prepared.root, scene / "ground")
     with RunFolder(tmp_path / "run") as run:
-        assert pipeline.read_site(run, inputs, small(), InProcess()).scaffold.georef.crs is None
-        assert pipeline.read_site(run, inputs, named, InProcess()).scaffold.georef.crs == "EPSG:25832"
+        assert reading.read_site(run, inputs, small(), InProcess()).scaffold.georef.crs is None
+        assert reading.read_site(run, inputs, named, InProcess()).scaffold.georef.crs == "EPSG:25832"
         wrong = replace(named, scaffold=replace(named.scaffold, crs="EPSG:99"))
         with pytest.raises(InputError, match="--crs: cannot be used"):
-            pipeline.read_site(run, inputs, wrong, InProcess())
+            reading.read_site(run, inputs, wrong, InProcess())
 
 
 def test_an_unfinished_one_is_named(scene: Path, tmp_path: Path, prepared: Prepared) -> None:

@@ -27,8 +27,7 @@ from skyanchor.errors import BackendError, InputError, NothingPlacedError, SkyAn
 from skyanchor.events import ANCHORS, TRAJECTORY, Listener, Note
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.gsplat_adapter import missing_for_cuda
-from skyanchor.pipeline import SETTINGS_FILE, read_settings
-from skyanchor.presets import PipelineConfig
+from skyanchor.presets import SETTINGS_FILE, PipelineConfig, read_settings
 from skyanchor.report import outcome
 from skyanchor.report.map_ahead import MapAhead
 from skyanchor.report.progress import Standing, display, every, log_file, spoken

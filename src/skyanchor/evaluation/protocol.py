@@ -15,7 +15,7 @@ from skyanchor.evaluation.metrics import Perceptual, evaluate_run, write_metrics
 from skyanchor.evaluation.paper_scenes import PaperRow
 from skyanchor.evaluation.split_model import PROTOCOL_FILE, Protocol, Walk
 from skyanchor.events import Listener, silent
-from skyanchor.pipeline import SETTINGS_FILE, PipelineConfig
+from skyanchor.presets import SETTINGS_FILE, PipelineConfig
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import INPUTS_FILE, Inputs, remember_command

@@ -10,7 +10,7 @@ from skyanchor.anchors.self_lens import lens_advice
 from skyanchor.errors import InputError
 from skyanchor.evaluation.truth import matched, read_truth
 from skyanchor.events import ANCHORS, SCENE, TRAJECTORY
-from skyanchor.pipeline import read_settings
+from skyanchor.presets import read_settings
 from skyanchor.report.build import ReportInputs, build_report
 from skyanchor.report.change_part import change_marks, changed_since
 from skyanchor.report.content import MatchPicture, Report, SubmapRow

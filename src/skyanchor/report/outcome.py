@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from skyanchor.pipeline import read_settings
+from skyanchor.presets import read_settings
 from skyanchor.report.advice import FLOWN, WHERE_SAID, Known, explained
 from skyanchor.report.words import counted, length
 from skyanchor.run.results import Run
