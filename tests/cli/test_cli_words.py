@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from skyanchor.cli import words
@@ -53,10 +56,15 @@ def test_an_option_that_is_given_twice_alike_is_one() -> None:
     words.refuse_twice([])
 
 
+@pytest.mark.parametrize("name", words.NEEDED)
 def test_without_that_part_of_tyro_its_boxes_are_shown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(words, "parsing", None)
+    """A newer tyro may call it otherwise: no command may end for that."""
+    assert words.parsing is not None
+    lacking = {one: getattr(words.parsing, one) for one in words.NEEDED if one != name}
+    monkeypatch.setitem(sys.modules, "tyro._errors", SimpleNamespace(**lacking))
+    monkeypatch.setattr(words, "parsing", words.parsing_of_tyro())
     with pytest.raises(SystemExit) as ended:
         main(["patch"])
     assert ended.value.code == 2 and "apply" in capsys.readouterr().err

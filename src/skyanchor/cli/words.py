@@ -7,16 +7,34 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 from skyanchor.errors import SkyAnchorError
 
-try:
-    from tyro import _errors as parsing
-except ImportError:  # it is not promised by tyro: without it its boxes are shown
-    parsing = None  # type: ignore[assignment]
+NEEDED = (
+    "on_parse_error",
+    "MissingArgs",
+    "UnrecognizedArgs",
+    "InvalidChoice",
+    "BadValue",
+    "InstantiationFailure",
+    "MissingSubcommand",
+)
+"""Names of tyro that it does not promise."""
 
+
+def parsing_of_tyro() -> Any:
+    """The part of tyro that tells what is wrong with words; None where it lacks any of that: its boxes are shown."""
+    try:
+        part = import_module("tyro._errors")
+    except ImportError:
+        return None
+    return part if all(hasattr(part, name) for name in NEEDED) else None
+
+
+parsing = parsing_of_tyro()
 Known: TypeAlias = Callable[[], Iterable[str]]
 """Words that could have been meant; asked for only when one is wrong."""
 NO_NUMBER = {
