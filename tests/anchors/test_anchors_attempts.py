@@ -16,13 +16,13 @@ from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.frames import GroundFrames, Lens
 from skyanchor.anchors.ladder import Rung
 from skyanchor.anchors.place_description import fit_words
-from skyanchor.anchors.place_finding import Compared, PlaceQuery, PlacesConfig, place_seeds
+from skyanchor.anchors.place_finding import Compared, PlaceQuery, PlacesConfig, count_votes, place_seeds
 from skyanchor.anchors.place_index import PlaceIndex, PlaceView, make_tile
 from skyanchor.anchors.place_refinement import Settled
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.shape.incremental import LocalGroup
 from skyanchor.geometry import cameras, rigid
-from skyanchor.matching import Features
+from skyanchor.matching import Features, match_features
 from skyanchor.sfm import bundle as ba
 from skyanchor.types import AnchorGroup, Pose, Reason, Refusal, Sequence
 
@@ -155,6 +155,23 @@ def test_a_frame_is_matched_with_a_view_once(monkeypatch: pytest.MonkeyPatch) ->
             assert np.array_equal(one.matches.xy, other.matches.xy)
             assert np.array_equal(one.matches.points, other.matches.points)
     assert asked == [2 * 6, 0, 4 * 12 - 2 * 6]
+
+
+@pytest.mark.parametrize(("least", "vote"), [(0.2, 0.3), (0.3, 0.2)])
+def test_what_is_held_gives_each_asker_the_matches_of_its_own_limit(least: float, vote: float) -> None:
+    """The matcher itself is the oracle, asked with the limit of votes and with that of seeds."""
+    frame, views = features(3), tuple(view(k) for k in range(12))
+    words = fit_words(views, 16)
+    index = PlaceIndex((make_tile(views, words),), words)
+    config = PlacesConfig(shortlist=12, voters=1, seeds=1, least_cosine=least, vote_cosine=vote)
+    held = [index.view(k).features for k in range(12)]
+    short, votes = count_votes(index, (frame,), np.ones(12, np.bool_), config)
+    wanted = {k: len(match_features(frame, held[k], 1.0, vote)) for k in range(12)}
+    assert dict(zip(short.tolist(), votes.tolist(), strict=True)) == wanted
+    ground: Any = SimpleNamespace(across=np.eye(2, 3))
+    (seed,) = place_seeds(index, ground, PlaceQuery((frame,), 416), config)
+    counts = [len(match_features(frame, one, 1.0, least)) for one in held]
+    assert counts != list(wanted.values()) and len(seed.matches) == counts[int(short[0])]
 
 
 def test_attempts_that_search_otherwise_share_the_shape(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,19 @@ def recover(scene: Path, root: Path, executor: Executor) -> None:
         trajectory.run(work, CONFIG.trajectory, given_anchors(work, paper_street.walk(FRAMES)))
 
 
+def test_what_is_read_is_looked_at_before_anything_else(scene: Path, tmp_path: Path) -> None:
+    """The flight given for the walk, and an area far from the model, end it where the photos were read."""
+    far = Area((((900.0, 900.0), (910.0, 900.0), (910.0, 910.0)),))
+    elsewhere = replace(CONFIG, anchors=replace(CONFIG.anchors, prior=replace(CONFIG.anchors.prior, near=(far,))))
+    walks = (
+        (scene / "aerial/images", CONFIG, "photos of the aerial model"),
+        (scene / "ground", elsewhere, "far|model"),
+    )
+    for walk, config, words in walks:
+        with RunFolder(tmp_path / walk.name) as run, pytest.raises(InputError, match=words):
+            read_work(run, Inputs(scene / "aerial", walk), config, InProcess())
+
+
 def _results(root: Path) -> dict[str, bytes]:
     found = [path for path in root.rglob("*") if path.is_file() and ".state" not in path.parts]
     return {
