@@ -79,7 +79,8 @@ def made_tile(rng: np.random.Generator, vocabulary: Vocabulary) -> PlaceTile:
         for turn in turns:
             points = eye + rng.uniform(-40.0, 40.0, (KEYPOINTS, 3))
             source = rng.integers(0, 60, KEYPOINTS)
-            views.append(PlaceView(eye, float(turn), features(rng), points.astype(np.float32), source))
+            seen = unit(rng, KEYPOINTS)
+            views.append(PlaceView(eye, float(turn), SIZE[0], seen, points.astype(np.float32), source))
     return make_tile(tuple(views), vocabulary)
 
 

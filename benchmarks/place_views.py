@@ -25,7 +25,7 @@ from skyanchor.bridges.surface import Surface
 from skyanchor.bridges.views import looking, nodes_at, render_bridge
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.geometry import cameras, rigid
-from skyanchor.matching import Features, match_features
+from skyanchor.matching import Features, match_alike
 from skyanchor.run import prepared as parts
 from skyanchor.run.prepared import find_prepared
 from skyanchor.sequence import load_sequence
@@ -54,7 +54,7 @@ def right_matches(features: Features, view: PlaceView | None, camera: Camera, po
     """Matches of a frame with a view that its true pose bears out."""
     if view is None:
         return 0
-    pairs = match_features(features, view.features, 1.0, cosine)
+    pairs, _ = match_alike(features.descriptors, view.descriptors, cosine)
     local = pose(view.points[pairs[:, 1]].astype(np.float64))
     xy = cameras.project(cameras.undistorted(camera), local)
     off = np.linalg.norm(xy - features.xy[pairs[:, 0]] * (camera.width / features.width), axis=1)

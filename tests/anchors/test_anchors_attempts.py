@@ -123,7 +123,7 @@ def features(seed: int) -> Features:
 def view(number: int) -> PlaceView:
     eye = np.array([20.0 * number, 0.0, 1.7])
     points = np.random.default_rng([9, number]).normal(eye, 25.0, (60, 3)).astype(np.float32)
-    return PlaceView(eye, 0.0, features(number), points, np.full(60, number))
+    return PlaceView(eye, 0.0, 416, features(number).descriptors, points, np.full(60, number))
 
 
 def test_a_frame_is_matched_with_a_view_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_what_is_held_gives_each_asker_the_matches_of_its_own_limit(least: float
     words = fit_words(views, 16)
     index = PlaceIndex((make_tile(views, words),), words)
     config = PlacesConfig(shortlist=12, voters=1, seeds=1, least_cosine=least, vote_cosine=vote)
-    held = [index.view(k).features for k in range(12)]
+    held = [replace(frame, descriptors=index.view(k).descriptors) for k in range(12)]
     short, votes = count_votes(index, (frame,), np.ones(12, np.bool_), config)
     wanted = {k: len(match_features(frame, held[k], 1.0, vote)) for k in range(12)}
     assert dict(zip(short.tolist(), votes.tolist(), strict=True)) == wanted

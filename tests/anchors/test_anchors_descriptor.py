@@ -13,7 +13,7 @@ import pytest
 
 from skyanchor.anchors.place_description import fit_words
 from skyanchor.anchors.place_finding import PlacesConfig, count_votes, likeness
-from skyanchor.anchors.place_index import PlaceIndex, PlaceView, make_tile
+from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, PlaceView, make_tile
 from skyanchor.matching import Features
 from skyanchor.matching.retrieval import vlad
 from skyanchor.storage import files
@@ -30,7 +30,9 @@ def features(seed: int, count: int = 60) -> Features:
 def view(number: int, described: np.ndarray | None) -> PlaceView:
     eye = np.array([10.0 * number, 0.0, 1.7])
     points = (eye + np.random.default_rng([9, number]).normal(0.0, 25.0, (60, 3))).astype(np.float32)
-    return PlaceView(eye, 0.1 * number, features(number), points, np.full(60, 70_000 + number), described)
+    return PlaceView(
+        eye, 0.1 * number, 416, features(number).descriptors, points, np.full(60, 70_000 + number), described
+    )
 
 
 def by_words(views: tuple[PlaceView, ...]) -> PlaceIndex:
@@ -86,13 +88,13 @@ def test_tiles_keep_what_was_described(tmp_path: Path) -> None:
     for k in (0, 2, 3, 7):
         again = index.view(k)
         assert again.heading == views[k].heading and np.array_equal(again.source, views[k].source)
-        assert np.allclose(again.features.xy, views[k].features.xy, atol=0.5 * 416 / 65535 + 1e-9)
+        assert again.width == 416
         assert np.allclose(again.points, views[k].points, atol=0.005 + 1e-5)
-        kept, was = again.features.descriptors, views[k].features.descriptors
+        kept, was = again.descriptors, views[k].descriptors
         inside = np.abs(was) < 0.425
         assert inside.mean() > 0.98 and np.abs(kept - was)[inside].max() <= 0.5 * 0.425 / 15 + 1e-6
     assert held.vocabulary is not None
-    looks = np.stack([vlad(v.features.descriptors, held.vocabulary) for v in views])
+    looks = np.stack([vlad(v.descriptors, held.vocabulary) for v in views])
     assert np.allclose(index.likeness(looks), looks @ looks.T, atol=0.01)
     files.save(tmp_path / "0.npz", held.tiles[2])
     os.utime(tmp_path / "0.npz", ns=(1, 1))
@@ -131,10 +133,9 @@ def test_cosines_of_kept_descriptors_keep_their_mean() -> None:
     held, noise = (rng.normal(size=(4000, 64)).astype(np.float32) for _ in range(2))
     asked = held + 0.6 * noise
     held, asked = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (held, asked))
-    ones, points = np.ones(4000, np.float32), np.zeros((4000, 3), np.float32)
-    found = Features(rng.uniform(0, 400, (4000, 2)), held, ones, ones, 416, 234, 1.0)
-    seen = PlaceView(np.zeros(3), 0.0, found, points, np.zeros(4000, np.int64), EYE[0])
-    kept = make_tile((seen,), None).view(0).features.descriptors
+    points, source = np.zeros((4000, 3), np.float32), np.zeros(4000, np.int64)
+    seen = PlaceView(np.zeros(3), 0.0, 416, held, points, source, EYE[0])
+    kept = make_tile((seen,), None).view(0).descriptors
     off = (kept * asked).sum(axis=1) - (held * asked).sum(axis=1)
     assert abs(off.mean()) < 0.002 and 0.006 < off.std() < 0.010
 
@@ -144,3 +145,17 @@ def test_points_further_away_than_16_bits_of_centimetres_are_kept_in_larger_step
     tile = make_tile((far,), None)
     assert tile.point_step_m == pytest.approx((900.0 + 0.0) / 32767, rel=0.02)
     assert np.allclose(tile.view(0).points, 900.0, atol=0.03)
+
+
+@pytest.mark.parametrize(("photos", "size"), [(256, 1), (257, 2)])
+def test_the_photo_of_a_keypoint_takes_a_byte_where_that_can_name_them_all(
+    tmp_path: Path, photos: int, size: int
+) -> None:
+    numbers = 1000 + np.arange(photos)
+    rng = np.random.default_rng(6)
+    held, points = rng.normal(size=(photos, 64)).astype(np.float32) / 8.0, rng.normal(size=(photos, 3))
+    seen = PlaceView(np.zeros(3), 0.0, 416, held, points.astype(np.float32), numbers, EYE[0])
+    files.save(tmp_path / "tile.npz", make_tile((seen,), None))
+    tile = files.load_mapped(tmp_path / "tile.npz", PlaceTile)
+    assert np.array_equal(tile.view(0).source, numbers) and tile.source.itemsize == size
+    assert sum(part[:1].nbytes for part in (tile.descriptors, tile.points, tile.source)) == 46 + size

@@ -13,7 +13,7 @@ from skyanchor.anchors.place_description import Describer, Sampled
 from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceView
 from skyanchor.bridges.views import Node
-from skyanchor.matching import Features, Sift, XFeat
+from skyanchor.matching import Sift, XFeat
 from skyanchor.storage import codec, files
 from skyanchor.types import Pose
 
@@ -38,10 +38,8 @@ def nodes(count: int) -> tuple[Node, ...]:
 def seen_from(node: Node) -> PlaceView:
     """A view of five keypoints that tell the node."""
     rng = np.random.default_rng(round(3 * node.eye[0]))
-    ones = np.ones(5, np.float32)
-    features = Features(rng.random((5, 2)), rng.random((5, 64)).astype(np.float32), ones, ones, 40, 30, 1.0)
-    points = rng.random((5, 3)).astype(np.float32)
-    return PlaceView(node.eye, node.heading, features, points, np.arange(5))
+    descriptors, points = rng.random((5, 64)).astype(np.float32), rng.random((5, 3)).astype(np.float32)
+    return PlaceView(node.eye, node.heading, 40, descriptors, points, np.arange(5))
 
 
 @pytest.fixture
@@ -70,8 +68,7 @@ def test_views_that_gave_the_words_stand_in_the_tiles(looked: list[float], tmp_p
     alone = describer.describe(places)
     assert [view.heading for view in made] == [view.heading for view in alone]
     for ours, theirs in zip(made, alone, strict=True):
-        assert np.array_equal(ours.features.descriptors, theirs.features.descriptors)
-        assert np.array_equal(ours.features.xy, theirs.features.xy) and np.array_equal(ours.points, theirs.points)
+        assert np.array_equal(ours.descriptors, theirs.descriptors) and np.array_equal(ours.points, theirs.points)
 
 
 def test_no_words_are_looked_for_where_a_descriptor_of_whole_views_needs_none(looked: list[float]) -> None:

@@ -57,12 +57,12 @@ def test_pairs_of_a_higher_limit_are_those_that_reach_it():
     a, b = random_features(120, 1), random_features(150, 2)
     twins = replace(b, descriptors=np.concatenate([b.descriptors[:75], b.descriptors[:75]]))  # they tie to the bit
     for one, other in ((a, b), (a, twins), (twins, a)):
-        pairs, cosines = match_alike(one, other, 0.3)
+        pairs, cosines = match_alike(one.descriptors, other.descriptors, 0.3)
         assert np.allclose(cosines, (one.descriptors[pairs[:, 0]] * other.descriptors[pairs[:, 1]]).sum(axis=1))
         for limit in (0.3, 0.6, 0.7):
             assert np.array_equal(pairs[cosines >= limit], match_features(one, other, 1.0, limit))
         assert 0 < (cosines >= 0.7).sum() < (cosines >= 0.6).sum() < len(pairs)
-    assert [len(part) for part in match_alike(random_features(1, 0), b, 0.3)] == [0, 0]
+    assert [len(part) for part in match_alike(random_features(1, 0).descriptors, b.descriptors, 0.3)] == [0, 0]
 
 
 def test_memory_that_is_used_again_changes_no_match(monkeypatch: pytest.MonkeyPatch):

@@ -83,15 +83,11 @@ def described_view(
     good = np.isfinite(points[:, 0]) & (source >= 0)
     if good.sum() < LEAST_FEATURES:
         return None
-    features = replace(
-        seen,
-        xy=seen.xy[good],
-        descriptors=seen.descriptors[good],
-        scores=seen.scores[good],
-        scales=seen.scales[good],
-    )
     look = None if descriptor is None else descriptor.describe(bridge.photo)
-    return PlaceView(node.eye, node.heading, features, points[good].astype(np.float32), source[good], look)
+    descriptors = seen.descriptors[good]
+    return PlaceView(
+        node.eye, node.heading, seen.width, descriptors, points[good].astype(np.float32), source[good], look
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +175,7 @@ def fit_words(views: tuple[PlaceView, ...], centres: int) -> Vocabulary:
     """A vocabulary of the descriptors of some views."""
     if not views:
         return Vocabulary(np.zeros((1, 64), np.float32))
-    return fit_vocabulary(np.concatenate([view.features.descriptors for view in views]), centres)
+    return fit_vocabulary(np.concatenate([view.descriptors for view in views]), centres)
 
 
 def _with_landmarks(places: Floats, landmarks: Floats, least: int, reach: float) -> Floats:

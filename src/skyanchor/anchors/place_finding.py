@@ -115,7 +115,7 @@ class Compared:
         least = min(config.least_cosine, config.vote_cosine)
         key = (id(frame), number, least)
         if key not in self._held:
-            pairs, cosines = match_alike(frame, self.view(number).features, least)
+            pairs, cosines = match_alike(frame.descriptors, self.view(number).descriptors, least)
             self._held[key] = (frame, pairs, cosines)  # the frame stays, so that nothing else has its id
         self._held.move_to_end(key)
         while len(self._held) > COMPARED_KEPT:
@@ -207,7 +207,7 @@ def _matches_at(
                 CrossMatches(
                     np.full(count, k, np.int64),
                     features.xy[pairs[:, 0]] * (width / features.width),
-                    np.full(count, width / view.features.width),
+                    np.full(count, width / view.width),
                     view.points[pairs[:, 1]].astype(np.float64),
                     np.zeros((count, 3)),
                     view.source[pairs[:, 1]],

@@ -11,7 +11,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from skyanchor.matching import Features
 from skyanchor.matching.retrieval import Vocabulary, vlad
 from skyanchor.storage import files
 from skyanchor.types import Floats, Floats32, Ints
@@ -19,10 +18,10 @@ from skyanchor.types import Floats, Floats32, Ints
 Signed: TypeAlias = npt.NDArray[np.int8]
 Packed: TypeAlias = npt.NDArray[np.uint8]
 Short: TypeAlias = npt.NDArray[np.int16]
-Words16: TypeAlias = npt.NDArray[np.uint16]
+Words: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 Numbers: TypeAlias = npt.NDArray[np.int32]
 
-TILE_FORMAT = 2
+TILE_FORMAT = 3
 """Of a `PlaceTile` on disk; places of another format are described anew."""
 STEPS = 127.0
 """Of a look's component between 0 and its largest, as it is kept."""
@@ -47,13 +46,16 @@ def open_tiles() -> int:
 
 @dataclass(frozen=True, eq=False)
 class PlaceView:
-    """One described bridge view: its features and where they lie on the surface."""
+    """One described bridge view: what its keypoints look like and where they lie on the surface."""
 
     eye: Floats
     """(3,), metres."""
     heading: float
     """Radians from the first horizontal axis, counter-clockwise seen from above."""
-    features: Features
+    width: int
+    """Of the view, pixels."""
+    descriptors: Floats32
+    """(N, D), unit."""
     points: Floats32
     """(N, 3), world, metres."""
     source: Ints
@@ -76,32 +78,27 @@ class PlaceTile:
     """(V,)."""
     starts: Ints
     """(V + 1,), features of view v are starts[v] .. starts[v + 1]."""
-    xy: Words16
-    """(N, 2), in the views, 65535 at their far edges."""
     descriptors: Packed
     """(N, 5 D / 8), five bits a component, see `_packed`."""
     points: Short
     """(N, 3), from the view's eye, in `point_step_m`."""
-    source: Words16
-    """(N,), aerial view each was painted from, by its place in `photos`."""
+    source: Words
+    """(N,), aerial view each was painted from, by its place in `photos`: a byte each where these are 256 at most."""
     photos: Numbers
     """(S,), aerial views that the tile shows."""
     point_step_m: float = FINEST_M
-    size: tuple[int, int] = (1, 1)
-    """Width and height of the views, pixels."""
-    sigma_px: float = 1.0
-    """Localisation error of a feature, pixels."""
+    width: int = 1
+    """Of the views, pixels."""
 
     def view(self, number: int) -> PlaceView:
-        """One view as it was described: pixels to a hundredth, points to a centimetre, descriptors to a fortieth."""
+        """One view as it was described: points to a centimetre, components of descriptors to a fortieth."""
         own = slice(int(self.starts[number]), int(self.starts[number + 1]))
-        descriptors, eye = _unpacked(self.descriptors[own]), self.eyes[number]
-        xy = self.xy[own].astype(np.float64) / np.iinfo(np.uint16).max * self.size
-        even = np.ones(len(descriptors), np.float32)
-        features = Features(xy, descriptors, even, even, *self.size, self.sigma_px)
+        eye = self.eyes[number]
         points = (eye + self.points[own] * self.point_step_m).astype(np.float32)
         source = self.photos[self.source[own]].astype(np.int64)
-        return PlaceView(eye, float(self.headings[number]), features, points, source)
+        return PlaceView(
+            eye, float(self.headings[number]), self.width, _unpacked(self.descriptors[own]), points, source
+        )
 
 
 def _packed(descriptors: Floats32) -> Packed:
@@ -132,14 +129,10 @@ def make_tile(views: tuple[PlaceView, ...], vocabulary: Vocabulary | None) -> Pl
         none, nothing, numbers = np.zeros((0, 3)), np.zeros((0, 1)), np.zeros(0, np.int32)
         return PlaceTile(
             none, none[:, 0], nothing.astype(np.int8), numbers.astype(np.float32), np.zeros(1, np.int64),
-            none[:, :2].astype(np.uint16), np.zeros((0, 5), np.uint8), none.astype(np.int16), numbers.astype(np.uint16),
-            numbers,
+            np.zeros((0, 5), np.uint8), none.astype(np.int16), numbers.astype(np.uint8), numbers,
         )  # fmt: skip
     looks = np.stack([_look(view, vocabulary) for view in views])
     gains = np.maximum(np.abs(looks).max(axis=1), 1e-9) / STEPS
-    first = views[0].features
-    size = (first.width, first.height)
-    xy = np.concatenate([view.features.xy for view in views]) / size
     away = np.concatenate([view.points - view.eye for view in views])
     step = max(FINEST_M, float(np.abs(away).max()) / np.iinfo(np.int16).max)
     photos, source = np.unique(np.concatenate([view.source for view in views]), return_inverse=True)
@@ -148,21 +141,19 @@ def make_tile(views: tuple[PlaceView, ...], vocabulary: Vocabulary | None) -> Pl
         np.array([view.heading for view in views]),
         np.round(looks / gains[:, None]).astype(np.int8),
         gains.astype(np.float32),
-        np.cumsum([0, *(len(view.features) for view in views)]),
-        np.round(np.clip(xy, 0.0, 1.0) * np.iinfo(np.uint16).max).astype(np.uint16),
-        _packed(np.concatenate([view.features.descriptors for view in views])),
+        np.cumsum([0, *(len(view.points) for view in views)]),
+        _packed(np.concatenate([view.descriptors for view in views])),
         np.round(away / step).astype(np.int16),
-        source.astype(np.uint16),
+        source.astype(np.uint8) if len(photos) <= 256 else source.astype(np.uint16),
         photos.astype(np.int32),
         step,
-        size,
-        first.sigma_px,
+        views[0].width,
     )
 
 
 def _look(view: PlaceView, vocabulary: Vocabulary | None) -> Floats32:
     if vocabulary is not None:
-        return vlad(view.features.descriptors, vocabulary)
+        return vlad(view.descriptors, vocabulary)
     assert view.look is not None, "views of an index without vocabulary have looks of their own"
     return view.look
 

@@ -31,14 +31,14 @@ def match_features(
     return found[_once(found)]
 
 
-def match_alike(a: Features, b: Features, least_cosine: float) -> tuple[Ints, Floats32]:
-    """(pairs (M, 2) as `match_features` finds them without a ratio, their cosines (M,)).
+def match_alike(a: Floats32, b: Floats32, least_cosine: float) -> tuple[Ints, Floats32]:
+    """(pairs (M, 2) as `match_features` finds them without a ratio, their cosines (M,)), of descriptors alone.
 
     Those of a higher limit are among them: the pairs whose cosine reaches it.
     """
     if len(a) < 2 or len(b) < 2:
         return np.empty((0, 2), dtype=np.int64), np.empty(0, np.float32)
-    pairs, cosines = _mutual_here(a.descriptors, b.descriptors, 1.0, least_cosine)
+    pairs, cosines = _mutual_here(a, b, 1.0, least_cosine)
     kept = _once(pairs)
     return pairs[kept], cosines[kept]
 
