@@ -91,8 +91,8 @@ def test_tiles_keep_what_was_described(tmp_path: Path) -> None:
         assert again.width == 416
         assert np.allclose(again.points, views[k].points, atol=0.005 + 1e-5)
         kept, was = again.descriptors, views[k].descriptors
-        inside = np.abs(was) < 0.425
-        assert inside.mean() > 0.98 and np.abs(kept - was)[inside].max() <= 0.5 * 0.425 / 15 + 1e-6
+        # drawn alike in all directions: 3.5 bits over 6.6 deviations
+        assert (kept * was).sum(axis=1).min() > 0.95 and np.linalg.norm(kept - was, axis=1).mean() < 0.19
     assert held.vocabulary is not None
     looks = np.stack([vlad(v.descriptors, held.vocabulary) for v in views])
     assert np.allclose(index.likeness(looks), looks @ looks.T, atol=0.01)
@@ -127,19 +127,6 @@ def test_more_tiles_than_files_that_may_be_open(tmp_path: Path, allowed: int, op
     assert [int(word) for word in said] == [80, opened, held]
 
 
-def test_cosines_of_kept_descriptors_keep_their_mean() -> None:
-    """A threshold on cosines means the same for what was kept: no shift, and a spread of about 0.008."""
-    rng = np.random.default_rng(4)
-    held, noise = (rng.normal(size=(4000, 64)).astype(np.float32) for _ in range(2))
-    asked = held + 0.6 * noise
-    held, asked = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (held, asked))
-    points, source = np.zeros((4000, 3), np.float32), np.zeros(4000, np.int64)
-    seen = PlaceView(np.zeros(3), 0.0, 416, held, points, source, EYE[0])
-    kept = make_tile((seen,), None).view(0).descriptors
-    off = (kept * asked).sum(axis=1) - (held * asked).sum(axis=1)
-    assert abs(off.mean()) < 0.002 and 0.006 < off.std() < 0.010
-
-
 def test_points_further_away_than_16_bits_of_centimetres_are_kept_in_larger_steps() -> None:
     far = replace(view(1, EYE[1]), points=np.full((60, 3), 900.0, np.float32))
     tile = make_tile((far,), None)
@@ -158,4 +145,4 @@ def test_the_photo_of_a_keypoint_takes_a_byte_where_that_can_name_them_all(
     files.save(tmp_path / "tile.npz", make_tile((seen,), None))
     tile = files.load_mapped(tmp_path / "tile.npz", PlaceTile)
     assert np.array_equal(tile.view(0).source, numbers) and tile.source.itemsize == size
-    assert sum(part[:1].nbytes for part in (tile.descriptors, tile.points, tile.source)) == 46 + size
+    assert sum(part[:1].nbytes for part in (tile.descriptors, tile.points, tile.source)) == 34 + size

@@ -11,12 +11,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from skyanchor.anchors.place_code import DescriptorCode, Packed, encoded
 from skyanchor.matching.retrieval import Vocabulary, vlad
 from skyanchor.storage import files
 from skyanchor.types import Floats, Floats32, Ints
 
 Signed: TypeAlias = npt.NDArray[np.int8]
-Packed: TypeAlias = npt.NDArray[np.uint8]
 Short: TypeAlias = npt.NDArray[np.int16]
 Words: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 Numbers: TypeAlias = npt.NDArray[np.int32]
@@ -25,10 +25,6 @@ TILE_FORMAT = 3
 """Of a `PlaceTile` on disk; places of another format are described anew."""
 STEPS = 127.0
 """Of a look's component between 0 and its largest, as it is kept."""
-WIDEST = 3.4
-"""Largest component of a unit descriptor that is kept, in multiples of the root mean square 1 / sqrt(D)."""
-SIDE = 15
-"""Steps of a component on either side of zero: five bits."""
 FINEST_M = 0.01
 """Step of a point's coordinates, metres; more where a tile sees further than 16 bits reach."""
 MOST_TILES = 4096
@@ -79,48 +75,28 @@ class PlaceTile:
     starts: Ints
     """(V + 1,), features of view v are starts[v] .. starts[v + 1]."""
     descriptors: Packed
-    """(N, 5 D / 8), five bits a component, see `_packed`."""
+    """(N, B / 8), by `code`."""
     points: Short
     """(N, 3), from the view's eye, in `point_step_m`."""
     source: Words
     """(N,), aerial view each was painted from, by its place in `photos`: a byte each where these are 256 at most."""
     photos: Numbers
     """(S,), aerial views that the tile shows."""
+    code: DescriptorCode
+    """What the descriptors of this tile are kept by."""
     point_step_m: float = FINEST_M
     width: int = 1
     """Of the views, pixels."""
 
     def view(self, number: int) -> PlaceView:
-        """One view as it was described: points to a centimetre, components of descriptors to a fortieth."""
+        """One view as it was described, with points to a centimetre and descriptors as its tile's code has them."""
         own = slice(int(self.starts[number]), int(self.starts[number + 1]))
         eye = self.eyes[number]
         points = (eye + self.points[own] * self.point_step_m).astype(np.float32)
         source = self.photos[self.source[own]].astype(np.int64)
         return PlaceView(
-            eye, float(self.headings[number]), self.width, _unpacked(self.descriptors[own]), points, source
+            eye, float(self.headings[number]), self.width, self.code.decoded(self.descriptors[own]), points, source
         )
-
-
-def _packed(descriptors: Floats32) -> Packed:
-    """(N, 5 D / 8) bytes of unit descriptors (N, D), D a multiple of 8: 31 steps for each component.
-
-    The upper four bits of two components share a byte, then come the lowest bits, eight to a byte. Rounding is as often
-    up as down and the vectors are not made unit again, so that cosines with other descriptors keep their mean and get
-    an error of about WIDEST / (15 sqrt(12 D)), 0.008 for D = 64.
-    """
-    steps = np.round(descriptors * (SIDE * np.sqrt(descriptors.shape[1]) / WIDEST))
-    held = (np.clip(steps, -SIDE, SIDE) + SIDE).astype(np.uint8)
-    upper = held >> 1
-    return np.concatenate([upper[:, 0::2] << 4 | upper[:, 1::2], np.packbits(held & 1, axis=1)], axis=1)
-
-
-def _unpacked(held: Packed) -> Floats32:
-    """(N, D) descriptors from the bytes that `_packed` made of them."""
-    count = held.shape[1] * 8 // 5
-    pairs = held[:, : count // 2]
-    upper = np.stack([pairs >> 4, pairs & 15], axis=2).reshape(len(held), count)
-    steps = (upper << 1 | np.unpackbits(held[:, count // 2 :], axis=1, count=count)).astype(np.float32) - SIDE
-    return steps * np.float32(WIDEST / (SIDE * np.sqrt(max(count, 1))))
 
 
 def make_tile(views: tuple[PlaceView, ...], vocabulary: Vocabulary | None) -> PlaceTile:
@@ -129,12 +105,14 @@ def make_tile(views: tuple[PlaceView, ...], vocabulary: Vocabulary | None) -> Pl
         none, nothing, numbers = np.zeros((0, 3)), np.zeros((0, 1)), np.zeros(0, np.int32)
         return PlaceTile(
             none, none[:, 0], nothing.astype(np.int8), numbers.astype(np.float32), np.zeros(1, np.int64),
-            np.zeros((0, 5), np.uint8), none.astype(np.int16), numbers.astype(np.uint8), numbers,
+            np.zeros((0, 1), np.uint8), none.astype(np.int16), numbers.astype(np.uint8), numbers,
+            DescriptorCode(np.zeros(1, np.float32), np.zeros((8, 1), np.float32)),
         )  # fmt: skip
     looks = np.stack([_look(view, vocabulary) for view in views])
     gains = np.maximum(np.abs(looks).max(axis=1), 1e-9) / STEPS
     away = np.concatenate([view.points - view.eye for view in views])
     step = max(FINEST_M, float(np.abs(away).max()) / np.iinfo(np.int16).max)
+    code, descriptors = encoded(np.concatenate([view.descriptors for view in views]))
     photos, source = np.unique(np.concatenate([view.source for view in views]), return_inverse=True)
     return PlaceTile(
         np.stack([view.eye for view in views]),
@@ -142,10 +120,11 @@ def make_tile(views: tuple[PlaceView, ...], vocabulary: Vocabulary | None) -> Pl
         np.round(looks / gains[:, None]).astype(np.int8),
         gains.astype(np.float32),
         np.cumsum([0, *(len(view.points) for view in views)]),
-        _packed(np.concatenate([view.descriptors for view in views])),
+        descriptors,
         np.round(away / step).astype(np.int16),
         source.astype(np.uint8) if len(photos) <= 256 else source.astype(np.uint16),
         photos.astype(np.int32),
+        code,
         step,
         views[0].width,
     )
