@@ -11,7 +11,7 @@ In the order in which a group meets them:
 Beside them:
 
 - ladder: what is tried before a group is given up.
-- place_description, place_index: described places. prepared_scaffold: all that groups are looked for in.
+- place_description, place_index, place_code: described places. prepared_scaffold: all that groups are looked for in.
 - priors, area_file: what the user knows of where the walk was.
 - odometry: the walk's own motion. focal, self_lens: its camera.
 - earlier_walks/: street photos that were located before. paper_route/: the paper's way. ablated: ours in part.
