@@ -32,13 +32,23 @@ class DescriptorCode:
 
     middle: Floats32
     """(D,), the descriptor of which all bits are zero."""
-    steps: Floats32
-    """(B, D), what each bit adds: the bits of an axis one after the other, the largest first."""
+    axes: Floats32
+    """(D, D), a unit vector a row."""
+    step: Floats32
+    """(D,), between two numbers along each axis."""
+    bits: Packed
+    """(D,), of each axis, one after the other, the largest first."""
+
+    @property
+    def steps(self) -> Floats32:
+        """(B, D), what each bit adds."""
+        axis, place = _places(self.bits)
+        return self.axes[axis] * np.ldexp(self.step[axis], place)[:, None]
 
     def decoded(self, held: Packed) -> Floats32:
         """(N, D) descriptors of the bytes (N, B / 8)."""
-        bits = np.unpackbits(held, axis=1, count=len(self.steps))
-        return bits.astype(np.float32) @ self.steps + self.middle
+        steps = self.steps
+        return np.unpackbits(held, axis=1, count=len(steps)).astype(np.float32) @ steps + self.middle
 
 
 def encoded(descriptors: Floats32) -> tuple[DescriptorCode, Packed]:
@@ -51,12 +61,17 @@ def encoded(descriptors: Floats32) -> tuple[DescriptorCode, Packed]:
     step = np.maximum(high - low, 1e-12) / 2.0**bits
     number = np.clip(np.floor((along - low) / step), 0, 2.0**bits - 1).astype(np.int64)
     first = np.where(bits > 0, low + 0.5 * step, 0.0)  # an axis without bits stands at the mean
-    axis = np.repeat(np.arange(len(bits)), bits)
-    place = np.concatenate([np.arange(b)[::-1] for b in bits])
-    code = DescriptorCode(
-        (mean + axes @ first).astype(np.float32), (axes.T[axis] * (step[axis] * 2.0**place)[:, None]).astype(np.float32)
-    )
+    middle = (mean + axes @ first).astype(np.float32)
+    code = DescriptorCode(middle, axes.T.astype(np.float32), step.astype(np.float32), bits.astype(np.uint8))
+    axis, place = _places(code.bits)
     return code, np.packbits((number[:, axis] >> place & 1).astype(np.uint8), axis=1)
+
+
+def _places(bits: Packed) -> tuple[Ints, Ints]:
+    """((B,) axis of each bit, (B,) its power of two)."""
+    ends = np.cumsum(bits, dtype=np.int64)
+    axis = np.repeat(np.arange(len(bits)), bits)
+    return axis, ends[axis] - 1 - np.arange(len(axis))
 
 
 def _principal_axes(away: Floats) -> tuple[Floats, Floats]:

@@ -102,11 +102,11 @@ class PlaceTile:
 def make_tile(views: tuple[PlaceView, ...], vocabulary: Vocabulary | None) -> PlaceTile:
     """The views to be kept, each with the look that a vocabulary gives it, or with its own."""
     if not views:
+        code, no_descriptors = encoded(np.zeros((1, 64), np.float32))
         none, nothing, numbers = np.zeros((0, 3)), np.zeros((0, 1)), np.zeros(0, np.int32)
         return PlaceTile(
             none, none[:, 0], nothing.astype(np.int8), numbers.astype(np.float32), np.zeros(1, np.int64),
-            np.zeros((0, 1), np.uint8), none.astype(np.int16), numbers.astype(np.uint8), numbers,
-            DescriptorCode(np.zeros(1, np.float32), np.zeros((8, 1), np.float32)),
+            no_descriptors[:0], none.astype(np.int16), numbers.astype(np.uint8), numbers, code,
         )  # fmt: skip
     looks = np.stack([_look(view, vocabulary) for view in views])
     gains = np.maximum(np.abs(looks).max(axis=1), 1e-9) / STEPS
