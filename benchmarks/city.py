@@ -1,7 +1,7 @@
 """A square kilometre searched whole: groups accepted, wrong, metres and seconds, against the area that is searched.
 
     python benchmarks/city.py WORK [--part 22 25] [--frames 240] [--designs 9] [--seed 7] [--jobs N]
-                                   [--depth measured|exact]
+                                   [--depth measured|walks|exact]
                                    [--spacing 72 64] [--altitude 100] [--pixels 1280 1250] [--areas 0.05 0.2]
                                    [--near 100] [--headings 6] [--fixed] [--into ROWS.jsonl] [--table OUT.md]
     python benchmarks/city.py --rows ROWS.jsonl [...] [--table OUT.md]
@@ -10,8 +10,10 @@ The town's preset `city`, or a part of it with fewer streets, is built, prepared
 splats), and its walks are looked for by `skyanchor anchors`: in squares of so many square kilometres round the middle
 of each walk (`--within`), round it (`--near`), and everywhere. Every search has two workers and no GPU; as many go on
 side by side as there are jobs for. `--depth exact` takes the town's own depth in place of depth measured between
-photos. Rows are printed as they come and added to a file; what lies in WORK is not made again, so the same command
-goes on after an interruption. The truth is read to score, for the camera, and for the middle of each walk.
+photos; `--depth walks` does so in all photos but those that show ground near a walk: right places are as they are with
+measured depth, and those of look-alikes as well made as can be. Rows are printed as they come and added to a file; what
+lies in WORK is not made again, so the same command goes on after an interruption. The truth is read to score, for the
+camera, for the middle of each walk and, by `--depth walks`, for what is near one.
 
 A group is wrong as in `benchmarks/hard.py`: more than 0.5 m or more than five of its stated sigmas off. It was found by
 the search, whatever the verdict, where its first look tried a place within 3 m of the truth in about its direction.
@@ -27,7 +29,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,11 +47,13 @@ from skyanchor.evaluation.metrics import pose_errors
 from skyanchor.evaluation.truth import read_truth
 from skyanchor.events import Event, Note, Progress
 from skyanchor.geometry import cameras, rigid
-from skyanchor.geometry.depth import lift, pixel_centres
+from skyanchor.geometry.depth import inside, lift, pixel_centres
 from skyanchor.pipeline import PipelineConfig
 from skyanchor.run import prepared as parts
 from skyanchor.run.executor import executor_of
 from skyanchor.run.folder import Made, Stage
+from skyanchor.run.job import Job
+from skyanchor.run.layout import PROGRESS
 from skyanchor.run.memory import peaks, tree_bytes
 from skyanchor.run.prepared import Prepared
 from skyanchor.run.records import ANCHOR_SECONDS_FILE, AnchorSeconds, GroupSeconds
@@ -60,18 +64,21 @@ from skyanchor.sequence.loading import street_camera
 from skyanchor.sfm.uncertainty import centre_sigma_m
 from skyanchor.stages import scaffold as scaffold_stage
 from skyanchor.stages.digests import aerial_digests
+from skyanchor.stages.job_files import SCAFFOLD_FILE
 from skyanchor.stages.places import place_files, places_part
 from skyanchor.stages.windows import windows_part
 from skyanchor.stages.work import Site
-from skyanchor.stereo import depth_files, save_depth
+from skyanchor.stereo import choose_neighbours, choose_sources, depth_files, save_depth
 from skyanchor.storage import files
 from skyanchor.town import CITY, Epoch, TownPreset, build_town, make_town, render_depth
 from skyanchor.town.photographing import side_by_side
 from skyanchor.town.presets import FlightPlan, WalkPlan
-from skyanchor.types import Camera, DepthMap, Floats, Floats32, Pose, Scaffold, TriedPlace, View
+from skyanchor.types import Camera, DepthMap, Floats, Floats32, Ints, Pose, Scaffold, TriedPlace, View
 
 WORKERS = 2
 """Of one search."""
+WALK_REACH_M, EYE_M = 30.0, 1.7
+"""How far round a walk depth is measured, where it is not everywhere; height of the cameras of walks."""
 NEAR_M, ALONG_DEG = 3.0, 30.0
 """A place that was tried so near to the truth, turned by so little, is the right one."""
 
@@ -87,7 +94,7 @@ class Plan:
     designs: int
     """Of houses."""
     depth: str
-    """measured or exact."""
+    """measured, walks or exact."""
     sample_m: float
     """Ground sample distance of depth, metres."""
     flight: FlightPlan = CITY.flight
@@ -227,8 +234,8 @@ def prepared(bench: Bench) -> tuple[Site, Camera]:
     settings = replace(config.sequence, camera=camera_of(bench.scene / "ground" / "truth"))
     camera = street_camera(bench.scene / "ground" / "images", settings)
     with site.executor.held():
-        exact = bench.plan.depth == "exact"
-        surface = exact_surface(bench, site) if exact else scaffold_stage.run(site, config.geometry, config.scaffold)
+        measured = bench.plan.depth == "measured"
+        surface = scaffold_stage.run(site, config.geometry, config.scaffold) if measured else exact_surface(bench, site)
         places = places_part(site, surface, camera, config.anchors.places)
     if not told.steps:
         return site, camera
@@ -246,14 +253,15 @@ def prepared(bench: Bench) -> tuple[Site, Camera]:
 
 
 def exact_surface(bench: Bench, site: Site) -> Made:
-    """The surface of the scaffold, from the town's own depth."""
+    """The surface of the scaffold, from the town's own depth, but for what is measured near the walks."""
     with site.adding(parts.DEPTH) as folder:
-        settings = {"exact": True, "sample_m": bench.plan.sample_m}
+        settings = {"exact": bench.plan.depth, "sample_m": bench.plan.sample_m}
         stage = folder.stage(parts.DEPTH, "exact depth", settings, aerial_digests(folder, site.scaffold))
         if not stage.done:
-            for done, _ in enumerate(_exact_maps(bench, site.scaffold, stage)):
-                site.listen(Progress(stage.label, "exact depth", done + 1, len(site.scaffold.views)))
-            stage.finish({"photos": len(site.scaffold.views)})
+            near = _views_near_walks(bench, site.scaffold) if bench.plan.depth == "walks" else np.empty(0, np.int64)
+            _exact_maps(bench, site, stage, near)
+            _measured_maps(bench, site, stage, near)
+            stage.finish({"photos": len(site.scaffold.views), "measured": len(near)})
         parts.write_aerial(folder.root, site.scaffold, bench.config.scaffold)
         surface = bench.config.geometry.surface
         made = scaffold_stage.surface_part(folder, site.scaffold, stage, surface, site.executor)
@@ -261,20 +269,66 @@ def exact_surface(bench: Bench, site: Site) -> Made:
     return made
 
 
-def _exact_maps(bench: Bench, scaffold: Scaffold, stage: Stage) -> Iterator[None]:
+def _views_near_walks(bench: Bench, scaffold: Scaffold) -> Ints:
+    """(M,), the photos that show ground within `WALK_REACH_M` of where a street photo was taken."""
+    truths = (read_truth(path, scaffold.georef.offset) for path in sorted(bench.scene.glob("ground*/truth")))
+    ways = np.concatenate([rigid.centres_in_world(list(true.values()))[::10] for true in truths])
+    side = np.arange(-WALK_REACH_M, WALK_REACH_M + 1.0, 10.0)
+    around = np.stack(np.meshgrid(side, side, [-EYE_M]), axis=-1).reshape(-1, 3)
+    around = around[np.linalg.norm(around[:, :2], axis=1) <= WALK_REACH_M]
+    ground = (ways[:, None] + around).reshape(-1, 3)
+
+    def shows(view: View) -> bool:
+        local = view.cam_from_world(ground)
+        seen = cameras.project(view.camera, local[local[:, 2] > 0.0])
+        return bool(inside(view.camera, seen).any())
+
+    return np.flatnonzero([shows(view) for view in scaffold.views])
+
+
+def _exact_maps(bench: Bench, site: Site, stage: Stage, left_out: Ints) -> None:
+    """Write the town's own depth of all photos but some, as measured and as confirmed."""
+    views, names = site.scaffold.views, depth_files([view.name for view in site.scaffold.views])
     town = make_town(bench.plan.preset.streets, bench.plan.preset.seed)
-    width = scaffold_stage.depth_width(scaffold, bench.config.geometry)
-    names = depth_files([view.name for view in scaffold.views])
+    width = scaffold_stage.depth_width(site.scaffold, bench.config.geometry)
 
-    def write(item: tuple[str, View]) -> None:
-        name, view = item
-        camera = cameras.scaled(view.camera, min(width, view.camera.width))
-        depth = render_depth(town, camera, view.cam_from_world, Epoch.AERIAL)
+    def write(k: int) -> None:
+        camera = cameras.scaled(views[k].camera, min(width, views[k].camera.width))
+        depth = render_depth(town, camera, views[k].cam_from_world, Epoch.AERIAL)
         sure, none = np.full(depth.shape, 0.9, np.float32), np.zeros(depth.shape, bool)
-        normal = _normals(camera, view, depth)
-        save_depth(stage.path(name), DepthMap(view.name, camera, view.cam_from_world, depth, sure, none, normal))
+        normal = _normals(camera, views[k], depth)
+        made = DepthMap(views[k].name, camera, views[k].cam_from_world, depth, sure, none, normal)
+        save_depth(stage.path(f"{scaffold_stage.MEASURED}/{names[k]}"), made, compressed=False)
+        save_depth(stage.path(names[k]), made)
 
-    yield from side_by_side(write, list(zip(names, scaffold.views, strict=True)))
+    others = np.setdiff1d(np.arange(len(names)), left_out).tolist()
+    others = [k for k in others if not stage.path(names[k]).is_file()]
+    for done, _ in enumerate(side_by_side(write, others)):
+        site.listen(Progress(stage.label, "exact depth", done + 1, len(others)))
+
+
+def _measured_maps(bench: Bench, site: Site, stage: Stage, chosen: Ints) -> None:
+    """Measure the depth of some photos and confirm it by their neighbours', by the jobs of `skyanchor prepare`."""
+    config, held = bench.config.geometry, stage.path(f"{PROGRESS}/{SCAFFOLD_FILE}")
+    stage.save(f"{PROGRESS}/{SCAFFOLD_FILE}", site.scaffold)
+    seen = (site.scaffold.views, site.scaffold.points, site.scaffold.tracks)
+    sources, beside = choose_sources(*seen, config.sources), choose_neighbours(*seen, config.neighbours)
+    names = depth_files([view.name for view in site.scaffold.views])
+    stereo = replace(config.stereo, width=scaffold_stage.depth_width(site.scaffold, config))
+    work = {
+        f"{scaffold_stage.MEASURED}/{names[k]}": Job.of(
+            scaffold_stage.measure_depth_job, scaffold=held, view=k, sources=sources[k].tolist(), config=stereo
+        )
+        for k in chosen.tolist()
+    }
+    stage.produce("depth measured", work, site.executor)
+    shared = {"scaffold": held, "agree": config.consistency, "fill": config.completion, "made": bench.plan.depth}
+    shared |= {"measured": stage.path(scaffold_stage.MEASURED)}
+    work = {
+        names[k]: Job.of(scaffold_stage.agree_depth_job, view=k, neighbours=beside[k].tolist(), **shared)
+        for k in chosen.tolist()
+    }
+    stage.produce("depth confirmed", work, site.executor)
 
 
 def _normals(camera: Camera, view: View, depth: Floats32) -> Floats32:
@@ -421,7 +475,7 @@ def main() -> None:
     parser.add_argument("--designs", type=int, default=9)
     parser.add_argument("--seed", type=int, help="of town, flight and walks; the preset's without")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--depth", choices=("measured", "exact"), default="measured")
+    parser.add_argument("--depth", choices=("measured", "walks", "exact"), default="measured")
     parser.add_argument("--sample", type=float, default=0.15, help="metres per pixel of depth")
     parser.add_argument("--width", type=int, help="pixels of depth, at most; the preset's without it")
     parser.add_argument("--preset", default="auto", help="of the preparation: auto, cpu or gpu")
