@@ -14,7 +14,7 @@ from skyanchor.run.earlier import EarlierRun
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
-from skyanchor.run.layout import STATE, held_recipe
+from skyanchor.run.layout import FRAMES, STATE, held_recipe
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE
@@ -33,8 +33,6 @@ from skyanchor.types import Scaffold, Sequence
 
 Earlier: TypeAlias = tuple[EarlierRun, ...]
 """Runs that a walk stands on."""
-FRAMES = "frames"
-"""In a run folder: frames of a video, upright copies of photos that are stored sideways."""
 
 
 def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Work:
