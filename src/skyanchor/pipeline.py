@@ -100,10 +100,8 @@ def run(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Exe
         bounds.check(config)
         with executor.held(IN_WORKERS):
             check_backends(config, wanted, executor)
-            work = read_work(folder, inputs, config, executor)
+            work = read_work(folder, inputs, config, executor, upto)
             tell_outlook(work, config, upto)
-            if upto == SCENE:
-                scene.check_given_splats(work.scaffold)
             executor.ahead(beforehand.street_jobs(work, config.anchors))
             if any(step.name == TRAJECTORY for step in wanted):
                 executor.ahead(beforehand.pair_jobs(work, config.trajectory))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
 from skyanchor.anchors.priors import local_priors
 from skyanchor.errors import RecipeError
-from skyanchor.events import ANCHORS, SCAFFOLD, Listener, Note
+from skyanchor.events import ANCHORS, SCAFFOLD, SCENE, Listener, Note
 from skyanchor.presets import PRESETS, PipelineConfig
 from skyanchor.run import prepared as parts
 from skyanchor.run.earlier import EarlierRun
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
-from skyanchor.run.layout import STATE, held_recipe
+from skyanchor.run.layout import FRAMES, STATE, held_recipe
 from skyanchor.run.prepared import Prepared, find_prepared
 from skyanchor.run.recipe import settings_of
 from skyanchor.run.records import SEQUENCE_FILE
@@ -23,7 +25,7 @@ from skyanchor.sequence import load_sequence, summary
 from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.depth_files import check_depth
 from skyanchor.sequence.same_photos import are_most, refuse_same_photos, same_photos
-from skyanchor.stages import outlook, scaffold
+from skyanchor.stages import outlook, scaffold, scene
 from skyanchor.stages.cuts import cut_where_photos_say
 from skyanchor.stages.earlier import earlier_runs
 from skyanchor.stages.scaffold import GeometryConfig
@@ -33,26 +35,43 @@ from skyanchor.types import Scaffold, Sequence
 
 Earlier: TypeAlias = tuple[EarlierRun, ...]
 """Runs that a walk stands on."""
-FRAMES = "frames"
-"""In a run folder: frames of a video, upright copies of photos that are stored sideways."""
 
 
-def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Work:
-    """The user's data, read and checked; frames of a video are written to RUN/frames.
+def read_work(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor, upto: str = SCENE) -> Work:
+    """The user's data, read and checked for the stages up to one; frames of a video are written to RUN/frames.
 
     InputError when the area that the walk is said to stay in has nothing to do with the model.
     """
     site = read_site(folder, inputs, config, executor)
+    if upto == SCENE:
+        scene.check_given_splats(site.scaffold)
     earlier = earlier_runs(folder, inputs.onto, site)
     local_priors(config.anchors.prior.near, site.scaffold)
-    copies = Copies(folder.root / FRAMES, standing_frames(folder))
-    sequence = load_sequence(inputs.ground, config.sequence, copies, folder.listen)
-    refuse_known_photos(folder, inputs, sequence, site, earlier)
-    if config.anchors.local.depth is not None:
-        check_depth(config.anchors.local.depth, [frame.name for frame in sequence.frames])
+    sequence = read_walk(folder, inputs, config, site, earlier)
     sequence = cut_where_photos_say(folder, sequence, config.sequence, config.anchors.odometry, executor)
     files.save(folder.root / STATE / SEQUENCE_FILE, sequence)
     return Work(folder, site, sequence, executor, earlier)
+
+
+def read_walk(folder: RunFolder, inputs: Inputs, config: PipelineConfig, site: Site, earlier: Earlier) -> Sequence:
+    """The walk as it was given; where anything of it is refused, the frames in the run folder stay as they are."""
+    with copies_for(folder) as copies:
+        sequence = load_sequence(inputs.ground, config.sequence, copies, folder.listen)
+        refuse_known_photos(folder, inputs, sequence, site, earlier)
+        if config.anchors.local.depth is not None:
+            check_depth(config.anchors.local.depth, [frame.name for frame in sequence.frames])
+        return copies.put_in_place(sequence)
+
+
+@contextmanager
+def copies_for(folder: RunFolder) -> Iterator[Copies]:
+    """Where photos are written that a run keeps of its walk: under redo beside those that results may stand on."""
+    frames = folder.root / FRAMES
+    if not folder.redo:
+        yield Copies(frames, standing_frames(folder))
+        return
+    with files.drafts_of(frames) as drafts:
+        yield Copies(frames, drafts=drafts)
 
 
 def read_site(folder: RunFolder, inputs: Inputs, config: PipelineConfig, executor: Executor) -> Site:

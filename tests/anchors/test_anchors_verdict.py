@@ -374,6 +374,9 @@ def test_halves_of_a_copy_lead_to_places_apart() -> None:
     assert odds[-1] > np.log10(ROUGH), "shapes may be bent: no more than that"
     assert 0.7 < odds[0] < -np.log10(ONE_HOUSE), "halves of one house agree wherever it stands"
     assert halves_log_odds(float("nan")) == 0.0, "too little in one half says nothing"
+    limit = halves_log_odds(float("inf"))
+    assert limit == pytest.approx(halves_log_odds(1e5)) == pytest.approx(np.log10(ROUGH / (1.0 - ONE_HOUSE)))
+    assert residual_log_odds(float("inf")) == pytest.approx(np.log10(ROUGH))
 
 
 def test_stated_odds_are_those_that_draws_have() -> None:

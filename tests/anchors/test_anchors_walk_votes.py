@@ -17,7 +17,7 @@ from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceIndex, PlaceTile, make_tile
 from skyanchor.anchors.priors import Near
 from skyanchor.anchors.walk import GroupTask, _Outing, _with_hints
-from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
+from skyanchor.anchors.walk_votes import Said, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.views import NodeConfig
 from skyanchor.geometry import cameras, rigid
@@ -128,16 +128,16 @@ def test_frames_that_vote_lie_round_the_group_and_are_shared() -> None:
 
 
 class Runner:
-    """What all frames of a walk say, in parts of ten frames as jobs leave it, and the steps between them."""
+    """What all frames of a walk say, and the steps between them."""
 
     def __init__(self, held: PlaceIndex, places: Floats, headings: Floats, walk: Walk) -> None:
         self.likeness = looks(held, places, headings, alike=8)
         self.walk = walk
         self.asked: list[int] = []
 
-    def looks(self, frames: tuple[int, ...]) -> tuple[Looks, ...]:
+    def looks(self, frames: tuple[int, ...]) -> Said:
         self.asked += frames
-        return tuple(Looks(self.likeness[list(frames[k : k + 10])]) for k in range(0, len(frames), 10))
+        return lambda some: self.likeness[list(some)]
 
     def steps(self, lens: Lens) -> tuple[Steps, ...]:
         poses = self.walk.cams_from_start

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import SimpleNamespace
 
 import pytest
 
 from skyanchor.cli import words
-from skyanchor.cli.main import main
+from skyanchor.cli.main import FAMILIES, OTHERS, main
+from skyanchor.cli.options import Options
 from skyanchor.errors import SkyAnchorError
 
 RUN = ("--out", "RUN")
@@ -37,6 +39,19 @@ RUN = ("--out", "RUN")
         (("update", *RUN, "--onto", "A", "--onto=B"), "--onto is given twice, with A and B."),
         (("update", "--out", "run\udcff"), "is no text in UTF-8."),
         (("merge", "A", "B", "--out", "X", "--out", "Y"), "--out is given twice, with X and Y."),
+        (("ablate", "RUN", "--truth", "T", "--stages", "a", "b"), "b says nothing here: --stages takes one word, with"),
+        (("ablate", "RUN", "--stages", "a", "b", "--truth", "T"), "with commas in it. Did you mean --stages a,b? `sky"),
+        (("ablate", "RUN", "--truth", "T", "--only=a,", "b", "c,", "--redo"), "Did you mean --only a,b,c?"),
+        (("ablate", "--stages", "a", "b", "RUN", "--truth", "T"), "Did you mean --stages a,b?"),
+        (("ablate", "RUN", "--matchers", "a", "--descriptors", "b", "c"), "--descriptors b,c? --truth MODEL is"),
+        (("ablate", "a", "RUN", "--stages", "b", "--truth", "T"), "RUN says nothing here. `skyanchor ablate --help`"),
+        (("dataset", "folder", "J", "--aerial", "a/*", "b/*", "--ground", "c", "--out", "D"), "mean --aerial a/*,b/*?"),
+        (("dataset", "alog", "J", "--drop", "a", "b", "--out", "D"), "Did you mean --drop a,b?"),
+        (("dataset", "folder", "J", "--segments", "a:b", "c:d"), "Did you mean --segments a:b,c:d?"),
+        (("update", *RUN, "--near", "120", "-35", "60"), "Did you mean --near 120,-35,60?"),
+        (("update", *RUN, "--camera", "PINHOLE", "900", "900"), "Did you mean --camera PINHOLE,900,900?"),
+        (("walk", "check", "W", "--camera", "PINHOLE", "9"), "Did you mean --camera PINHOLE,9?"),
+        (("update", *RUN, "--ground", "A", "B"), "B says nothing here. `skyanchor update --help`"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -54,6 +69,17 @@ def test_an_option_that_is_given_twice_alike_is_one() -> None:
     with pytest.raises(SkyAnchorError, match="given twice"):
         words.refuse_twice(["--size_m", "1", "--size-m", "2"])
     words.refuse_twice([])
+
+
+def test_every_option_with_commas_is_marked_as_one() -> None:
+    """What its help says of it is what it takes: words apart are told to be one."""
+    verbs = [*OTHERS.values(), *(verb for family in FAMILIES.values() for verb in family.values())]
+    for verb in verbs:
+        said = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", str(verb.__doc__), re.MULTILINE)
+        lists = {f"--{name}" for name, text in said if re.search(r"with commas|\w,[\w<]", text)}
+        assert lists <= set(words.with_commas(verb)), verb
+    assert {"--stages", "--matchers", "--descriptors", "--only"} == set(words.with_commas(OTHERS["ablate"]))
+    assert set(words.with_commas(Options)) == {"--near", "--camera"}
 
 
 @pytest.mark.parametrize("name", words.NEEDED)

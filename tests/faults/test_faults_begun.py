@@ -14,21 +14,24 @@ import pytest
 from gaussians_small_scene import floor
 from sequence_fixture import write_photo, write_walk
 
+from skyanchor.changes import ChangeConfig
 from skyanchor.cli import runs as commands
 from skyanchor.cli.main import main
 from skyanchor.errors import BackendError, InputError, SkyAnchorError
 from skyanchor.evaluation import ablate
 from skyanchor.events import CHANGES, MESH, TRAJECTORY
 from skyanchor.gaussians import ply, surfels
+from skyanchor.meshing import MeshConfig
 from skyanchor.reading import refuse_known_photos
 from skyanchor.report.live import refuse_address
 from skyanchor.run.executor import InProcess
-from skyanchor.run.folder import RunFolder
+from skyanchor.run.folder import Made, RunFolder
 from skyanchor.scene import tiles
 from skyanchor.scene.surfels import SurfelConfig
 from skyanchor.sequence.depth_files import check_depth
 from skyanchor.sequence.same_photos import refuse_same_photos, same_photos
 from skyanchor.stages import changes, mesh
+from skyanchor.types import Frame
 
 PHOTOS = InputError("walk", "found its poses with other frames of the street", "Put them back.")
 
@@ -36,7 +39,8 @@ PHOTOS = InputError("walk", "found its poses with other frames of the street", "
 class _Held:
     """A run whose street photos are not those of its poses."""
 
-    sequence = trajectory = None
+    sequence: Any = None
+    trajectory: Any = None
 
     def __init__(self, folder: RunFolder, root: Path) -> None:
         self.root, self._above = root, folder.stage(TRAJECTORY, "trajectory", {}, {})
@@ -75,6 +79,70 @@ def test_a_stage_that_cannot_be_made_is_not_begun_and_replaces_none(
             _run(stage, folder, tmp_path / "run")
         assert (folder.root / name / "result.json").is_file() == redo
         assert (folder.root / name).exists() == redo
+
+
+class _Moved(_Held):
+    """A run whose street photos are not where they were."""
+
+    def __init__(self, folder: RunFolder, root: Path, photos: Path) -> None:
+        super().__init__(folder, root)
+        frames = tuple(Frame(k, f"{k}.png", photos / f"{k}.png") for k in range(3))
+        self.sequence = SimpleNamespace(frames=frames)
+
+
+def _settings(stage: ModuleType, voxel: float) -> Any:
+    if stage is mesh:
+        return mesh.StreetMeshConfig(mesh=MeshConfig(voxel_m=voxel))
+    return changes.StreetChangesConfig(changes=ChangeConfig(voxel_m=voxel))
+
+
+@pytest.mark.parametrize(("stage", "name"), [(mesh, MESH), (changes, CHANGES)])
+@pytest.mark.parametrize("own", [False, True])
+def test_a_stage_whose_photos_were_moved_stays(
+    stage: ModuleType, name: str, own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for with other settings it is refused, with what helps; as it is it needs no photos."""
+    monkeypatch.setattr(stage, "ground_views", lambda *_: (1, 2, 3))
+    monkeypatch.setattr(changes, "refuse_other_flights", lambda *_: None)
+    photos = tmp_path / "run/frames/images" if own else tmp_path / "walk"
+
+    def again(voxel: float) -> Made:
+        if stage is mesh:
+            return mesh.run(folder, held, _settings(mesh, voxel), InProcess())
+        return changes.run(folder, held, [other], _settings(changes, voxel), InProcess())
+
+    with RunFolder(tmp_path / "run", redo=True) as folder:
+        held: Any = _Moved(folder, tmp_path / "run", photos)
+        other: Any = _Moved(folder, tmp_path / "other", photos)
+        above = (held.stage(TRAJECTORY),) if stage is mesh else (held.stage(TRAJECTORY), other.stage(TRAJECTORY))
+        made = folder.stage(name, "made once", _settings(stage, 0.05), {}, above)
+        made.save("result.json", 1)
+        made.finish()
+        before = {path: path.read_bytes() for path in made.folder.rglob("*")}
+        assert again(0.05).recipe == made.recipe
+        with pytest.raises(InputError) as refused:
+            again(0.5)
+        assert {path: path.read_bytes() for path in made.folder.rglob("*")} == before
+    said = f"{tmp_path / 'run'}: 3 of its 3 street photos are not there, {photos / '0.png'} first. "
+    assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
+    assert ("--ground WALK" in str(refused.value)) is not own and "nothing is done again" in str(refused.value)
+
+
+def test_a_mesh_stays_where_the_aerial_model_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mesh, "ground_views", lambda *_: (1, 2, 3))
+    monkeypatch.setattr(mesh, "check_street_photos", lambda *_: None)
+
+    def gone(_: object) -> None:
+        raise InputError("aerial", "is not there", "Put it back.")
+
+    monkeypatch.setattr(_Held, "trajectory", SimpleNamespace(points=()))
+    monkeypatch.setattr(_Held, "scaffold", property(gone), raising=False)
+    with RunFolder(tmp_path / "run", redo=True) as folder:
+        made = folder.stage(MESH, "made once", {"other": 1}, {})
+        made.finish()
+        with pytest.raises(InputError, match="aerial: is not there"):
+            _run(mesh, folder, tmp_path / "run")
+        assert made.done
 
 
 def test_surfels_without_a_gpu_begin_no_mesh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

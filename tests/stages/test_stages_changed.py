@@ -22,6 +22,7 @@ from skyanchor.run.executor import InProcess
 from skyanchor.run.folder import RunFolder, Stage
 from skyanchor.run.job import Job
 from skyanchor.run.layout import OF_A_SCAFFOLD, SHARED, STATE
+from skyanchor.run.records import SEQUENCE_FILE
 from skyanchor.run.results import open_run
 from skyanchor.scaffold import load_scaffold
 from skyanchor.sequence import SequenceConfig, load_sequence
@@ -241,6 +242,23 @@ def test_street_photos_are_those_of_the_poses_and_stay_so(scene: Path, tmp_path:
             check_street_photos(run, held)
         photo.write_bytes(before)
         check_street_photos(run, held)
+
+
+def test_street_photos_that_were_moved_are_said_anew(scene: Path, tmp_path: Path) -> None:
+    """Only where they are is another thing: the stages of the run are what they were."""
+    copy = shutil.copytree(scene, tmp_path / "scene")
+    root = street_run(copy, tmp_path / "run")
+    moved = (copy / "ground").rename(tmp_path / "elsewhere")
+    with RunFolder(root) as run:
+        with pytest.raises(
+            InputError, match=r"run: \d+ of its \d+ street photos are not there, .*g000\.png first\. Put"
+        ):
+            check_street_photos(run, open_run(root))
+        files.save(root / STATE / SEQUENCE_FILE, load_sequence(moved))
+        held = open_run(root)
+        check_street_photos(run, held)
+        above = held.stage(TRAJECTORY).recipe.upstream
+        assert above[0].inputs == ground_digests(run, held.sequence)
 
 
 def test_walks_are_not_adjusted_by_photos_that_changed(

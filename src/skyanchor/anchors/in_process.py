@@ -16,7 +16,7 @@ from skyanchor.anchors.place_description import Describer, described_places
 from skyanchor.anchors.prepared_scaffold import PreparedScaffold, prepared_for
 from skyanchor.anchors.search import Glances, Search
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, verdict_on
-from skyanchor.anchors.walk_votes import Looks
+from skyanchor.anchors.walk_votes import Looks, Said
 from skyanchor.bridges.fusion import DepthMaps, SurfaceConfig, fuse_surface
 from skyanchor.bridges.ground import find_ground
 from skyanchor.events import ANCHORS, Listener, Progress, silent
@@ -55,8 +55,13 @@ class LocalRunner:
         last = len(self.frames.sequence.frames) - 1
         return (measure_steps(self.frames, 0, last, lens, self.config.odometry),)
 
-    def looks(self, frames: tuple[int, ...]) -> tuple[Looks, ...]:
+    def looks(self, frames: tuple[int, ...]) -> Said:
         """How much the frames are like all described places."""
+        rows = dict(zip(frames, self.look(frames).likeness, strict=True))
+        return lambda asked: np.stack([rows[frame] for frame in asked])
+
+    def look(self, frames: tuple[int, ...]) -> Looks:
+        """The same of a few frames, at once."""
         index, descriptor = self.prepared.places, self.prepared.descriptor
         if index.vocabulary is None:
             assert descriptor is not None, "views that a global descriptor described"
@@ -64,7 +69,7 @@ class LocalRunner:
         else:
             choice = self.config.places.features
             own = np.stack([vlad(self.frames.features(k, choice).descriptors, index.vocabulary) for k in frames])
-        return (Looks(index.likeness(own)),)
+        return Looks(index.likeness(own))
 
     def search(self, task: GroupTask) -> Search:
         """The look for the group of a task."""

@@ -7,6 +7,9 @@ from math import exp, isnan, log, pi, sqrt
 
 from scipy.special import betaln
 
+LARGEST = 1e6
+"""Size that none is told from, in the unit of what is measured: infinity has no density."""
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -39,8 +42,8 @@ class Sizes:
     """Standard deviation of its natural logarithm."""
 
     def log_density(self, size: float) -> float:
-        """ln of the density of ln size."""
-        off = log(max(size, 1e-3) / self.median) / self.spread
+        """ln of the density of ln size; beyond `LARGEST` as there, where odds have long reached their limit."""
+        off = log(min(max(size, 1e-3), LARGEST) / self.median) / self.spread
         return -0.5 * off * off - log(self.spread * sqrt(2.0 * pi))
 
 

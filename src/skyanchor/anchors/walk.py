@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-import numpy as np
-
 from skyanchor.anchors.ablated import localise_ablated
 from skyanchor.anchors.agreement import (
     borne_out,
@@ -28,7 +26,7 @@ from skyanchor.anchors.prepared_scaffold import PreparedScaffold
 from skyanchor.anchors.priors import Near, Prior, allowed, gps_priors, narrowed
 from skyanchor.anchors.search import Search
 from skyanchor.anchors.self_lens import agreed_k1, agreed_k1_k2, joint_estimate, lens_advice
-from skyanchor.anchors.walk_votes import Looks, Voters, hints_for, middle_frame, voting_frames
+from skyanchor.anchors.walk_votes import Said, Voters, hints_for, middle_frame, voting_frames
 from skyanchor.events import ANCHORS, Listener, Note, silent
 from skyanchor.types import (
     QUIET,
@@ -106,8 +104,8 @@ class Runner(Protocol):
         """The motion between all consecutive frames, stretch by stretch."""
         ...
 
-    def looks(self, frames: tuple[int, ...]) -> tuple[Looks, ...]:
-        """How much the frames are like all described places, a few frames at a time."""
+    def looks(self, frames: tuple[int, ...]) -> Said:
+        """How much the frames are like all described places, for any of them."""
         ...
 
 
@@ -210,14 +208,12 @@ def _with_hints(outing: _Outing, tasks: tuple[GroupTask, ...]) -> tuple[GroupTas
         return tasks
     voting = {task.group.index: voting_frames(outing.sequence, task.group, config) for task in wide}
     asked = tuple(sorted({frame for frames in voting.values() for frame in frames}))
-    rows = (row for part in outing.runner.looks(asked) for row in part.likeness)
-    looks = dict(zip(asked, rows, strict=True))
+    said = outing.runner.looks(asked)
     walk, grid = walked(outing.runner.steps(Lens()), outing.sequence.cuts), outing.prepared.described_with.nodes
     hints: dict[int, tuple[Near, ...]] = {}
     for task in wide:
         k, frames = task.group.index, voting[task.group.index]
-        own = np.stack([looks[frame] for frame in frames])
-        voters = Voters(walk, middle_frame(task.group), frames, own)
+        voters = Voters(walk, middle_frame(task.group), frames, said(frames))
         hints[k] = hints_for(index, ground, voters, free[k], grid, config)
     outing.tell(f"{len(asked)} frames voted on where {len(wide)} groups stand, among {len(index)} views")
     return tuple(replace(task, hints=hints.get(task.group.index, ())) for task in tasks)

@@ -7,7 +7,9 @@ the middle frame to frame f and a_f the turn between them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -28,6 +30,11 @@ class Looks:
 
     likeness: Floats32
     """(F, V)."""
+
+
+Said: TypeAlias = Callable[[tuple[int, ...]], Floats32]
+"""What some frames said of all views of an index, (F, V) for any of them: read when it is asked for, and held no longer
+than that, for all that the frames of a long walk say neither fits into memory nor into as many files as may be open."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import tyro
 from tyro.conf import arg
 
 from skyanchor.bounds import Coordinate, Positive, Range
-from skyanchor.cli.options import Folder, ImagesPath, SceneRun, unless_said
+from skyanchor.cli.options import WITH_COMMAS, Folder, ImagesPath, SceneRun, unless_said
 from skyanchor.errors import SkyAnchorError
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from skyanchor.evaluation.split_model import Protocol
 
 Source: TypeAlias = Annotated[Path, tyro.conf.Positional, arg(metavar="JOINT")]
-Patterns: TypeAlias = Annotated[str | None, unless_said("PATTERNS")]
+Patterns: TypeAlias = Annotated[str | None, unless_said("PATTERNS"), WITH_COMMAS]
+NeededPatterns: TypeAlias = Annotated[str, arg(metavar="PATTERNS"), WITH_COMMAS]
+Walks: TypeAlias = Annotated[str | None, unless_said("FIRST:LAST,..."), WITH_COMMAS]
 
 
 def horizongs(
@@ -60,7 +62,7 @@ def isprs(
     aerial: Patterns = None,
     ground: Patterns = None,
     drop: Patterns = None,
-    segments: Annotated[str | None, unless_said("FIRST:LAST,...")] = None,
+    segments: Walks = None,
     metres_per_unit: Positive = 1.0,
 ) -> None:
     """Make a scene of the ISPRS multi-platform benchmark ready; its linking images stay, as in the paper.
@@ -115,13 +117,13 @@ def alog(
 def folder(
     path: Source,
     /,
-    aerial: Annotated[str, arg(metavar="PATTERNS")],
-    ground: Annotated[str, arg(metavar="PATTERNS")],
+    aerial: NeededPatterns,
+    ground: NeededPatterns,
     out: Folder,
     drop: Patterns = None,
     images: ImagesPath = None,
     submap: Annotated[int, Range(2, 1e6)] = 100,
-    segments: Annotated[str | None, unless_said("FIRST:LAST,...")] = None,
+    segments: Walks = None,
     least_height: Annotated[Coordinate | None, unless_said("METRES")] = None,
     metres_per_unit: Positive = 1.0,
 ) -> None:

@@ -13,7 +13,7 @@ from skyanchor import bounds, pipeline
 from skyanchor.cli.options import SAID_BY_THE_SCENE, SceneRun
 from skyanchor.cli.runs import ChosenPreset, Settings, asked_preset, chosen_preset, refuse_unknown
 from skyanchor.cli.tables import print_rows
-from skyanchor.cli.words import names_of, refused_in_a_line
+from skyanchor.cli.words import Typed, names_of, refused_in_a_line
 from skyanchor.errors import SkyAnchorError
 from skyanchor.evaluation.perceptual import find_weights
 from skyanchor.evaluation.protocol import Rows, Wanted, run_protocol
@@ -32,7 +32,7 @@ def parse_and_run(words: Sequence[str]) -> int:
         if any(word.startswith((f"--{name}.", f"--{name}=")) or word == f"--{name}" for word in words):
             raise SkyAnchorError(f"--{name}: the scene says that itself. Leave it out, or make the scene otherwise.")
     preset = chosen_preset(asked_preset(words, "paper"))
-    with refused_in_a_line("skyanchor dataset run", lambda: names_of(preset.config)):
+    with refused_in_a_line("skyanchor dataset run", Typed(words, lambda: names_of(preset.config), SceneRun)):
         return tyro.cli(
             bounds.checked(on_a_scene(preset, shlex.join(["skyanchor", "dataset", "run", *words]))),
             prog="skyanchor dataset run",

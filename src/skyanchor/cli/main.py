@@ -24,7 +24,7 @@ from skyanchor.bounds import checked
 from skyanchor.cli import changes, dataset, looking, machine, merge, mesh, patch, scaffold, stopping, tiles, walk
 from skyanchor.cli.help import asked_help
 from skyanchor.cli.options import STAGE_VERBS
-from skyanchor.cli.words import refuse_no_text, refuse_twice, refused_in_a_line
+from skyanchor.cli.words import Typed, refuse_no_text, refuse_twice, refused_in_a_line
 from skyanchor.errors import SkyAnchorError
 
 DESCRIPTION = "Put an unposed street video into a fixed aerial reconstruction and add the street to its splats."
@@ -197,7 +197,8 @@ def _other_verb(given: list[str]) -> int:
     if {"--help", "-h"} & set(words):
         verbs().cli(prog="skyanchor", description=DESCRIPTION, args=words, config=config)
     else:
-        with stopping.armed(), refused_in_a_line(_verb_of(words), lambda: _names_like(words)):
+        typed = Typed(words, lambda: _names_like(words), _function_of(words))
+        with stopping.armed(), refused_in_a_line(_verb_of(words), typed):
             verbs().cli(prog="skyanchor", description=DESCRIPTION, args=words, config=config)
     return 0
 
@@ -209,12 +210,18 @@ def _verb_of(words: Sequence[str]) -> str:
     return " ".join(("skyanchor", *named))
 
 
+def _function_of(words: Sequence[str]) -> Callable[..., None] | None:
+    """What does the work of the verb that the words name; None where they name none."""
+    family = FAMILIES.get(words[0])
+    return OTHERS.get(words[0]) if family is None else family.get(words[1]) if words[1:2] else None
+
+
 def _names_like(words: Sequence[str]) -> Iterable[str]:
     """Verbs, where the first word is none, or the second none of its family; else the options of the verb."""
     family = FAMILIES.get(words[0])
     if family is not None and words[1:2] and words[1] not in family:
         return family
-    verb = family[words[1]] if family is not None and words[1:2] else OTHERS.get(words[0])
+    verb = _function_of(words)
     names = () if verb is None else signature(verb).parameters
     return [f"--{name.replace('_', '-')}" for name in names] or (*STAGE_VERBS, *OTHERS, *FAMILIES)
 

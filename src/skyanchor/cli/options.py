@@ -18,17 +18,23 @@ def unless_said(metavar: str) -> Any:
     return arg(metavar=metavar, help_behavior_hint="")
 
 
+@dataclass(frozen=True)
+class WithCommas:
+    """Mark of an option whose parts are one word, with commas between them."""
+
+
+WITH_COMMAS = WithCommas()
 RunPath: TypeAlias = Annotated[Path, tyro.conf.Positional, arg(metavar="RUN")]
 OptionalRunPath: TypeAlias = Annotated[Path | None, tyro.conf.Positional, unless_said("[RUN]")]
 AerialPath: TypeAlias = Annotated[Path | None, unless_said("AERIAL")]
 ImagesPath: TypeAlias = Annotated[Path | None, unless_said("PHOTOS")]
 SplatsPath: TypeAlias = Annotated[Path | None, unless_said("PLY")]
 Crs: TypeAlias = Annotated[str | None, unless_said("EPSG:CODE")]
-StreetCamera: TypeAlias = Annotated[str | None, unless_said("CAMERA")]
+StreetCamera: TypeAlias = Annotated[str | None, unless_said("CAMERA"), WITH_COMMAS]
 TruthPath: TypeAlias = Annotated[Path, arg(metavar="MODEL")]
 Processes: TypeAlias = Annotated[Workers, arg(metavar="N")]
 Folder: TypeAlias = Annotated[Path, arg(metavar="DIR")]
-Names: TypeAlias = Annotated[str | None, unless_said("NAMES")]
+Names: TypeAlias = Annotated[str | None, unless_said("NAMES"), WITH_COMMAS]
 Choice: TypeAlias = Literal["auto", "cpu", "gpu", "paper"]
 """A preset of the pipeline, or auto."""
 
@@ -119,10 +125,12 @@ class Options:
             "Street camera: f=900, the focal length in pixels, or MODEL,params in COLMAP order (PINHOLE,fx,fy,cx,cy). "
             "EXIF or a guess without it, and a guess may be too far off.",
         ),
+        WITH_COMMAS,
     ] = None
     near: Annotated[
         DisallowNone[str | None],
         _option("X,Y,RADIUS", "The walk stays within this circle, metres in the coordinates of the aerial model."),
+        WITH_COMMAS,
     ] = None
     within: Annotated[
         DisallowNone[Path | None],
@@ -166,6 +174,7 @@ class Preparation:
     camera: Annotated[
         DisallowNone[str | None],
         _option("CAMERA", "That street camera, where you know it: as for `update`."),
+        WITH_COMMAS,
     ] = None
     preset: Annotated[Choice, _option("auto|cpu|gpu|paper", "Settings to start from, as for `update`.")] = "auto"
     workers: WorkersOption = 0

@@ -22,7 +22,7 @@ from skyanchor.backends import weights
 from skyanchor.cli import kernels
 from skyanchor.cli.options import Options, Preparation
 from skyanchor.cli.stopping import accounted
-from skyanchor.cli.words import names_of, refused_in_a_line
+from skyanchor.cli.words import Typed, names_of, refused_in_a_line
 from skyanchor.errors import BackendError, InputError, NothingPlacedError, SkyAnchorError
 from skyanchor.events import ANCHORS, TRAJECTORY, Listener, Note
 from skyanchor.gaussians import ply
@@ -67,7 +67,8 @@ def parse_and_run(name: str, words: Sequence[str]) -> int:
         if name == "prepare"
         else verb(reported(name), preset, shlex.join(["skyanchor", name, *words]), stages_of(name))
     )
-    with refused_in_a_line(f"skyanchor {name}", lambda: (*everyday_names(everyday), *names_of(preset.config))):
+    typed = Typed(words, lambda: (*everyday_names(everyday), *names_of(preset.config)), everyday)
+    with refused_in_a_line(f"skyanchor {name}", typed):
         return tyro.cli(
             bounds.checked(command), prog=f"skyanchor {name}", args=list(words), config=(tyro.conf.FlagCreatePairsOff,)
         )

@@ -6,11 +6,12 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
+from skyanchor.cli.options import WITH_COMMAS
 from skyanchor.errors import SkyAnchorError
 
 NEEDED = (
@@ -44,25 +45,50 @@ NO_NUMBER = {
 """What Python says of a text that is no number, and in words."""
 
 
-def refused_in_a_line(verb: str, known: Known) -> AbstractContextManager[None]:
+@dataclass(frozen=True)
+class Typed:
+    """What was typed after a verb, and what it is held against."""
+
+    words: Sequence[str]
+    known: Known
+    options: object = None
+    """The verb's function, or the dataclass of its everyday options."""
+
+    def meant(self, odd: Sequence[str]) -> str:
+        """An option with its value in one word, where the first of the odd words is a part of it; empty otherwise."""
+        for name, values in _options(self.words):
+            if odd[0] in values[1:] and name in with_commas(self.options):
+                others = sum(word not in odd for word in values[1:])  # taken for what stands without an option
+                return f"{name} {','.join(part.strip(',') for part in values[: len(values) - others])}"
+        return ""
+
+
+def with_commas(options: object) -> tuple[str, ...]:
+    """The options of a verb's function, or of a dataclass, whose parts are one word with commas between them."""
+    hints = {} if options is None else get_type_hints(options, include_extras=True)
+    marked = (name for name, hint in hints.items() if WITH_COMMAS in getattr(hint, "__metadata__", ()))
+    return tuple(f"--{name.replace('_', '-')}" for name in marked)
+
+
+def refused_in_a_line(verb: str, typed: Typed) -> AbstractContextManager[None]:
     """A block in which words that cannot be parsed are a SkyAnchorError."""
 
     def refuse(event: Any) -> None:
-        said = _said(event, known)
+        said = _said(event, typed)
         if said:
             raise SkyAnchorError(f"{said} `{verb} --help` says what there is.")
 
     return nullcontext() if parsing is None else parsing.on_parse_error(refuse)
 
 
-def _said(event: Any, known: Known) -> str:
+def _said(event: Any, typed: Typed) -> str:
     """What is wrong with the words; empty where tyro may say it itself."""
     if isinstance(event, parsing.MissingArgs):
-        odd = f"{_nothing_such(event.unrecognized_tokens, known)} " if event.unrecognized_tokens else ""
+        odd = f"{_nothing_such(event.unrecognized_tokens, typed)} " if event.unrecognized_tokens else ""
         names = [_shown(one.arg) for one in event.missing_arguments]
         return f"{odd}{', '.join(names)} {'are' if len(names) > 1 else 'is'} missing."
     if isinstance(event, parsing.UnrecognizedArgs):
-        return _nothing_such(event.tokens, known)
+        return _nothing_such(event.tokens, typed)
     if isinstance(event, parsing.InvalidChoice):
         return f"{event.argument.display_name()} {event.value}: there are {', '.join(event.choices)}."
     if isinstance(event, parsing.BadValue) and event.reason == "too_few_values":
@@ -80,9 +106,12 @@ def _shown(argument: Any) -> str:
     return metavar if argument.is_positional() else f"{argument.lowered.name_or_flags[0]} {metavar}"
 
 
-def _nothing_such(words: Sequence[str], known: Known) -> str:
+def _nothing_such(words: Sequence[str], typed: Typed) -> str:
     """That the first of the words means nothing here, and what may be meant."""
-    word, names = words[0].partition("=")[0], sorted(known())
+    if meant := typed.meant(words):
+        option = meant.partition(" ")[0]
+        return f"{words[0]} says nothing here: {option} takes one word, with commas in it. Did you mean {meant}?"
+    word, names = words[0].partition("=")[0], sorted(typed.known())
     if ":" in word and not word.startswith("-"):
         return f"{word} is no choice, or one for the same thing stands before it."
     if word in names:

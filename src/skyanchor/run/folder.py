@@ -177,10 +177,7 @@ class RunFolder:
         self, name: str, what: str, settings: object, inputs: Mapping[str, str], upstream: tuple[Made, ...] = ()
     ) -> Stage:
         """The stage's folder, done or to be done; RecipeError when it holds other work and redo is off."""
-        above = tuple(made.recipe for made in upstream)
-        stage = Stage(
-            self, name, Recipe(full_name(self.part_of, name), settings_of(settings), dict(inputs), above, versions())
-        )
+        stage = self._stage(name, settings, inputs, upstream)
         held = stage.held_recipe()
         if held is not None and held != stage.recipe:
             self._replace_or_refuse(stage, held)
@@ -189,6 +186,18 @@ class RunFolder:
             stage.begin()
         stage.open(what)
         return stage
+
+    def would_make(
+        self, name: str, settings: object, inputs: Mapping[str, str], upstream: tuple[Made, ...] = ()
+    ) -> bool:
+        """Whether `stage` would have anything to make: where not, what it is made of need not be there."""
+        stage = self._stage(name, settings, inputs, upstream)
+        return not stage.done or (self.redo and stage.held_recipe() != stage.recipe)
+
+    def _stage(self, name: str, settings: object, inputs: Mapping[str, str], upstream: tuple[Made, ...]) -> Stage:
+        above = tuple(made.recipe for made in upstream)
+        recipe = Recipe(full_name(self.part_of, name), settings_of(settings), dict(inputs), above, versions())
+        return Stage(self, name, recipe)
 
     def _replace_or_refuse(self, stage: Stage, held: Recipe) -> None:
         changes = in_short(differences(held, stage.recipe))

@@ -21,6 +21,8 @@ SHARED = "shared"
 LOCK = "lock"
 DIGESTS = "digests.json"
 """In .state/: what is remembered of the contents of files."""
+FRAMES = "frames"
+"""In a run folder: frames of a video, upright copies of photos that are stored sideways."""
 MARKS = ("lock", "*.lock", "inputs.json")
 """In .state/: any of these says whose folder it is."""
 MADE = "made"
@@ -46,7 +48,7 @@ OF_A_RUN = Layout(
     (
         *(*COMMON, "anchor_seconds.json", "trajectory_seconds.json", "scene_seconds.json"),
         *("runtime.json", "metrics.json"),
-        *("report.html", "plots", "frames", "ablations", "ablations.json", "ablations.md"),
+        *("report.html", "plots", FRAMES, "ablations", "ablations.json", "ablations.md"),
     ),
     kinds.SIGNS["a run folder"],
 )

@@ -22,7 +22,7 @@ from skyanchor.run import prepared as parts
 from skyanchor.run import records
 from skyanchor.run.folder import Finished, read_finished
 from skyanchor.run.inputs import INPUTS_FILE, Inputs
-from skyanchor.run.layout import STATE, is_finished
+from skyanchor.run.layout import FRAMES, STATE, is_finished
 from skyanchor.run.memory import Peak, peaks
 from skyanchor.run.metrics import METRICS_FILE, Metrics
 from skyanchor.run.prepared import Prepared, find_prepared
@@ -144,7 +144,7 @@ class Run:
     @cached_property
     def photos(self) -> dict[str, Path]:
         """Paths of the street photos by name: frames of a video and upright copies lie in the run folder."""
-        copies, ground = self.root / "frames", self.inputs.ground
+        copies, ground = self.root / FRAMES, self.inputs.ground
         source = copies if (copies / "images").is_dir() else ground
         return {photo.name: photo for photo in find_photos(source)[1]} if source.is_dir() else {}
 

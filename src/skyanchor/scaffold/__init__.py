@@ -3,7 +3,8 @@
 - *Read and written*: loading (the whole, checked), colmap_files, colmap_rigs, checked_file, photo_files; write_back
   (models in the user's own coordinates); summary (what was understood, for people).
 - *Where it lies*: georeference, orientation (up and ground), gps_check (a walk's GPS on it).
-- *Its photos*: visibility (which see the same ground), windows (parts of large ones).
+- *Its photos*: observed_patches (whether they are those of the model's points), visibility (which see the same ground),
+  windows (parts of large ones).
 - *Its Gaussians*: frame_check, frame_registration (whether given ones fit, and where they lie else); seeding, training,
   blocks, voxels (made here).
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from skyanchor.geometry import cameras, planes, rigid
 from skyanchor.scaffold import colmap_files, georeference
+from skyanchor.scaffold.observed_patches import patches_alike
 from skyanchor.types import Camera, Floats, Scaffold
 
 SAMPLED = 200_000
@@ -16,6 +17,8 @@ SAMPLED = 200_000
 FEW_VIEWS = 4
 PLAUSIBLE_ALTITUDE_M = (8.0, 3000.0)
 LARGE_ERROR_PX = 4.0
+LEAST_ALIKE = 0.25
+"""Share of the points around which two photos show the same: 0.9 of the model's own photos, less than 0.1 of others."""
 COARSE_M = 0.15
 """Ground sample distance from which on the fronts of a town are hardly recognised (docs/scale.md)."""
 STRAIGHT_DOWN_DEG = 15.0
@@ -169,7 +172,7 @@ def _extent(scaffold: Scaffold) -> tuple[float, float]:
 
 def _warnings(scaffold: Scaffold, heights: Floats, error: float, sample: float) -> tuple[str, ...]:
     low, high = PLAUSIBLE_ALTITUDE_M
-    altitude = float(np.median(heights))
+    altitude, alike = float(np.median(heights)), patches_alike(scaffold)
     checks = [
         (len(scaffold.views) < FEW_VIEWS, f"only {len(scaffold.views)} photos: at least {FEW_VIEWS} are needed"),
         (
@@ -187,6 +190,11 @@ def _warnings(scaffold: Scaffold, heights: Floats, error: float, sample: float) 
         (
             error > LARGE_ERROR_PX,
             f"points miss their pixels by {error:.1f} px: poses, points or image sizes do not belong together",
+        ),
+        (
+            alike < LEAST_ALIKE,
+            f"two photos show the same around only {alike:.0%} of the points that they share: "
+            "are these the photos that the model was made from?",
         ),
         (
             sample > COARSE_M,

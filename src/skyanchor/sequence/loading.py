@@ -70,8 +70,9 @@ def load_sequence(
     if path.is_file():
         refuse_photo(path)
         choose_camera(config.camera, intrinsics.NO_EXIF, video.frame_size(path))
-        photos = video.extract_frames(path, config.video, _needed(path, frames_folder, "is a video"), listen)
-        return build_sequence(path, photos[0].parent, photos, config)
+        copies = _needed(path, frames_folder, "is a video")
+        photos = video.extract_frames(path, config.video, copies, listen)
+        return build_sequence(path, photos, config, masked=(copies.folder / "images",))
     folder, photos = find_photos(path)
     exifs = [intrinsics.read_exif(photo) for photo in photos]
     if any(exif.orientation != 1 for exif in exifs):
@@ -79,8 +80,8 @@ def load_sequence(
         choose_camera(config.camera, exifs[0], one_size(photos, exifs))
         one_camera(photos, exifs)
         photos = upright.write_upright(folder, photos, target)
-        folder = photos[0].parent
-    return build_sequence(path, folder, photos, config, exifs)
+        return build_sequence(path, photos, config, exifs, (photos[0].parent, target.folder / "images"))
+    return build_sequence(path, photos, config, exifs, (folder,))
 
 
 def street_camera(path: Path | None, config: SequenceConfig) -> Camera:
@@ -102,9 +103,13 @@ def _needed(path: Path, frames_folder: Path | Copies | None, why: str) -> Copies
 
 
 def build_sequence(
-    root: Path, folder: Path, photos: list[Path], config: SequenceConfig, exifs: list[Exif] | None = None
+    root: Path,
+    photos: list[Path],
+    config: SequenceConfig,
+    exifs: list[Exif] | None = None,
+    masked: tuple[Path, ...] = (),
 ) -> Sequence:
-    """The sequence of checked photos, one camera."""
+    """The sequence of checked photos, one camera; masks lie beside the folders `masked`, or beside `root`."""
     least = config.cut.group_size
     if len(photos) < least:
         raise InputError(
@@ -114,7 +119,7 @@ def build_sequence(
     exifs = exifs or [intrinsics.read_exif(photo) for photo in photos]
     one_camera(photos, exifs)
     known = choose_camera(config.camera, exifs[0], size)
-    frames = tuple(Frame(k, p.name, p, _mask(root, folder, p, size)) for k, p in enumerate(photos))
+    frames = tuple(Frame(k, p.name, p, _mask((*masked, root), p, size)) for k, p in enumerate(photos))
     gps = tuple(exif.gps for exif in exifs)
     uncut = Sequence(
         root,
@@ -250,9 +255,9 @@ def choose_camera(given: str | None, exif: Exif, size: tuple[int, int]) -> Intri
     return Intrinsics(intrinsics.guessed_camera(*size), GUESS_FOCAL_SIGMA)
 
 
-def _mask(root: Path, folder: Path, photo: Path, size: tuple[int, int]) -> Path | None:
-    """The photo's mask, checked for size; beside the photos or, for a video, beside the video."""
-    path = find_mask(folder, photo.name) or find_mask(root, photo.name)
+def _mask(beside: tuple[Path, ...], photo: Path, size: tuple[int, int]) -> Path | None:
+    """The photo's mask, checked for size; beside the first of the folders, or the video, that has one."""
+    path = next((path for folder in beside if (path := find_mask(folder, photo.name))), None)
     if path is not None and (found := photo_size(path)) != size:
         raise InputError(
             path, f"is {found[0]}x{found[1]} but its photo is {size[0]}x{size[1]}", "Give masks of the photos' size."

@@ -43,7 +43,7 @@ def _write_one(folder: Path, photo: Path, copy: Path, target: Copies) -> None:
     if mask is not None:
         with opened(mask) as image:
             image.getexif()[ORIENTATION] = tag
-            target.write(target.folder / "masks" / f"{copy.name}.png", _encoded(ImageOps.exif_transpose(image), "PNG"))
+            target.write(target.written / "masks" / f"{copy.name}.png", _encoded(ImageOps.exif_transpose(image), "PNG"))
 
 
 def _encoded(image: Image.Image, kind: str, **options: int) -> bytes:

@@ -16,14 +16,13 @@ import numpy as np
 from skyanchor.bounds import Range
 from skyanchor.errors import InputError
 from skyanchor.events import Listener, Progress, silent
-from skyanchor.sequence.copies import Copies
+from skyanchor.sequence.copies import INDEX, Copies
 from skyanchor.storage import files
 from skyanchor.types import Bytes, Floats
 
 log = logging.getLogger(__name__)
 
 ADVICE = "Check that it plays, or extract the frames yourself and give the folder."
-INDEX = "frames.json"
 SMALL_WIDTH = 320
 """Motion and sharpness are measured at this width, pixels."""
 
@@ -57,9 +56,8 @@ def extract_frames(path: Path, config: VideoConfig, copies: Copies, listen: List
 
     InputError where the video is another one by the end than it was at first.
     """
-    folder = copies.folder
     recipe = {"video": path.name, "digest": _digest(path), "settings": asdict(config)}
-    if (done := _extracted(folder, recipe)) is not None:
+    if (done := _extracted(copies.folder, recipe)) is not None:
         return done
     survey = survey_video(path, listen)
     chosen = choose_frames(survey, config)
@@ -68,7 +66,7 @@ def extract_frames(path: Path, config: VideoConfig, copies: Copies, listen: List
         advice = "Leave it alone until its frames are written; the same command writes them again."
         raise InputError(path, "was changed or removed while its frames were written", advice)
     document = json.dumps({**recipe, "frames": [photo.name for photo in photos]}, indent=1)
-    files.write_text(folder / INDEX, document + "\n")
+    files.write_text(copies.written / INDEX, document + "\n")
     return photos
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from skyanchor.anchors.config import AnchorConfig
 from skyanchor.anchors.focal import FocalVotes
 from skyanchor.anchors.frames import GroundFrames, Lens
@@ -15,7 +17,7 @@ from skyanchor.anchors.odometry import Steps, measure_steps
 from skyanchor.anchors.prepared_scaffold import PreparedScaffold, prepared_for
 from skyanchor.anchors.priors import Area, local_priors
 from skyanchor.anchors.walk import GroupTask, GroupVerdict, localise_walk
-from skyanchor.anchors.walk_votes import Looks
+from skyanchor.anchors.walk_votes import Looks, Said
 from skyanchor.bridges.ground import Ground
 from skyanchor.bridges.surface import Surface
 from skyanchor.events import ANCHORS, Listener
@@ -34,7 +36,7 @@ from skyanchor.stages.windows import painted_from, windows_under
 from skyanchor.stages.work import Work
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
-from skyanchor.types import Anchors
+from skyanchor.types import Anchors, Floats32
 
 CONTEXT, SETTINGS = "context.json", "settings.json"
 """Files in the progress folder that the jobs share."""
@@ -136,15 +138,21 @@ class JobRunner:
             work[f"steps-{first}-{value_digest(lens)}"] = call
         return tuple(files.load(path, Steps) for path in self._produced("walk between groups", work))
 
-    def looks(self, frames: tuple[int, ...]) -> tuple[Looks, ...]:
+    def looks(self, frames: tuple[int, ...]) -> Said:
         """How much the frames are like all described places, a few frames a job; the figures stay in their files."""
-        work = {}
+        work, at = {}, {frame: divmod(k, LOOKS_PER_JOB) for k, frame in enumerate(frames)}
         for first in range(0, len(frames), LOOKS_PER_JOB):
             some = frames[first : first + LOOKS_PER_JOB]
             work[f"looks-{first}-{value_digest(some)}"] = Job.of(
                 look_job, context=self.stage.path(PROGRESS), frames=some
             )
-        return tuple(files.load_mapped(path, Looks) for path in self._produced("frames compared with places", work))
+        paths = self._produced("frames compared with places", work)
+
+        def said(asked: tuple[int, ...]) -> Floats32:
+            held = {part: files.load_mapped(paths[part], Looks) for part in {at[frame][0] for frame in asked}}
+            return np.stack([held[part].likeness[row] for part, row in (at[frame] for frame in asked)])
+
+        return said
 
     def _job(self, function: Callable[..., None], task: GroupTask) -> Job:
         return Job.of(function, context=self.stage.path(PROGRESS), task=task)
@@ -189,7 +197,7 @@ def vote_focal_job(out: str, context: str, task: Json, factors: list[float], lis
 
 def look_job(out: str, context: str, frames: list[int], listen: Listener) -> None:
     """Write the Looks of some frames."""
-    files.save(Path(out), _in_process(context).looks(tuple(frames))[0])
+    files.save(Path(out), _in_process(context).look(tuple(frames)))
 
 
 def measure_steps_job(out: str, context: str, first: int, last: int, lens: Json, listen: Listener) -> None:

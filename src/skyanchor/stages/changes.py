@@ -19,7 +19,6 @@ from skyanchor.photos import PhotoCache
 from skyanchor.run.earlier import refuse_twice
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import PROGRESS, Made, RunFolder, Stage
-from skyanchor.run.layout import is_finished
 from skyanchor.run.records import (
     AFTER_FOLDER,
     BEFORE_FOLDER,
@@ -62,11 +61,11 @@ def run(folder: RunFolder, held: Run, earlier: Sequence[Run], config: StreetChan
         advice = "Give --since RUN1, a run of an earlier walk on the same aerial model."
         raise InputError(held.root, "stands on no earlier walk to compare it with", advice)
     refuse_twice((held, *earlier))
-    above = [held.stage(TRAJECTORY), *(run.stage(TRAJECTORY) for run in earlier)]
+    above = (held.stage(TRAJECTORY), *(run.stage(TRAJECTORY) for run in earlier))
     refuse_other_flights(held, earlier)
-    if folder.redo or not is_finished(folder.root / CHANGES):
+    if folder.would_make(CHANGES, config, {}, above):
         _refuse_unready(folder, (held, *earlier))
-    stage = folder.stage(CHANGES, WHAT, config, {}, tuple(above))
+    stage = folder.stage(CHANGES, WHAT, config, {}, above)
     if not stage.done:
         walks = [ground_views(one.sequence, one.trajectory) for one in (held, *earlier)]
         days = [

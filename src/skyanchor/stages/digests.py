@@ -11,10 +11,17 @@ from skyanchor.errors import InputError
 from skyanchor.events import ANCHORS, TRAJECTORY
 from skyanchor.feedforward import AnyLocal, FreeFolder
 from skyanchor.run.folder import RunFolder
-from skyanchor.run.results import Run
+from skyanchor.run.layout import FRAMES
+from skyanchor.run.results import VERB_AGAIN, Run
 from skyanchor.scaffold.colmap_files import model_files
 from skyanchor.storage import codec, files
 from skyanchor.types import Scaffold, Sequence
+
+MOVED = (
+    "Put them back, or run its last verb once more with the same options and --ground WALK, the place where they are "
+    "now: nothing is done again."
+)
+"""What helps where the photos of a walk are not where they were."""
 
 
 def aerial_digests(run: RunFolder, scaffold: Scaffold) -> dict[str, str]:
@@ -44,10 +51,11 @@ def ground_digests(run: Digesting, sequence: Sequence) -> dict[str, str]:
 
 
 def check_street_photos(run: Digesting, held: Run) -> None:
-    """InputError when the street photos of a run are not those that its poses were found with.
+    """InputError when the street photos of a run are gone, or not those that its poses were found with.
 
     They are known to `run` from then on: what is made of them is not finished where they change meanwhile.
     """
+    _refuse_gone(held)
     above = held.stage(TRAJECTORY).recipe.upstream
     made_from = next((recipe.inputs for recipe in above if recipe.stage == ANCHORS), {})
     found = ground_digests(run, held.sequence)
@@ -55,6 +63,18 @@ def check_street_photos(run: Digesting, held: Run) -> None:
     if changed:
         advice = "Put them back, or run it again with --redo."
         raise InputError(held.root, f"found its poses with other {' and '.join(changed)} of the street", advice)
+
+
+def _refuse_gone(held: Run) -> None:
+    """InputError that says how many street photos or masks of a run are not where they were, and what helps."""
+    frames = held.sequence.frames
+    given = {"street photos": [one.path for one in frames], "masks": [one.mask_path for one in frames if one.mask_path]}
+    for what, paths in given.items():
+        gone = [path for path in paths if not path.is_file()]
+        if gone:
+            problem = f"{len(gone)} of its {len(paths)} {what} are not there, {gone[0]} first"
+            own = gone[0].parts[-3:-2] == (FRAMES,)
+            raise InputError(held.root, problem, VERB_AGAIN if own else MOVED)
 
 
 def free_digests(run: RunFolder, choice: AnyLocal) -> dict[str, str]:

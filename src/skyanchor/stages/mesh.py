@@ -19,7 +19,7 @@ from skyanchor.photos import PhotoCache
 from skyanchor.run.executor import Executor
 from skyanchor.run.folder import Made, RunFolder, Stage
 from skyanchor.run.job import Job
-from skyanchor.run.layout import PROGRESS, is_finished
+from skyanchor.run.layout import PROGRESS
 from skyanchor.run.records import MESH_FILE, MESH_GLB, MESH_RECORD, MeshRecord
 from skyanchor.run.results import Run
 from skyanchor.scaffold import georeference
@@ -95,13 +95,10 @@ class TilePlan:
 def run(folder: RunFolder, held: Run, config: StreetMeshConfig, executor: Executor) -> Made:
     """The mesh of a run whose trajectory is finished."""
     above = held.stage(TRAJECTORY)
-    if folder.redo or not is_finished(folder.root / MESH):
-        _refuse_unready(folder, held, config)
+    plan = _readied(folder, held, config) if folder.would_make(MESH, config, {}, (above,)) else None
     stage = folder.stage(MESH, WHAT, config, {}, (above,))
-    engine = None if config.surfels is None or stage.done else Engine(GsplatSurfels().load("cuda"), "cuda")
-    if not stage.done:
-        views = ground_views(held.sequence, held.trajectory)
-        plan = StreetPlan(views, held.trajectory.points, held.scaffold.up, config.points)
+    if plan is not None:
+        engine = None if config.surfels is None else Engine(GsplatSurfels().load("cuda"), "cuda")
         maps = street_depth(stage, plan, executor)
         if engine is not None and config.surfels is not None:
             maps = _of_surfels(stage, held, plan, maps, config.surfels, engine, executor)
@@ -112,13 +109,15 @@ def run(folder: RunFolder, held: Run, config: StreetMeshConfig, executor: Execut
     return stage
 
 
-def _refuse_unready(folder: RunFolder, held: Run, config: StreetMeshConfig) -> None:
-    """SkyAnchorError, before an earlier mesh goes or another is begun, where none can be made."""
+def _readied(folder: RunFolder, held: Run, config: StreetMeshConfig) -> StreetPlan:
+    """What is to be measured; SkyAnchorError, before an earlier mesh goes or another is begun, where it cannot be."""
     if config.surfels is not None:
         GsplatSurfels().check()
-    if len(ground_views(held.sequence, held.trajectory)) < 2:
+    views = ground_views(held.sequence, held.trajectory)
+    if len(views) < 2:
         raise NothingPlacedError("fewer than two street frames have a pose: there is nothing to mesh")
     check_street_photos(folder, held)
+    return StreetPlan(views, held.trajectory.points, held.scaffold.up, config.points)
 
 
 def _nothing(config: MeshConfig) -> str:

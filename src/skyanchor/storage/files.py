@@ -177,11 +177,44 @@ def write_through(path: Path, write: Callable[[Path], None], lasting: bool = Tru
         except BaseException as error:
             with suppress(OSError):
                 remove(draft)
-            if isinstance(error, InputError) and isinstance(error.args[0], Path):
-                raise InputError(_meant(error.args[0]), *error.args[1:]) from error
+            _raise_meant(error)
             raise
         if lasting:
             sync_folder(path.parent)
+
+
+@contextmanager
+def drafts_of(folder: Path) -> Iterator[Path]:
+    """While inside, a folder beside another for what shall lie in that one later; in the end it goes, moved or not."""
+    draft = temporary(folder)
+    remove(draft)
+    try:
+        yield draft
+    except InputError as error:
+        _raise_meant(error)
+        raise
+    finally:
+        with suppress(OSError, WriteError):
+            remove(draft)
+
+
+def _raise_meant(error: BaseException) -> None:
+    """The same InputError about what a draft will become; nothing for any other error."""
+    if isinstance(error, InputError) and isinstance(error.args[0], Path):
+        raise InputError(_meant(error.args[0]), *error.args[1:]) from error
+
+
+def move_all(source: Path, target: Path, last: str) -> None:
+    """Every file below a folder moved below another of the same disk, over what has its name; one of them last."""
+    found = [path for path in sorted(source.rglob("*")) if not path.is_dir()]
+    for path in sorted(found, key=lambda path: path == source / last):
+        place = target / path.relative_to(source)
+        make_folder(place.parent)
+        with writing(place):
+            path.replace(place)
+    for folder in {(target / path.relative_to(source)).parent for path in found}:
+        with writing(folder):
+            sync_folder(folder)
 
 
 def _put_into_place(draft: Path, path: Path) -> None:
