@@ -49,7 +49,7 @@ from skyanchor.sequence.video import INDEX, _extracted
 from skyanchor.stages.scaffold import refuse_lonely
 from skyanchor.stereo import CompletionConfig, ConsistencyConfig, complete, estimate_depth, make_consistent
 from skyanchor.stereo.storage import load_depth, save_depth
-from skyanchor.storage import files
+from skyanchor.storage.digest_cache import DigestCache
 from skyanchor.types import Camera, Photo
 
 
@@ -504,8 +504,8 @@ def test_broken_memories_are_made_again(text: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     photo = tmp_path / "a.jpg"
     photo.write_bytes(b"x")
-    fresh = files.DigestCache(tmp_path / "none.json").digest({"a": photo})
-    assert files.DigestCache(tmp_path / "digests.json").digest({"a": photo}) == fresh
+    fresh = DigestCache(tmp_path / "none.json").digest({"a": photo})
+    assert DigestCache(tmp_path / "digests.json").digest({"a": photo}) == fresh
     assert timing.timings(tmp_path) in ({}, {"a": 1.0}) and memory.peaks(tmp_path) == {}
     assert _extracted(tmp_path, {"video": "a.mp4"}) is None
     state = tmp_path / STATE

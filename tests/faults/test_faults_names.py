@@ -14,6 +14,7 @@ import skyanchor
 from skyanchor.errors import InputError
 from skyanchor.stereo import depth_files, depth_path
 from skyanchor.storage import files
+from skyanchor.storage.names import beneath, leads_outside
 
 PARTS = st.sampled_from(["a", "b.jpg", "b.png", "b", "..", ".", "", "progress", "recipe.json", "%progress", "C:", "~"])
 NAMES = st.lists(PARTS, min_size=1, max_size=4).map("/".join) | st.text(max_size=12)
@@ -30,7 +31,7 @@ SOURCES = Path(skyanchor.__file__).parent
 def test_no_name_leads_out(name: str) -> None:
     folder = Path("/run/depth")
     try:
-        path = files.beneath(folder, name)
+        path = beneath(folder, name)
     except InputError:
         return
     assert Path(os.path.normpath(path)).is_relative_to(folder) and os.path.normpath(path) != str(folder)
@@ -47,7 +48,7 @@ def test_every_photo_has_a_depth_file_of_its_own(names: list[str]) -> None:
     assert len(set(found)) == len(names)
     for file in found:
         first = Path(file).parts[0]
-        assert first not in ("progress", "recipe.json", "georef.json") and not files.leads_outside(file)
+        assert first not in ("progress", "recipe.json", "georef.json") and not leads_outside(file)
 
 
 def test_depth_is_found_where_it_was_written(tmp_path: Path) -> None:

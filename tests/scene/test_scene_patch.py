@@ -17,7 +17,8 @@ from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats, concat, owned, select
 from skyanchor.scene import patch as patches
 from skyanchor.scene.patch import Change, Patch
-from skyanchor.storage import codec, files
+from skyanchor.storage import codec
+from skyanchor.storage.digests import file_digest
 
 
 def random_splats(count: int, seed: int, degree: int = 3) -> Splats:
@@ -254,7 +255,7 @@ def test_damaged_patches_are_refused_in_one_line(base: Path, tmp_path: Path) -> 
             assert "\n" not in str(error)
             refused += 1
         else:  # a byte that says nothing, as the date in the archive: then the result is the right one
-            assert files.file_digest(tmp_path / "x.ply") == monday(base).result_digest
+            assert file_digest(tmp_path / "x.ply") == monday(base).result_digest
     assert refused > 200
     with pytest.raises(InputError, match="does not exist"):
         patches.load_patch(tmp_path / "nowhere.npz")

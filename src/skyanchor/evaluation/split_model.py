@@ -36,6 +36,7 @@ from skyanchor.scaffold.colmap_files import (
 )
 from skyanchor.scaffold.photo_files import find_images
 from skyanchor.storage import files, foreign
+from skyanchor.storage.names import beneath
 from skyanchor.types import Camera, Floats, Plane
 
 PROTOCOL_FILE = "protocol.json"
@@ -203,7 +204,7 @@ def write_aerial(
         return names
     high = _above(out, names, least_height_m)
     for name in set(names) - set(high):
-        files.remove(files.beneath(out / "images", name))
+        files.remove(beneath(out / "images", name))
     write_model(out / "sparse", part(model, high))
     return high
 
@@ -266,4 +267,4 @@ def _flat(names: Sequence[str]) -> dict[str, str]:
 
 def _link(target: Path, photos: Path, names: dict[str, str]) -> None:
     for name, source in names.items():
-        files.link_to(files.beneath(photos, source), files.beneath(target, name))
+        files.link_to(beneath(photos, source), beneath(target, name))

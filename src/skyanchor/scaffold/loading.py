@@ -16,8 +16,8 @@ from skyanchor.photos import find_mask, natural_key, refuse_odd_name
 from skyanchor.scaffold import colmap_files, georeference, orientation, photo_files
 from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
 from skyanchor.scaffold.orientation import OrientationConfig
-from skyanchor.storage import files
 from skyanchor.storage.foreign import is_there, refuse_no_file
+from skyanchor.storage.names import leads_outside
 from skyanchor.types import Floats, Georeference, Ints, Plane, Pose, Scaffold, Tracks, View
 
 log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ def check_model(folder: Path, model: ColmapModel) -> None:
         raise InputError(path, "holds no image: the model is empty", "Give a model with posed aerial photos.")
     names: set[str] = set()
     for image in model.images:
-        if files.leads_outside(image.name):
+        if leads_outside(image.name):
             raise InputError(
                 path,
                 f"image {image.name!r} has a name that leads out of the image folder",

@@ -23,6 +23,7 @@ from skyanchor.gaussians import ply
 from skyanchor.gaussians.ply import PlyBytes
 from skyanchor.gaussians.splats import Owners, Splats, select, with_sh_degree
 from skyanchor.storage import codec, files, taken
+from skyanchor.storage.digests import digest
 from skyanchor.storage.foreign import refuse_no_file
 from skyanchor.types import Bools, Bytes, Ints
 
@@ -106,11 +107,11 @@ def made_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> tuple[
     blank = np.zeros((len(change.ground), rows.shape[1]), np.uint8)
     added = _rows_of(base.header, change.ground, blank)
     patch = Patch(
-        name, files.digest(base.data), "", np.frombuffer(base.head, np.uint8), base.header.count,
+        name, digest(base.data), "", np.frombuffer(base.head, np.uint8), base.header.count,
         changed, rows[changed], wanted[changed], added, hidden, recipe,
     )  # fmt: skip
     data = _patched(base, patch)
-    return replace(patch, result_digest=files.digest(data)), data
+    return replace(patch, result_digest=digest(data)), data
 
 
 def apply_patch(base: PlyBytes, patch: Patch, out: Path) -> None:
@@ -121,11 +122,11 @@ def apply_patch(base: PlyBytes, patch: Patch, out: Path) -> None:
 
 def patched(base: PlyBytes, patch: Patch) -> bytes:
     """Bytes of the file after the patch, wherever its rows are in `base`; InputError where they are not."""
-    made_for_it = files.digest(base.data) == patch.base_digest
+    made_for_it = digest(base.data) == patch.base_digest
     fitted = patch if made_for_it else rebased(patch, base)
     data = _patched(base, fitted)
     undone = fitted.header.tobytes() == base.head and bool((fitted.before == base.rows[fitted.changed]).all())
-    if not undone or (made_for_it and files.digest(data) != patch.result_digest):
+    if not undone or (made_for_it and digest(data) != patch.result_digest):
         raise InputError(base.path, f"would not become what patch {patch.name} says: it was altered", AGAIN)
     return data
 
@@ -133,7 +134,7 @@ def patched(base: PlyBytes, patch: Patch) -> bytes:
 def remove_patch(updated: PlyBytes, patch: Patch, out: Path) -> None:
     """Write the file as it would be without the patch, byte for byte; InputError where a later one overlaps with it."""
     taken.refuse_lost(out, updated.path, begins=taken.PLY)
-    if files.digest(updated.data) != patch.result_digest:
+    if digest(updated.data) != patch.result_digest:
         files.write_bytes(out, _taken_out(updated, patch))
         return
     files.write_bytes(out, before_last(updated, patch).data)
@@ -144,7 +145,7 @@ def before_last(updated: PlyBytes, patch: Patch) -> PlyBytes:
     original = updated.rows[: patch.count].copy()
     original[patch.changed] = patch.before
     data = patch.header.tobytes() + original.tobytes()
-    if files.digest(data) != patch.base_digest:
+    if digest(data) != patch.base_digest:
         raise InputError(updated.path, f"would not become what it was: patch {patch.name} was altered", AGAIN)
     return ply.with_data(updated, data)
 
@@ -230,8 +231,8 @@ def rebased(patch: Patch, base: PlyBytes) -> Patch:
     """The same change for a file with other patches than it was made on; InputError where they overlap."""
     moved = moved_to(patch, base.path, base.head, base.header.count)
     refuse_overlap(base.path, patch, base.rows[moved.changed], moved.before, _names(base.head))
-    moved = replace(moved, base_digest=files.digest(base.data))
-    return replace(moved, result_digest=files.digest(_patched(base, moved)))
+    moved = replace(moved, base_digest=digest(base.data))
+    return replace(moved, result_digest=digest(_patched(base, moved)))
 
 
 def moved_to(patch: Patch, path: Path, head: bytes, count: int, like_is_known: bool = True) -> Patch:

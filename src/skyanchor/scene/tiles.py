@@ -27,6 +27,7 @@ from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats
 from skyanchor.scene.patch import Layer, layers_of, plain_head
 from skyanchor.storage import codec, files, taken
+from skyanchor.storage.digests import digest, file_digest
 from skyanchor.types import Bytes, Floats, Ints
 
 INDEX = "tiles.json"
@@ -140,7 +141,7 @@ class TileFolder:
         path = self.file(tile.square)
         self._refuse_missing(path)
         data = path.read_bytes()
-        if files.digest(data) != tile.digest:
+        if digest(data) != tile.digest:
             raise _altered(path)
         return np.frombuffer(data, np.uint8)[len(self.head_of(tile)) :].reshape(tile.count, -1)
 
@@ -192,11 +193,11 @@ class TileFolder:
         self.refuse_incomplete()
         for tile in self.index.tiles:
             self._refuse_altered(self.file(tile.square), tile.digest)
-        for layer, digest in self.index.rows.items():
-            self._refuse_altered(self.path / rows_name(layer), digest)
+        for layer, known in self.index.rows.items():
+            self._refuse_altered(self.path / rows_name(layer), known)
 
     def _refuse_altered(self, path: Path, digest: str) -> None:
-        if files.file_digest(path) != digest:
+        if file_digest(path) != digest:
             raise _altered(path)
 
     def _refuse_missing(self, path: Path) -> None:
@@ -236,7 +237,7 @@ def cut(base: Path, out: Path, size_m: float, up: Floats) -> TileIndex:
     refuse_taken(out)
     with base.open("rb") as file:
         head = file.read(header.size)
-    across, digest = horizontal_axes(np.asarray(up, np.float64)), files.file_digest(base)
+    across, digest = horizontal_axes(np.asarray(up, np.float64)), file_digest(base)
     empty = TileIndex(size_m, across, head.decode("latin-1"), digest, {}, ())
     found: list[TileIndex] = []
 
@@ -308,7 +309,7 @@ def write_places(folder: Path, layer: str, count: int, parts: Iterator[Places]) 
         _npy_head(file, count)
         for part in parts:
             file.write(part.tobytes())
-    return files.file_digest(path)
+    return file_digest(path)
 
 
 def _npy_head(file: IO[bytes], count: int) -> None:
@@ -326,7 +327,7 @@ def described_tile(folder: Path, square: Square, counts: dict[str, int], index: 
     at = centres(rows, index.described)
     at = at[np.isfinite(at).all(axis=1)]
     low, high = at.min(axis=0, initial=np.inf), at.max(axis=0, initial=-np.inf)
-    return Tile(*square, counts, low, high, files.digest(data))
+    return Tile(*square, counts, low, high, digest(data))
 
 
 # --- tiles to one file --------------------------------------------------------------------------------------------
@@ -348,7 +349,7 @@ def join(tiles: TileFolder, out: Path) -> None:
                 places = tiles.places(layer.name)
                 for start in range(0, layer.count, AT_ONCE):
                     file.write(_gathered(tiles, layer.name, places[start : start + AT_ONCE]).data)
-        if tiles.index.digest and files.file_digest(draft) != tiles.index.digest:
+        if tiles.index.digest and file_digest(draft) != tiles.index.digest:
             problem = "would not become the .ply that it stands for: a patch or a file of it was altered"
             raise InputError(tiles.path, problem, CUT_AGAIN)
 
@@ -399,7 +400,7 @@ def tile_name(square: Square) -> str:
 
 def rows_name(layer: str) -> str:
     """Of the file that says where the rows of a patch are, or those of the original."""
-    return f"{ROWS}/{files.digest(layer.encode()) if layer else ORIGINAL}.npy"
+    return f"{ROWS}/{digest(layer.encode()) if layer else ORIGINAL}.npy"
 
 
 def save_index(folder: Path, index: TileIndex) -> None:
