@@ -24,16 +24,8 @@ from skyanchor.gaussians.split import TEST_EVERY
 from skyanchor.geometry import rigid
 from skyanchor.photos import natural_key
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
-from skyanchor.scaffold.colmap_files import (
-    NO_POINT,
-    ColmapImage,
-    ColmapModel,
-    ColmapPoints,
-    find_model,
-    no_points,
-    read_model,
-    write_model,
-)
+from skyanchor.scaffold.colmap_files import find_model, read_model, write_model
+from skyanchor.scaffold.colmap_model import NO_POINT, ColmapImage, ColmapModel, ColmapPoints, no_points
 from skyanchor.scaffold.photo_files import find_images
 from skyanchor.storage import files, foreign
 from skyanchor.storage.names import beneath
