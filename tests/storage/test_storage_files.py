@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import mmap
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,11 +45,11 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]
 
 
-@pytest.mark.parametrize("when", ["put into place", "cleared away"])
+@pytest.mark.parametrize("when", ["put into place", "stopped", "cleared away"])
 def test_a_folder_is_there_whenever_its_replacement_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """The disk refuses at the last rename, or the old one is still going: either is whole under its name."""
+    """The disk refuses the last rename, Ctrl-C comes before it, or the old one is still going: one is whole there."""
     folder, looked = tmp_path / "held", []
 
     def write(draft: Path) -> None:
@@ -56,13 +57,13 @@ def test_a_folder_is_there_whenever_its_replacement_ends(
         (draft / "new").write_text("new")
 
     def refuse(*_: object) -> None:
-        raise OSError("no")
+        raise KeyboardInterrupt if when == "stopped" else OSError("no")
 
     folder.mkdir()
     (folder / "old").write_text("old")
-    if when == "put into place":
+    if when != "cleared away":
         monkeypatch.setattr(Path, "replace", refuse)
-        with pytest.raises(WriteError):
+        with pytest.raises(KeyboardInterrupt if when == "stopped" else WriteError):
             files.write_through(folder, write)
         assert (folder / "old").read_text() == "old" and list(tmp_path.iterdir()) == [folder]
         return
@@ -92,6 +93,42 @@ def test_a_copy_replaces_and_a_link_does_not(tmp_path: Path) -> None:
     assert old.read_text() == "old"
     files.copy(new, old)
     assert old.read_text() == "new" and not old.samefile(new)
+
+
+def test_a_second_name_leaves_no_draft(tmp_path: Path) -> None:
+    """Not where the name is that file's already, which a rename leaves as it is, nor where a folder has the name."""
+    source, target, folder = (tmp_path / name for name in ("source", "target", "folder"))
+    source.write_text("new")
+    target.write_text("old")
+    folder.mkdir()
+    for _ in range(2):
+        files.renamed_link(source, target)
+        assert target.samefile(source) and target.read_text() == "new"
+    with pytest.raises(WriteError, match="A folder has that name"):
+        files.renamed_link(source, folder)
+    assert {path.name for path in tmp_path.iterdir()} == {"source", "target", "folder"}
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+def test_what_lasts_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool
+) -> None:
+    done: list[int | str] = []
+    sync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append(os.fstat(handle).st_ino) or sync(handle))
+    monkeypatch.setattr(Path, "replace", lambda self, target: done.append("renamed") or replace(self, target))
+
+    def write(draft: Path) -> None:
+        (draft / "deep").mkdir(parents=True)
+        (draft / "deep/file").write_text("new")
+
+    files.write_through(tmp_path / "held", write, lasting)
+    made = {path.stat().st_ino for path in (tmp_path / "held", *(tmp_path / "held").rglob("*"))}
+    assert len(made) == 3
+    if lasting:
+        assert set(done[:3]) == made and done[3:] == ["renamed", tmp_path.stat().st_ino]
+    else:
+        assert done == ["renamed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,3 +185,18 @@ def test_a_changed_byte_of_a_large_array_is_noticed(
     (tmp_path / "held.npz").write_bytes(data[: int(place * len(data))])
     with pytest.raises(InputError, match="does not hold a Held"):
         files.load(tmp_path / "held.npz", Held)
+
+
+def test_arrays_are_of_the_file_that_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process puts a new file in its place while it is read."""
+    monkeypatch.setattr(codec, "MAPPED_BYTES", 1000)
+    path, header = tmp_path / "held.npz", codec._header
+    files.save(path, held())
+
+    def replaced(*given: object) -> object:
+        files.save(path, Held(np.zeros((9, 3)), np.arange(2), 0.2))
+        return header(*given)
+
+    monkeypatch.setattr(codec, "_header", replaced)
+    again = files.load(path, Held)
+    assert again.number == 0.1 and again.large.tobytes() == held().large.tobytes()

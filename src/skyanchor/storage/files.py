@@ -148,18 +148,19 @@ def write_through(path: Path, write: Callable[[Path], None], lasting: bool = Tru
 
 
 def _put_into_place(draft: Path, path: Path) -> None:
-    """Rename a draft to its name; a folder of that name is gone only once the new one has it."""
+    """Rename a draft to its name; a folder of that name is gone only once the new one has it, else it is put back."""
     old = temporary(path.with_name(path.name + ".old"))
     aside = draft.is_dir() and path.is_dir() and not path.is_symlink()
     if aside:
         shutil.rmtree(old, ignore_errors=True)
-        path.rename(old)
     elif draft.is_dir():
         remove(path)
     try:
-        draft.replace(path)
-    except OSError:
         if aside:
+            path.rename(old)
+        draft.replace(path)
+    except BaseException:
+        if aside and old.is_dir() and not path.exists():
             old.rename(path)
         raise
     if aside:
@@ -223,7 +224,10 @@ def renamed_link(source: Path, target: Path) -> None:
         copy(source, target)
         return
     with writing(target):
-        draft.replace(target)
+        try:
+            draft.replace(target)
+        finally:  # it is still there where the disk refuses, and where both are names of one file already
+            remove(draft)
         sync_folder(target.parent)
 
 
