@@ -145,6 +145,21 @@ def test_what_does_not_fit_is_refused(document: codec.Json) -> None:
         codec.from_json(Few, document)
 
 
+@dataclass(frozen=True)
+class Named:
+    names: tuple[str, ...] = ()
+    others: list[str] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("document", ["a.jpg", {"a.jpg": 1}, 3])
+@pytest.mark.parametrize("name", ["names", "others"])
+def test_a_list_is_read_from_a_list_alone(name: str, document: codec.Json) -> None:
+    """The letters of a text and the keys of an object could be gone through as well."""
+    with pytest.raises(ValueError):
+        codec.from_json(Named, {name: document})
+    assert codec.from_json(Named, {name: ["a.jpg"]}) == Named(**{name: type(getattr(Named(), name))(["a.jpg"])})
+
+
 def test_values_without_a_json_form_are_refused() -> None:
     with pytest.raises(TypeError, match="complex"):
         codec.to_json(1j)
