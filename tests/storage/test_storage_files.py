@@ -6,14 +6,18 @@ import io
 import mmap
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from child_process import importing_what_pytest_does
 
 from skyanchor.errors import InputError, WriteError
 from skyanchor.storage import codec, files
+from skyanchor.storage.exchange import exchanged
 from skyanchor.types import Floats, Ints
 
 
@@ -45,6 +49,43 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]
 
 
+KILLED_AT_RENAMES = """
+import sys
+from pathlib import Path
+import killable
+from skyanchor.storage import files
+def write(draft):
+    draft.mkdir()
+    (draft / "new").write_text("new")
+killable.die_at(int(sys.argv[2]))
+files.write_through(Path(sys.argv[1]), write)
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_folder_is_there_whenever_its_replacement_is_killed(tmp_path: Path, count: int) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    if not exchanged(tmp_path / "one", tmp_path / "other"):
+        pytest.skip("this disk exchanges no names")
+    folder = tmp_path / "held"
+    folder.mkdir()
+    (folder / "old").write_text("old")
+    words = [str(folder), str(count)]
+    subprocess.run([sys.executable, "-c", KILLED_AT_RENAMES, *words], check=False, env=importing_what_pytest_does())
+    assert [path.name for path in folder.iterdir()] in (["old"], ["new"])
+
+
+def test_names_are_exchanged_or_nothing_changes(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for path in (one, other):
+        path.mkdir()
+        (path / path.name).write_text("held")
+    here = exchanged(one, other)
+    assert [path.name for path in one.iterdir()] == ["other" if here else "one"]
+    assert not exchanged(one, tmp_path / "gone") and one.is_dir() and not (tmp_path / "gone").exists()
+
+
 @pytest.mark.parametrize("when", ["put into place", "stopped", "cleared away"])
 def test_a_folder_is_there_whenever_its_replacement_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
@@ -62,6 +103,7 @@ def test_a_folder_is_there_whenever_its_replacement_ends(
     folder.mkdir()
     (folder / "old").write_text("old")
     if when != "cleared away":
+        monkeypatch.setattr(files, "exchanged", lambda draft, path: False)
         monkeypatch.setattr(Path, "replace", refuse)
         with pytest.raises(KeyboardInterrupt if when == "stopped" else WriteError):
             files.write_through(folder, write)
@@ -129,6 +171,60 @@ def test_what_lasts_is_on_the_disk_before_it_has_its_name(
         assert set(done[:3]) == made and done[3:] == ["renamed", tmp_path.stat().st_ino]
     else:
         assert done == ["renamed"]
+
+
+def test_what_is_only_noted_does_not_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    files.note_bytes(tmp_path / "noted", b"new")
+    assert not synced and (tmp_path / "noted").read_bytes() == b"new"
+    files.write_bytes(tmp_path / "written", b"new")
+    assert len(synced) == 2, "the file, and the folder that has its name"
+
+
+def test_what_another_process_of_this_number_left_is_no_part_of_what_is_written(tmp_path: Path) -> None:
+    draft = files.temporary(tmp_path / "held")
+    draft.mkdir()
+    (draft / "old").write_text("old")
+
+    def write(place: Path) -> None:
+        place.mkdir(exist_ok=True)
+        (place / "new").write_text("new")
+
+    files.write_through(tmp_path / "held", write)
+    assert [path.name for path in (tmp_path / "held").iterdir()] == ["new"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "held"]
+
+
+def test_a_folder_that_is_being_removed_does_not_keep_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise KeyboardInterrupt
+
+    (tmp_path / "held/deep").mkdir(parents=True)
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        files.remove(tmp_path / "held")
+    monkeypatch.undo()
+    assert not (tmp_path / "held").exists()
+    files.sweep_drafts(tmp_path / "held")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_wrong_with_a_draft_is_told_of_its_file(tmp_path: Path) -> None:
+    def write(draft: Path) -> None:
+        raise InputError(draft / "a.jpg", "is too dark", "Use a lamp.")
+
+    with pytest.raises(InputError) as told:
+        files.write_through(tmp_path / "held", write)
+    assert str(told.value).startswith(f"{tmp_path}/held/a.jpg: is too dark")
+
+
+def test_a_link_to_a_folder_stays(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        files.link_folder(tmp_path / name, tmp_path / "link")
+    assert (tmp_path / "link").readlink() == Path("one")
 
 
 @dataclass(frozen=True, eq=False)

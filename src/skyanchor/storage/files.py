@@ -21,6 +21,7 @@ import numpy.typing as npt
 from skyanchor.errors import InputError, WriteError
 from skyanchor.storage import codec
 from skyanchor.storage.digests import digest
+from skyanchor.storage.exchange import exchanged
 
 T = TypeVar("T")
 
@@ -148,9 +149,15 @@ def write_through(path: Path, write: Callable[[Path], None], lasting: bool = Tru
 
 
 def _put_into_place(draft: Path, path: Path) -> None:
-    """Rename a draft to its name; a folder of that name is gone only once the new one has it, else it is put back."""
+    """Rename a draft to its name; a folder of that name is gone only once the new one has it, else it is put back.
+
+    Both are whole under their names at any moment where the disk can exchange them, nearly so elsewhere.
+    """
     old = temporary(path.with_name(path.name + ".old"))
     aside = draft.is_dir() and path.is_dir() and not path.is_symlink()
+    if aside and exchanged(draft, path):
+        shutil.rmtree(draft)
+        return
     if aside:
         shutil.rmtree(old, ignore_errors=True)
     elif draft.is_dir():
