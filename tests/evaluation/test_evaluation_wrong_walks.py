@@ -44,6 +44,15 @@ def test_every_day_of_a_walk_is_another_one_than_the_clear_day(load: Any) -> Non
         assert walk.preset.weather != CLEAR or (day in of.LEAVES and walk.rendered == of.Walk("31"))
 
 
+def test_what_is_built_is_what_is_walked(load: Any) -> None:
+    of = load("wrong_pairings")
+    here, street = of.Walk("31"), of.Walk("31", street=2)
+    assert street.preset.walk.corners == of.STREETS[2] != here.preset.walk.corners
+    assert of.Pairing("street", here, street).needs == (here, street)
+    assert of.Pairing("own", here, of.Walk("31", day="leaves-mild")).needs == (here, here), "laid over the clear day"
+    assert of.Pairing("own", here, of.Walk("31", day="sun-mild")).needs == (here, of.Walk("31", day="sun-mild"))
+
+
 @pytest.mark.parametrize("day", ["sun", "sun-midle", "sunny-mild", "leaves-hard", "flight-sun-mild", "sun_mild", ""])
 def test_what_is_no_day_of_a_walk_is_refused(load: Any, day: str) -> None:
     of = load("wrong_pairings")
@@ -294,6 +303,14 @@ def test_fits_find_what_was_drawn(load: Any) -> None:
     assert found.mean == pytest.approx(true.mean, abs=0.03) and found.weight == pytest.approx(true.weight, rel=0.2)
 
 
+def test_the_share_of_copies_is_found(load: Any) -> None:
+    alike = place(-5.0, inf, 0.2, fronts=40.0, ground_confirmed=0.3, edges=40.0, edges_met=0.3, ratio=0.5)
+    copy = place(-5.0, inf, 0.8, fronts=40.0, ground_confirmed=0.8, edges=40.0, edges_met=0.8, ratio=0.87)
+    of = load("fit_odds")
+    share, low, high = of.copies_of(of.best_of([line(alike)] * 90 + [line(copy)] * 10))
+    assert low < share < high and share == pytest.approx(0.1, abs=0.01)
+
+
 def test_areas_and_calibration(load: Any) -> None:
     of = load("fit_odds")
     odds, right = np.array([2.0, 1.0, 1.0, -3.0]), np.array([True, True, False, False])
@@ -306,16 +323,16 @@ def test_areas_and_calibration(load: Any) -> None:
 
 @pytest.mark.parametrize(("miss_m", "leads"), [(0.0, 1), (4.0, 1), (60.0, 0)])
 def test_the_walk_leads_from_one_group_to_the_next_or_not(load: Any, miss_m: float, leads: int) -> None:
-    """Ten steps of 1.5 m; dead reckoning is good to some metres and a share of the way."""
+    """Ten steps of 4 m; dead reckoning is good to some metres and a share of the way."""
 
     def group(k: int, x: float) -> dict[str, Any]:
         poses = {"cam_from_world": [-x, 0.0, 0.0], "cam_from_start": [-10.0 * k, 0.0, 0.0]}
         middle = {name: [*np.eye(3).ravel(), *shift] for name, shift in poses.items()} | {"walked": 10.0 * k}
-        return line(place(1.0, inf, step_m=1.5) | {"middle": middle}, belong=0)
+        return line(place(1.0, inf, step_m=4.0) | {"middle": middle}, belong=0)
 
     of = load("fit_odds")
-    assert of.on_one_walk([group(0, 100.0), group(1, 115.0 + miss_m)]) == (1, leads)
-    assert of.on_one_walk([group(0, 100.0) | {"belong": 3}, group(1, 115.0) | {"belong": 3}]) == (0, 0)
+    assert of.on_one_walk([group(0, 100.0), group(1, 140.0 + miss_m)]) == (1, leads)
+    assert of.on_one_walk([group(0, 100.0) | {"belong": 3}, group(1, 140.0) | {"belong": 3}]) == (0, 0)
 
 
 # --- made-up walks ------------------------------------------------------------------------------------------------
@@ -337,6 +354,27 @@ def test_drawn_places_have_the_odds_that_they_should(load: Any) -> None:
     for least in (0.5, 1.0, 1.5):
         assert (wrong.odds >= least).mean() < 1.5 * 10.0**-least * (right.odds >= least).mean()
     assert wrong.odds[wrong.copies].mean() > wrong.odds[~wrong.copies].mean() + 2.0
+
+
+def test_groups_of_a_foreign_walk_stand_at_copies_after_a_copy(load: Any) -> None:
+    of, rng = load("sure_walks"), np.random.default_rng(2)
+    wrong = of.Drawn(np.r_[np.full(9990, -5.0), np.full(10, 3.0)], np.r_[np.zeros(9990, bool), np.ones(10, bool)])
+    odds, off = of.foreign(rng, wrong, 10**6, 1.0, 4)
+    assert odds.tolist() == [3.0] * 4 and off.sum() == 3
+    odds, _ = of.foreign(rng, wrong, 10**6, 0.0, 4)
+    assert sorted(odds) == [-5.0, -5.0, -5.0, 3.0]
+    odds, off = of.foreign(rng, of.Drawn(np.full(100, -5.0), np.zeros(100, bool)), 10, 1.0, 4)
+    assert odds.tolist() == [-5.0] * 4 and not off.any()
+
+
+@pytest.mark.parametrize(("right", "wrong", "elsewhere"), [(2.0, 1.0, False), (-1.0, 1.0, True), (-1.0, -1.0, False)])
+def test_a_group_that_is_not_recognised_may_have_been_elsewhere(
+    load: Any, right: float, wrong: float, elsewhere: bool
+) -> None:
+    of = load("sure_walks")
+    pools = (of.Drawn(np.full(9, odds), np.zeros(9, bool)) for odds in (right, wrong))
+    odds, off = of.belonging(np.random.default_rng(0), *pools, 3)
+    assert odds.tolist() == [right] * 3 and off.tolist() == [elsewhere] * 3
 
 
 def test_groups_are_accepted_by_the_rules(load: Any) -> None:
