@@ -24,9 +24,8 @@ from math import isnan, log
 from pathlib import Path
 
 import numpy as np
-from hard_conditions import WRONG_M
 from scipy.optimize import minimize
-from wrong_walks_table import last_words
+from wrong_walks_table import is_right, last_words
 
 from skyanchor.anchors import likelihood
 from skyanchor.anchors.config import OdometryConfig
@@ -77,8 +76,9 @@ def _seen(line: dict, place: dict) -> Seen:
     f = place["figures"]
     found = Found(**{one.name: f[one.name] for one in fields(Found)})
     exact = (f["exact_share"] * f["exact"], f["exact"]) if f["exact"] > 0 else (0.0, 0.0)
-    right = place["error_m"] is not None and place["error_m"] < WRONG_M
-    return Seen(line["scaffold"], right, found, f["ratio"], f["reprojection"], f["halves_m"], exact, f["log_odds"])
+    return Seen(
+        line["scaffold"], is_right(place), found, f["ratio"], f["reprojection"], f["halves_m"], exact, f["log_odds"]
+    )
 
 
 # --- groups of one walk ---------------------------------------------------------------------------------------------

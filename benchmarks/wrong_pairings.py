@@ -22,6 +22,9 @@ DAYS = (
     "bare-middle",
 )  # fmt: skip
 """Conditions of `benchmarks/hard.py` with their severity, and leaf shade."""
+LEAVES = ("leaves-mild", "leaves-middle")
+"""Days of leaf shade, which is laid over the photos of the clear one."""
+KINDS = ("twin", "own", "foreign", "street", "mirrored", "upside-down", "reversed", "half", "woven")
 
 
 @dataclass(frozen=True)
@@ -90,16 +93,39 @@ class Pairing:
         return (self.scaffold, *(walk.rendered for walk in (self.walk, self.after) if walk is not None))
 
 
+def is_day(day: str) -> bool:
+    """Whether walks can be taken on such a day: in leaf shade, or under a condition of theirs at one of its severities.
+
+    All others would be walks of the clear day by another name, those under which a flight is another one as well.
+    """
+    condition, _, severity = day.rpartition("-")
+    known = CONDITIONS.get(condition)
+    return day in LEAVES or (known is not None and not known.flown and severity in known.severities)
+
+
 def pairings(scaffolds: list[Walk], more: int, days: Iterable[str] = DAYS) -> list[Pairing]:
-    """All of them, every kind and scaffold in turn, so that a part of the list is a part of everything."""
+    """All of them, every kind and scaffold in turn, so that a part of the list is a part of everything.
+
+    ValueError for a day that is none, and for a scaffold that is there twice: its own walk would be a foreign one.
+    """
+    days = tuple(days)
+    odd = [day for day in days if not is_day(day)]
+    twice = [here.name for here, count in Counter(scaffolds).items() if count > 1]
+    if odd or twice:
+        raise ValueError(f"{odd[0]} is no day of a walk" if odd else f"{twice[0]} is given twice")
     twins = [[_twin(here, n) for n in range(1, more + 1)] if here.is_town else [] for here in scaffolds]
-    rows = [list(_of_scaffold(scaffolds, twins, k, tuple(days))) for k in range(len(scaffolds))]
+    rows = [list(_of_scaffold(scaffolds, twins, k, days)) for k in range(len(scaffolds))]
     return [row[turn] for turn in range(max(map(len, rows))) for row in rows if turn < len(row)]
 
 
 def of_kinds(some: list[Pairing], kinds: list[str]) -> list[Pairing]:
-    """Those of the kinds named, of KIND=N the first N on each scaffold; all of them where none is named."""
+    """Those of the kinds named, of KIND=N the first N on each scaffold; all of them where none is named.
+
+    ValueError for a kind that there is not.
+    """
     most = {kind: int(count) if count else len(some) for kind, _, count in (word.partition("=") for word in kinds)}
+    if odd := sorted(set(most) - set(KINDS)):
+        raise ValueError(f"{odd[0]} is no kind of pairing")
     kept: list[Pairing] = []
     taken: Counter[tuple[str, Walk]] = Counter()
     for pairing in some:
@@ -117,7 +143,7 @@ def _of_scaffold(scaffolds: list[Walk], twins: list[list[Walk]], k: int, named: 
     here, own = scaffolds[k], twins[k]
     after = [(k + n) % len(scaffolds) for n in range(1, len(scaffolds))]
     foreign = [*(scaffolds[j] for j in after), *(walk for j in after for walk in twins[j])]
-    days = [replace(here, day=day) for day in named if here.is_town or "leaves" in day]
+    days = [replace(here, day=day) for day in named if here.is_town or day in LEAVES]
     streets = [replace(here, street=n) for n in range(len(STREETS))] if here.is_town else []
     columns = (
         [Pairing("twin", here, walk) for walk in own],

@@ -25,7 +25,8 @@ process: groups, then what they say of each other.
 A pairing is one process with one thread. It leaves DIR/pairings/NAME.jsonl, a line per group (the verdict, its figures,
 every place that was looked at with its distance to the truth, seconds), with `--evidence` NAME.npz too, the matches of
 the places with the most support, and is not done again. The same command goes on after an interruption; after
-`--seconds` nothing is begun any more. The end is DIR/groups.jsonl, all lines together, and a table.
+`--seconds` nothing is begun any more. The end is DIR/groups.jsonl, all lines together, and a table; what is found with
+`--shade` stands beside them, in names that end so. Where something failed the exit code is not 0.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ import cv2
 import numpy as np
 from hard_conditions import WRONG_M, WRONG_SIGMAS
 from scenes import camera_of, prepared_at, prepared_in
-from wrong_pairings import DAYS, Pairing, Walk, of_kinds, pairings
+from wrong_pairings import DAYS, LEAVES, Pairing, Walk, of_kinds, pairings
 from wrong_walks_table import curves, read_lines, table
 
 from skyanchor.anchors.evidence import sightings
@@ -92,6 +93,13 @@ class Place:
     """Those on disk, by name."""
     spread: Path | None = None
     """Towns that are there with their runs."""
+    way: str = ""
+    """What the names of the results end in, where the groups are not looked for as usual."""
+
+    @property
+    def pairings(self) -> Path:
+        """The folder with a file per pairing."""
+        return self.work / f"pairings{self.way}"
 
     def scene(self, town: Walk) -> Path:
         """The folder with aerial and ground."""
@@ -182,7 +190,7 @@ def _handled(source: Path, target: Path, pairing: Pairing, number: int) -> None:
     if pairing.kind in flips:
         turned = cv2.flip(cv2.imread(str(source)), flips[pairing.kind])
         cv2.imwrite(str(target), turned, [cv2.IMWRITE_JPEG_QUALITY, 95])
-    elif pairing.walk.day.startswith("leaves"):
+    elif pairing.walk.day in LEAVES:
         photo_under(source, target, leaf_shade, MILD if pairing.walk.day.endswith("mild") else MIDDLE, 1, number)
     else:
         target.write_bytes(source.read_bytes())
@@ -215,7 +223,7 @@ class Watched(LocalRunner):
 
 def tried(place: Place, pairing: Pairing, shade: bool, evidence: bool) -> Path:
     """The lines of one pairing, written where they are not there yet."""
-    lines = place.work / "pairings" / f"{pairing.name}.jsonl"
+    lines = place.pairings / f"{pairing.name}.jsonl"
     if lines.is_file():
         return lines
     town = pairing.scaffold
@@ -379,23 +387,32 @@ def main() -> None:
     ):
         os.environ[name] = "1"
     spread = None if given.spread is None else given.spread.absolute()
-    place = Place(given.work.absolute(), {scene.name: scene.absolute() for scene in given.scenes}, spread)
+    place = Place(
+        given.work.absolute(), {scene.name: scene.absolute() for scene in given.scenes}, spread, "-shade" * given.shade
+    )
     towns = [Walk(seed, int(designs or 9)) for seed, _, designs in (town.partition(":") for town in given.towns)]
-    everything = pairings([*towns, *(Walk(scene.name) for scene in given.scenes)], given.more, given.days or DAYS)
-    chosen = of_kinds(everything, given.kinds)[: given.limit]
+    scaffolds = [*towns, *(Walk(scene.name) for scene in given.scenes)]
+    try:
+        everything = pairings(scaffolds, given.more, DAYS if given.days is None else given.days)
+        chosen = of_kinds(everything, given.kinds)[: given.limit]
+    except ValueError as error:
+        parser.error(str(error))
     print(f"{len(chosen)} of {len(everything)} pairings", flush=True)
-    work_off(place, chosen, given)
-    lines = read_lines(place.work / "pairings")
-    (place.work / "groups.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    failed = work_off(place, chosen, given)
+    lines = read_lines(place.pairings)
+    (place.work / f"groups{place.way}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if given.curves is not None:
         curves(lines, given.curves)
     text = table(lines)
     print("\n" + text)
-    (place.work / "table.md").write_text(text)
+    (place.work / f"table{place.way}.md").write_text(text)
+    if failed:
+        raise SystemExit(f"{failed} failed, and what waits for them was not tried")
 
 
-def work_off(place: Place, chosen: list[Pairing], given: argparse.Namespace) -> None:
-    """Every pairing in turn, and what it needs before it."""
+def work_off(place: Place, chosen: list[Pairing], given: argparse.Namespace) -> int:
+    """Every pairing in turn, and what it needs before it; how many of either failed."""
+    failed = 0
     end, todo = time.monotonic() + given.seconds, _Todo(list(chosen))
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
         running: set[Future[Walk] | Future[Path]] = set()
@@ -414,12 +431,14 @@ def work_off(place: Place, chosen: list[Pairing], given: argparse.Namespace) -> 
             finished = next(as_completed(running))
             running.discard(finished)
             if (error := finished.exception()) is not None:  # one that fails does not stop the others
+                failed += 1
                 print("FAILED: " + "".join(format_exception(error)), flush=True)
             elif isinstance(result := finished.result(), Walk):
                 todo.ready.add(result)
                 print(f"{result.name} is ready", flush=True)
             else:
                 _tell(result)
+    return failed
 
 
 @dataclass

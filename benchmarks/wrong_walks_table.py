@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from math import isfinite
 from pathlib import Path
 
 import numpy as np
 from hard_conditions import WRONG_M
 
+from skyanchor.anchors.likelihood import Found
 from skyanchor.anchors.verdict import VerdictConfig
 
 
@@ -61,14 +63,20 @@ def last_words(places: list[dict]) -> list[dict]:
     A place that stands by its last look has that one's figures; the odds rest on the share that agreed in the first,
     on its residual and on its halves.
     """
+    # what the views show is that of the first look in either, so a place is known by it
     of_the_first = ("ratio", "reprojection", "halves_m")
     latest: dict[tuple[float, ...], dict] = {}
     for place in places:
         if place["figures"] is not None and isfinite(place["figures"]["log_odds"]):
-            key = tuple(place["figures"][name] for name in ("fronts", "confirmed", "ground"))
+            key = tuple(place["figures"][one.name] for one in fields(Found))
             first = latest.get(key, place)["figures"]
             latest[key] = place | {"figures": place["figures"] | {name: first[name] for name in of_the_first}}
     return list(latest.values())
+
+
+def is_right(place: dict) -> bool:
+    """Whether a place that was looked at is where the group really was."""
+    return place["error_m"] is not None and place["error_m"] < WRONG_M
 
 
 def best_places(lines: list[dict]) -> list[tuple[bool, float, float]]:
@@ -76,7 +84,7 @@ def best_places(lines: list[dict]) -> list[tuple[bool, float, float]]:
     found = []
     for line in lines:
         best = max(last_words(line["places"]), key=lambda place: place["figures"]["log_odds"], default=None)
-        belongs = line["belong"] == line["frames"] if best is None else (best["error_m"] or 0.0) < WRONG_M
+        belongs = line["belong"] == line["frames"] if best is None else is_right(best)
         odds, share = (-np.inf if best is None else best["figures"][name] for name in ("log_odds", "ratio"))
         found.append((belongs, odds, share))
     return found

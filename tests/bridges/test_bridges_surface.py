@@ -130,6 +130,21 @@ def test_small_tiles_of_which_few_are_in_memory_change_nothing(
     assert {path.name for path in tmp_path.iterdir()} == {"pixels", "discs", "strips", "points", "normals", "spacing"}
 
 
+def test_what_a_killed_process_left_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    maps, config = noisy_maps(5), SurfaceConfig(neighbours=4, smoothing=0, cell=3.0)
+    for module, limit in ((tiles, "PIXEL_BYTES"), (tiles, "DISC_BYTES"), (strips, "STRIP_BYTES")):
+        monkeypatch.setattr(module, limit, 0)
+    plain = fuse_surface(maps, UP, config, scratch=tmp_path / "plain")
+    with monkeypatch.context() as until, pytest.raises(KeyboardInterrupt):
+        until.setattr(tiles.VoxelTiles, "discs", killed)
+        fuse_surface(maps, UP, config, scratch=tmp_path / "again")
+    assert list((tmp_path / "again/pixels").iterdir())
+    assert same(fuse_surface(maps, UP, config, scratch=tmp_path / "again"), plain)
+
+
 def test_a_folder_gives_the_same_and_few_maps_are_held(tmp_path: Path) -> None:
     for one in noisy_maps(12):
         save_depth(depth_path(tmp_path, one.name), one)

@@ -34,7 +34,8 @@ from skyanchor.run.folder import RunFolder
 from skyanchor.run.inputs import Inputs
 from skyanchor.run.metrics import PoseMetrics
 from skyanchor.scaffold import load_scaffold
-from skyanchor.scaffold.colmap_files import ColmapModel, write_model
+from skyanchor.scaffold.colmap_files import write_model
+from skyanchor.scaffold.colmap_model import ColmapModel
 from skyanchor.sequence import SubmapConfig, load_sequence
 from skyanchor.storage import files
 from skyanchor.types import AnchorPose, Anchors, Georeference, LocalisedGroup, Pose

@@ -38,7 +38,8 @@ from skyanchor.scaffold import (
     warnings_of,
 )
 from skyanchor.scaffold import describe as describe_model
-from skyanchor.scaffold.colmap_files import ColmapModel
+from skyanchor.scaffold.colmap_model import ColmapModel, camera_of
+from skyanchor.scaffold.colmap_text import read_cameras_txt
 from skyanchor.sequence.copies import Copies
 from skyanchor.sequence.depth_files import read_depth
 from skyanchor.sequence.intrinsics import parse_camera, read_exif
@@ -49,7 +50,7 @@ from skyanchor.sequence.video import INDEX, _extracted
 from skyanchor.stages.scaffold import refuse_lonely
 from skyanchor.stereo import CompletionConfig, ConsistencyConfig, complete, estimate_depth, make_consistent
 from skyanchor.stereo.storage import load_depth, save_depth
-from skyanchor.storage import files
+from skyanchor.storage.digest_cache import DigestCache
 from skyanchor.types import Camera, Photo
 
 
@@ -75,7 +76,7 @@ def test_a_focal_length_that_no_lens_has(focal: float, suffix: str, tmp_path: Pa
     folder = colmap_files.find_model(root)
     if suffix == ".txt":
         (folder / "cameras.txt").write_text(f"7 PINHOLE 64 48 {focal} 55 32 24\n")
-        refused(lambda: colmap_files.read_cameras_txt(folder / "cameras.txt"), "focal length that a lens can have")
+        refused(lambda: read_cameras_txt(folder / "cameras.txt"), "focal length that a lens can have")
     else:
         refused(lambda: load_scaffold(root), "parameters that cannot be")
 
@@ -88,9 +89,9 @@ def test_a_flight_below_the_ground(orientation: OrientationConfig, tmp_path: Pat
 
 def test_a_lens_that_exists_is_read() -> None:
     for focal in (6.4, 55.0, 6000.0):
-        assert colmap_files.camera_of(Path("c"), 1, "PINHOLE", 64, 48, np.array([focal, focal, 32, 24]))
+        assert camera_of(Path("c"), 1, "PINHOLE", 64, 48, np.array([focal, focal, 32, 24]))
     fisheye = np.array([18.0, 18.0, 32, 24, 0.1, 0.01, 0.0, 0.0])
-    assert colmap_files.camera_of(Path("c"), 1, "OPENCV_FISHEYE", 64, 48, fisheye)
+    assert camera_of(Path("c"), 1, "OPENCV_FISHEYE", 64, 48, fisheye)
 
 
 def test_ids_that_are_there_twice(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_ids_that_are_there_twice(tmp_path: Path) -> None:
     refused(lambda: load_scaffold(_written(tmp_path / "b", same_point)), "point id twice")
     path = tmp_path / "cameras.txt"
     path.write_text("1 PINHOLE 64 48 55 55 32 24\n1 PINHOLE 64 48 60 60 32 24\n")
-    refused(lambda: colmap_files.read_cameras_txt(path), "camera 1 twice")
+    refused(lambda: read_cameras_txt(path), "camera 1 twice")
 
 
 def test_a_name_that_is_too_long(tmp_path: Path) -> None:
@@ -233,7 +234,7 @@ def test_a_lens_that_bends_as_none_does(model: str, params: tuple[float, ...]) -
     text = ",".join([model, *map(str, params)])
     reads = (
         lambda: parse_camera(text, 640, 480),
-        lambda: colmap_files.camera_of(Path("cameras.bin"), 1, model, 640, 480, np.array(params)),
+        lambda: camera_of(Path("cameras.bin"), 1, model, 640, 480, np.array(params)),
     )
     for read in reads:
         if (model, params) in REAL:
@@ -504,8 +505,8 @@ def test_broken_memories_are_made_again(text: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     photo = tmp_path / "a.jpg"
     photo.write_bytes(b"x")
-    fresh = files.DigestCache(tmp_path / "none.json").digest({"a": photo})
-    assert files.DigestCache(tmp_path / "digests.json").digest({"a": photo}) == fresh
+    fresh = DigestCache(tmp_path / "none.json").digest({"a": photo})
+    assert DigestCache(tmp_path / "digests.json").digest({"a": photo}) == fresh
     assert timing.timings(tmp_path) in ({}, {"a": 1.0}) and memory.peaks(tmp_path) == {}
     assert _extracted(tmp_path, {"video": "a.mp4"}) is None
     state = tmp_path / STATE

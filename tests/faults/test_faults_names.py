@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -14,6 +15,7 @@ import skyanchor
 from skyanchor.errors import InputError
 from skyanchor.stereo import depth_files, depth_path
 from skyanchor.storage import files
+from skyanchor.storage.names import beneath, leads_outside
 
 PARTS = st.sampled_from(["a", "b.jpg", "b.png", "b", "..", ".", "", "progress", "recipe.json", "%progress", "C:", "~"])
 NAMES = st.lists(PARTS, min_size=1, max_size=4).map("/".join) | st.text(max_size=12)
@@ -30,10 +32,17 @@ SOURCES = Path(skyanchor.__file__).parent
 def test_no_name_leads_out(name: str) -> None:
     folder = Path("/run/depth")
     try:
-        path = files.beneath(folder, name)
+        path = beneath(folder, name)
     except InputError:
         return
     assert Path(os.path.normpath(path)).is_relative_to(folder) and os.path.normpath(path) != str(folder)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/../b", "/a", "C:a", "\\a", "a\\..\\b", "a\0b"])
+def test_names_that_no_disk_has_below_a_folder_are_refused(name: str) -> None:
+    assert leads_outside(name)
+    with pytest.raises(InputError, match="would lead out of it"):
+        beneath(Path("/run"), name)
 
 
 @settings(max_examples=300, deadline=None)
@@ -47,7 +56,7 @@ def test_every_photo_has_a_depth_file_of_its_own(names: list[str]) -> None:
     assert len(set(found)) == len(names)
     for file in found:
         first = Path(file).parts[0]
-        assert first not in ("progress", "recipe.json", "georef.json") and not files.leads_outside(file)
+        assert first not in ("progress", "recipe.json", "georef.json") and not leads_outside(file)
 
 
 def test_depth_is_found_where_it_was_written(tmp_path: Path) -> None:
@@ -88,6 +97,29 @@ ALLOWED = {
 }
 
 
+OPENED = {
+    "storage/": "the one writer, and what it has waiting on the disk",
+    "run/locks.py": "locks, which hold nothing",
+    "gaussians/ply.py": "a draft",
+    "scene/tiles.py": "a draft",
+    "scene/tile_places.py": "a draft",
+    "backends/weights.py": "a draft",
+    "bridges/strips.py": "what waits on the disk",
+}
+MODE = re.compile(r"(?=.*[wax+])[rwaxbt+]{1,3}")
+
+
+def _opened(tree: ast.Module) -> list[int]:
+    """Lines of the calls that open a file to write to it."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "open":
+            given = [part for argument in (*node.args, *node.keywords) for part in ast.walk(argument)]
+            words = [part.value for part in given if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+            found += [node.lineno] * any(MODE.fullmatch(word) for word in words)
+    return found
+
+
 def _calls(tree: ast.Module) -> list[tuple[int, str]]:
     """Line and name of every call that writes or removes, except those of `files`."""
     found = []
@@ -104,3 +136,11 @@ def test_files_are_written_and_removed_in_one_place() -> None:
     found = {name: _calls(ast.parse((SOURCES / name).read_text())) for name in names}
     assert found["storage/files.py"], "nothing is looked for"
     assert {name: calls for name, calls in found.items() if calls and not name.startswith(tuple(ALLOWED))} == {}
+
+
+def test_files_are_opened_to_be_written_where_that_is_known() -> None:
+    names = [path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.py")]
+    found = {name: _opened(ast.parse((SOURCES / name).read_text())) for name in names}
+    assert {name: lines for name, lines in found.items() if lines and not name.startswith(tuple(OPENED))} == {}
+    assert all(any(found[name] for name in names if name.startswith(known)) for known in OPENED)
+    assert _opened(ast.parse("open(p, mode='r+b'); p.open('a'); p.open('rb'); p.open(encoding='utf-8')")) == [1, 1]

@@ -25,7 +25,7 @@ from skyanchor.run.job import Job
 from skyanchor.run.pool import Done
 from skyanchor.stages import anchors, job_files
 from skyanchor.stages.places import PlaceFiles
-from skyanchor.storage import codec, files
+from skyanchor.storage import codec, digest_cache, files
 
 YEAR_S = 31_557_600.0
 ERAS = (-56.8 * YEAR_S, -3600.0, 3600.0, 50 * YEAR_S)
@@ -101,10 +101,10 @@ def test_a_photo_from_the_future_is_read_once(tmp_path: Path, monkeypatch: pytes
     photo, read = tmp_path / "a.jpg", []
     photo.write_bytes(b"before")
     os.utime(photo, (time.time() + YEAR_S,) * 2)
-    digest = files.file_digest
-    monkeypatch.setattr(files, "file_digest", lambda path: read.append(path) or digest(path))
+    digest = digest_cache.file_digest
+    monkeypatch.setattr(digest_cache, "file_digest", lambda path: read.append(path) or digest(path))
     for _ in range(2):
-        files.DigestCache(tmp_path / "digests.json").digest({"a": photo})
+        digest_cache.DigestCache(tmp_path / "digests.json").digest({"a": photo})
     assert len(read) == 1
 
 

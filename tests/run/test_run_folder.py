@@ -23,6 +23,7 @@ from skyanchor.run.job import Job
 from skyanchor.run.recipe import Recipe, in_short
 from skyanchor.run.timing import timings
 from skyanchor.storage import codec, files
+from skyanchor.storage.digest_cache import DigestCache
 
 SCRIPT = Path(killable.__file__)
 
@@ -171,7 +172,7 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_digests_follow_content_and_name_not_place(tmp_path: Path) -> None:
-    cache = files.DigestCache(tmp_path / "cache.json")
+    cache = DigestCache(tmp_path / "cache.json")
     a, b = tmp_path / "a.jpg", tmp_path / "b.jpg"
     for path in (a, b):
         path.write_bytes(b"pixels")
@@ -181,7 +182,7 @@ def test_digests_follow_content_and_name_not_place(tmp_path: Path) -> None:
     assert cache.digest({"x": a, "y": b}) == cache.digest({"y": b, "x": a})
     a.write_bytes(b"pixelz")
     os.utime(a, (1e9, 1e9))  # same size and mtime: the inode's change time still tells
-    assert files.DigestCache(tmp_path / "cache.json").digest({"x": a}) != one
+    assert DigestCache(tmp_path / "cache.json").digest({"x": a}) != one
     with pytest.raises(InputError, match=r"c\.jpg: cannot be read"):
         cache.digest({"x": tmp_path / "c.jpg"})
 

@@ -15,7 +15,7 @@ from skyanchor.events import Listener, silent
 from skyanchor.run.executor import InProcess, Processes
 from skyanchor.run.job import Job
 from skyanchor.run.worker import HEAP_VARIABLES, WAITING_VARIABLES, worker_variables
-from skyanchor.storage.files import digest
+from skyanchor.storage.digests import digest
 
 
 def sums(listen: Listener) -> list[int | str]:

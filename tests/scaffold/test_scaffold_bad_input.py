@@ -13,7 +13,7 @@ from survey_fixture import make_survey, write_survey
 
 from skyanchor.errors import InputError
 from skyanchor.scaffold import colmap_files, load_scaffold
-from skyanchor.scaffold.colmap_files import ColmapModel
+from skyanchor.scaffold.colmap_model import ColmapModel
 
 
 def refused(path: Path, match: str, **arguments: Path) -> str:

@@ -17,7 +17,9 @@ from skyanchor.gaussians import ply
 from skyanchor.gaussians.splats import Splats, concat, owned, select
 from skyanchor.scene import patch as patches
 from skyanchor.scene.patch import Change, Patch
-from skyanchor.storage import codec, files
+from skyanchor.scene.patch_head import PatchSummary
+from skyanchor.storage import codec
+from skyanchor.storage.digests import file_digest
 
 
 def random_splats(count: int, seed: int, degree: int = 3) -> Splats:
@@ -74,7 +76,7 @@ def test_updated_file_reads_as_the_change_says(base: Path, tmp_path: Path) -> No
         np.testing.assert_array_equal(getattr(updated, name)[:20][untouched], getattr(aerial, name)[untouched])
     np.testing.assert_array_equal(patches.visible(updated).means[:18], expected.means[:20][~change.hidden])
     stack = patches.applied_patches(ply.read_bytes(tmp_path / "updated.ply"))
-    assert stack == (patches.PatchSummary("monday", 4, 1, 2),)
+    assert stack == (PatchSummary("monday", 4, 1, 2),)
 
 
 def test_a_stack_that_overlaps_comes_off_in_reverse_order_only(base: Path, tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_a_stack_that_overlaps_comes_off_in_reverse_order_only(base: Path, tmp_p
     patches.apply_patch(held, first, one)
     held = ply.read_bytes(one)
     second = patches.make_patch(held, "second", some_change(held.splats(), ground_seed=3), "{}")
-    assert patches.summary(second) == patches.PatchSummary("second", 4, 2, 0), "hidden already: not hidden again"
+    assert patches.summary(second) == PatchSummary("second", 4, 2, 0), "hidden already: not hidden again"
     patches.apply_patch(held, second, two)
     with pytest.raises(InputError, match=r"first.*second|holds: first, second"):
         patches.remove_patch(ply.read_bytes(two), first, tmp_path / "x.ply")
@@ -254,7 +256,7 @@ def test_damaged_patches_are_refused_in_one_line(base: Path, tmp_path: Path) -> 
             assert "\n" not in str(error)
             refused += 1
         else:  # a byte that says nothing, as the date in the archive: then the result is the right one
-            assert files.file_digest(tmp_path / "x.ply") == monday(base).result_digest
+            assert file_digest(tmp_path / "x.ply") == monday(base).result_digest
     assert refused > 200
     with pytest.raises(InputError, match="does not exist"):
         patches.load_patch(tmp_path / "nowhere.npz")

@@ -16,6 +16,7 @@ from skyanchor.scene import patch as patches
 from skyanchor.scene import tiles
 from skyanchor.scene.patch import Change, Patch
 from skyanchor.scene.tile_patches import apply_to_tiles, remove_from_tiles
+from skyanchor.scene.tile_places import rows_name
 from skyanchor.scene.tiles import TileFolder, open_tiles
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -149,7 +150,7 @@ def test_other_tiles_are_neither_read_nor_written(base: Path, tmp_path: Path, in
     touched = {"0_0.ply", "tiles.json"}
     assert {name for name in before if after[name] != before[name]} == touched
     assert {name for name in stamps if now[name] != stamps[name]} == touched
-    assert set(after) - set(before) == {tiles.rows_name("monday")}
+    assert set(after) - set(before) == {rows_name("monday")}
     if not in_place:
         assert snapshot(held.path) == before and marks(held.path) == stamps
 

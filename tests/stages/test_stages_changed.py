@@ -30,7 +30,7 @@ from skyanchor.stages import cuts, merge
 from skyanchor.stages.digests import check_street_photos, ground_digests
 from skyanchor.stages.earlier import earlier_digests, earlier_runs
 from skyanchor.stages.work import Site
-from skyanchor.storage import files
+from skyanchor.storage import digest_cache, files
 from skyanchor.trajectory.network import NetworkConfig
 
 CHANGED = "was changed while the run went on"
@@ -154,13 +154,13 @@ def test_photos_that_lie_still_are_not_read_again(tmp_path: Path, monkeypatch: p
     read: list[Path] = []
     with RunFolder(tmp_path / "run") as run:
         stage = run.stage("2-anchors", "", {}, {"photos": run.digest({**photos, "ahead.jpg": ahead})})
-        digest = files.file_digest
+        digest = digest_cache.file_digest
 
         def counted(path: Path) -> str:
             read.append(path)
             return digest(path)
 
-        monkeypatch.setattr(files, "file_digest", counted)
+        monkeypatch.setattr(digest_cache, "file_digest", counted)
         os.utime(photos["3.jpg"])
         stage.finish()
     assert read == [photos["3.jpg"]]

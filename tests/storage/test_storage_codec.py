@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from dataclasses import dataclass, field
@@ -145,6 +146,21 @@ def test_what_does_not_fit_is_refused(document: codec.Json) -> None:
         codec.from_json(Few, document)
 
 
+@dataclass(frozen=True)
+class Named:
+    names: tuple[str, ...] = ()
+    others: list[str] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("document", ["a.jpg", {"a.jpg": 1}, 3])
+@pytest.mark.parametrize("name", ["names", "others"])
+def test_a_list_is_read_from_a_list_alone(name: str, document: codec.Json) -> None:
+    """The letters of a text and the keys of an object could be gone through as well."""
+    with pytest.raises(ValueError):
+        codec.from_json(Named, {name: document})
+    assert codec.from_json(Named, {name: ["a.jpg"]}) == Named(**{name: type(getattr(Named(), name))(["a.jpg"])})
+
+
 def test_values_without_a_json_form_are_refused() -> None:
     with pytest.raises(TypeError, match="complex"):
         codec.to_json(1j)
@@ -182,3 +198,40 @@ def test_a_cut_file_is_not_mapped(tmp_path: Path) -> None:
         path.write_bytes(data[:size])
         with pytest.raises(ValueError):
             codec.mapped(Cloud, path)
+
+
+def altered(cloud: Cloud, old: bytes, new: bytes) -> bytes:
+    """What is packed of a cloud, with a piece that is there once another one of the same size."""
+    data = codec.pack(cloud)
+    assert data.count(old) == 1 and len(old) == len(new)
+    return data.replace(old, new)
+
+
+def test_a_mapped_array_does_not_reach_into_what_lies_behind_it(tmp_path: Path) -> None:
+    path = tmp_path / "cloud.npz"
+    path.write_bytes(altered(Cloud(np.zeros((7, 3)), np.arange(5), "a"), b"'shape': (5,)", b"'shape': (6,)"))
+    with pytest.raises(ValueError, match="not as large as it says"):
+        codec.mapped(Cloud, path)
+
+
+def test_an_archive_that_claims_more_than_it_has_is_refused() -> None:
+    data = bytearray(codec.pack(Cloud(np.zeros((7, 3)), np.arange(5), "a")))
+    listed = data.index(b"PK\x01\x02")
+    data[listed + 24 : listed + 28] = (1 << 30).to_bytes(4, "little")
+    with pytest.raises(ValueError, match="claims to hold more"):
+        codec.unpack(Cloud, bytes(data))
+
+
+def test_a_compressed_archive_is_refused() -> None:
+    """Small as a file, it may fill the memory."""
+    file = io.BytesIO()
+    with np.load(io.BytesIO(codec.pack(Cloud(np.zeros((7, 3)), np.arange(5), "a")))) as members:
+        np.savez_compressed(file, **members)
+    with pytest.raises(ValueError, match="compressed"):
+        codec.unpack(Cloud, file.getvalue())
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"choice":' * 200_000])
+def test_what_is_nested_too_deeply_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        codec.loads(Holder, text)

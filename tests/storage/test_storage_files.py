@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import mmap
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from child_process import importing_what_pytest_does
 
 from skyanchor.errors import InputError, WriteError
 from skyanchor.storage import codec, files
+from skyanchor.storage.exchange import exchanged
 from skyanchor.types import Floats, Ints
 
 
@@ -44,11 +49,48 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folder]
 
 
-@pytest.mark.parametrize("when", ["put into place", "cleared away"])
+KILLED_AT_RENAMES = """
+import sys
+from pathlib import Path
+import killable
+from skyanchor.storage import files
+def write(draft):
+    draft.mkdir()
+    (draft / "new").write_text("new")
+killable.die_at(int(sys.argv[2]))
+files.write_through(Path(sys.argv[1]), write)
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_folder_is_there_whenever_its_replacement_is_killed(tmp_path: Path, count: int) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    if not exchanged(tmp_path / "one", tmp_path / "other"):
+        pytest.skip("this disk exchanges no names")
+    folder = tmp_path / "held"
+    folder.mkdir()
+    (folder / "old").write_text("old")
+    words = [str(folder), str(count)]
+    subprocess.run([sys.executable, "-c", KILLED_AT_RENAMES, *words], check=False, env=importing_what_pytest_does())
+    assert [path.name for path in folder.iterdir()] in (["old"], ["new"])
+
+
+def test_names_are_exchanged_or_nothing_changes(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for path in (one, other):
+        path.mkdir()
+        (path / path.name).write_text("held")
+    here = exchanged(one, other)
+    assert [path.name for path in one.iterdir()] == ["other" if here else "one"]
+    assert not exchanged(one, tmp_path / "gone") and one.is_dir() and not (tmp_path / "gone").exists()
+
+
+@pytest.mark.parametrize("when", ["put into place", "stopped", "cleared away"])
 def test_a_folder_is_there_whenever_its_replacement_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """The disk refuses at the last rename, or the old one is still going: either is whole under its name."""
+    """The disk refuses the last rename, Ctrl-C comes before it, or the old one is still going: one is whole there."""
     folder, looked = tmp_path / "held", []
 
     def write(draft: Path) -> None:
@@ -56,13 +98,14 @@ def test_a_folder_is_there_whenever_its_replacement_ends(
         (draft / "new").write_text("new")
 
     def refuse(*_: object) -> None:
-        raise OSError("no")
+        raise KeyboardInterrupt if when == "stopped" else OSError("no")
 
     folder.mkdir()
     (folder / "old").write_text("old")
-    if when == "put into place":
+    if when != "cleared away":
+        monkeypatch.setattr(files, "exchanged", lambda draft, path: False)
         monkeypatch.setattr(Path, "replace", refuse)
-        with pytest.raises(WriteError):
+        with pytest.raises(KeyboardInterrupt if when == "stopped" else WriteError):
             files.write_through(folder, write)
         assert (folder / "old").read_text() == "old" and list(tmp_path.iterdir()) == [folder]
         return
@@ -92,6 +135,96 @@ def test_a_copy_replaces_and_a_link_does_not(tmp_path: Path) -> None:
     assert old.read_text() == "old"
     files.copy(new, old)
     assert old.read_text() == "new" and not old.samefile(new)
+
+
+def test_a_second_name_leaves_no_draft(tmp_path: Path) -> None:
+    """Not where the name is that file's already, which a rename leaves as it is, nor where a folder has the name."""
+    source, target, folder = (tmp_path / name for name in ("source", "target", "folder"))
+    source.write_text("new")
+    target.write_text("old")
+    folder.mkdir()
+    for _ in range(2):
+        files.renamed_link(source, target)
+        assert target.samefile(source) and target.read_text() == "new"
+    with pytest.raises(WriteError, match="A folder has that name"):
+        files.renamed_link(source, folder)
+    assert {path.name for path in tmp_path.iterdir()} == {"source", "target", "folder"}
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+def test_what_lasts_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasting: bool
+) -> None:
+    done: list[int | str] = []
+    sync, replace = os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: done.append(os.fstat(handle).st_ino) or sync(handle))
+    monkeypatch.setattr(Path, "replace", lambda self, target: done.append("renamed") or replace(self, target))
+
+    def write(draft: Path) -> None:
+        (draft / "deep").mkdir(parents=True)
+        (draft / "deep/file").write_text("new")
+
+    files.write_through(tmp_path / "held", write, lasting)
+    made = {path.stat().st_ino for path in (tmp_path / "held", *(tmp_path / "held").rglob("*"))}
+    assert len(made) == 3
+    if lasting:
+        assert set(done[:3]) == made and done[3:] == ["renamed", tmp_path.stat().st_ino]
+    else:
+        assert done == ["renamed"]
+
+
+def test_what_is_only_noted_does_not_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    files.note_bytes(tmp_path / "noted", b"new")
+    assert not synced and (tmp_path / "noted").read_bytes() == b"new"
+    files.write_bytes(tmp_path / "written", b"new")
+    assert len(synced) == 2, "the file, and the folder that has its name"
+
+
+def test_what_another_process_of_this_number_left_is_no_part_of_what_is_written(tmp_path: Path) -> None:
+    draft = files.temporary(tmp_path / "held")
+    draft.mkdir()
+    (draft / "old").write_text("old")
+
+    def write(place: Path) -> None:
+        place.mkdir(exist_ok=True)
+        (place / "new").write_text("new")
+
+    files.write_through(tmp_path / "held", write)
+    assert [path.name for path in (tmp_path / "held").iterdir()] == ["new"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "held"]
+
+
+def test_a_folder_that_is_being_removed_does_not_keep_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(path: Path, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise KeyboardInterrupt
+
+    (tmp_path / "held/deep").mkdir(parents=True)
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        files.remove(tmp_path / "held")
+    monkeypatch.undo()
+    assert not (tmp_path / "held").exists()
+    files.sweep_drafts(tmp_path / "held")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_wrong_with_a_draft_is_told_of_its_file(tmp_path: Path) -> None:
+    def write(draft: Path) -> None:
+        raise InputError(draft / "a.jpg", "is too dark", "Use a lamp.")
+
+    with pytest.raises(InputError) as told:
+        files.write_through(tmp_path / "held", write)
+    assert str(told.value).startswith(f"{tmp_path}/held/a.jpg: is too dark")
+
+
+def test_a_link_to_a_folder_stays(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        files.link_folder(tmp_path / name, tmp_path / "link")
+    assert (tmp_path / "link").readlink() == Path("one")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,3 +281,18 @@ def test_a_changed_byte_of_a_large_array_is_noticed(
     (tmp_path / "held.npz").write_bytes(data[: int(place * len(data))])
     with pytest.raises(InputError, match="does not hold a Held"):
         files.load(tmp_path / "held.npz", Held)
+
+
+def test_arrays_are_of_the_file_that_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process puts a new file in its place while it is read."""
+    monkeypatch.setattr(codec, "MAPPED_BYTES", 1000)
+    path, header = tmp_path / "held.npz", codec._header
+    files.save(path, held())
+
+    def replaced(*given: object) -> object:
+        files.save(path, Held(np.zeros((9, 3)), np.arange(2), 0.2))
+        return header(*given)
+
+    monkeypatch.setattr(codec, "_header", replaced)
+    again = files.load(path, Held)
+    assert again.number == 0.1 and again.large.tobytes() == held().large.tobytes()

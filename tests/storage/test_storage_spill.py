@@ -58,3 +58,23 @@ def test_a_heap_gives_its_arrays_in_the_order_they_came(tmp_path: Path, room: in
     assert [len(rest) for _, rest in heaps.take(3)] == [3, 4, 3, 4]
     assert list(heaps) == [8] and not list(heaps.take(5))
     assert not (tmp_path / "away" / "5").exists()
+
+
+def test_what_a_killed_process_left_in_the_folder_is_no_part_of_a_heap(tmp_path: Path) -> None:
+    left, heaps = Heaps(tmp_path, 0), Heaps(tmp_path, 0)
+    for number in (5, 3):
+        left.add(number, pair(number))
+    for number in (5, 8, 5):
+        heaps.add(number, pair(number))
+    assert [len(rest) for _, rest in heaps.take(5)] == [5, 5] and list(heaps) == [8]
+
+
+def test_what_is_taken_out_makes_room(tmp_path: Path) -> None:
+    spill, heaps = Spill(tmp_path / "spill", 300), Heaps(tmp_path / "heaps", 300)
+    for number in (0, 1, 2, 3):
+        spill[0], spill[0] = pair(0), pair(0)
+        spill[number] = pair(0)
+        assert len(spill.pop(number)) == 2
+        heaps.add(number, pair(0))
+        assert len(list(heaps.take(number))) == 1
+    assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ import numpy as np
 
 from skyanchor.geometry import cameras, rigid
 from skyanchor.scaffold import colmap_files
-from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel, ColmapPoints
+from skyanchor.scaffold.colmap_model import ColmapImage, ColmapModel, ColmapPoints
 from skyanchor.types import Bytes, Camera, Floats, Pose
 
 UP = np.array([0.0, 0.0, 1.0])

@@ -11,7 +11,7 @@ import pycolmap
 
 from skyanchor.geometry import cameras, rigid
 from skyanchor.scaffold import colmap_files
-from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel, ColmapPoints
+from skyanchor.scaffold.colmap_model import ColmapImage, ColmapModel, ColmapPoints, no_points
 from skyanchor.types import Camera, Floats
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -117,4 +117,4 @@ def write_survey(root: Path, survey: Survey, sparse: str = "sparse", text: bool 
 def without_points(survey: Survey) -> Survey:
     """The same poses, no points at all."""
     images = tuple(replace(i, xy=np.zeros((0, 2)), point_ids=np.zeros(0, np.int64)) for i in survey.model.images)
-    return replace(survey, model=ColmapModel(survey.model.cameras, images, colmap_files.no_points()))
+    return replace(survey, model=ColmapModel(survey.model.cameras, images, no_points()))

@@ -18,6 +18,7 @@ from skyanchor.events import Event, Progress
 from skyanchor.geometry import cameras, colmap, rigid
 from skyanchor.photos import read_pixels
 from skyanchor.scaffold import colmap_files
+from skyanchor.scaffold.colmap_model import NO_POINT
 from skyanchor.town import PRESETS, Epoch, Town, TownPreset, build_town, build_walks, render_depth
 from skyanchor.town.build import DEPTH_UNIT, _write_depth, depth_unit, half_camera
 from skyanchor.town.routes import Shot, flight_camera
@@ -123,7 +124,7 @@ def test_every_observation_is_of_its_point_to_a_pixel(tiny_scene: Path) -> None:
     xyz = dict(zip(model.points.ids.tolist(), model.points.xyz, strict=True))
     errors = []
     for image in model.images:
-        seen = image.point_ids != colmap_files.NO_POINT
+        seen = image.point_ids != NO_POINT
         points = np.array([xyz[int(k)] for k in image.point_ids[seen]]).reshape(-1, 3)
         pose = Pose(rigid.rotation_from_quaternion(image.quaternion), image.translation)
         projected = cameras.project(model.cameras[image.camera_id], pose(points))

@@ -24,6 +24,7 @@ from skyanchor.run.metrics import ImageMetrics, Metrics, PoseMetrics
 from skyanchor.run.results import Run
 from skyanchor.sequence import SubmapConfig
 from skyanchor.storage import files
+from skyanchor.storage.names import beneath
 
 ROWS_FILE = "rows.json"
 
@@ -58,7 +59,7 @@ def read_protocol(scene: Path) -> Protocol:
     if not held.walks:
         raise InputError(path, "names no walk", again)
     for walk in held.walks:
-        files.beneath(scene, walk.folder)
+        beneath(scene, walk.folder)
     return held
 
 

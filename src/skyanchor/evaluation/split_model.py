@@ -24,18 +24,11 @@ from skyanchor.gaussians.split import TEST_EVERY
 from skyanchor.geometry import rigid
 from skyanchor.photos import natural_key
 from skyanchor.scaffold import ScaffoldConfig, load_scaffold
-from skyanchor.scaffold.colmap_files import (
-    NO_POINT,
-    ColmapImage,
-    ColmapModel,
-    ColmapPoints,
-    find_model,
-    no_points,
-    read_model,
-    write_model,
-)
+from skyanchor.scaffold.colmap_files import find_model, read_model, write_model
+from skyanchor.scaffold.colmap_model import NO_POINT, ColmapImage, ColmapModel, ColmapPoints, no_points
 from skyanchor.scaffold.photo_files import find_images
 from skyanchor.storage import files, foreign
+from skyanchor.storage.names import beneath
 from skyanchor.types import Camera, Floats, Plane
 
 PROTOCOL_FILE = "protocol.json"
@@ -203,7 +196,7 @@ def write_aerial(
         return names
     high = _above(out, names, least_height_m)
     for name in set(names) - set(high):
-        files.remove(files.beneath(out / "images", name))
+        files.remove(beneath(out / "images", name))
     write_model(out / "sparse", part(model, high))
     return high
 
@@ -266,4 +259,4 @@ def _flat(names: Sequence[str]) -> dict[str, str]:
 
 def _link(target: Path, photos: Path, names: dict[str, str]) -> None:
     for name, source in names.items():
-        files.link_to(files.beneath(photos, source), files.beneath(target, name))
+        files.link_to(beneath(photos, source), beneath(target, name))

@@ -9,14 +9,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from skyanchor.errors import InputError
-from skyanchor.scaffold.colmap_files import (
-    COPY_ADVICE,
-    ColmapImage,
-    read_cameras_bin,
-    read_cameras_txt,
-    read_images_bin,
-    read_images_txt,
-)
+from skyanchor.scaffold.checked_file import COPY_ADVICE
+from skyanchor.scaffold.colmap_binary import read_cameras_bin, read_images_bin
+from skyanchor.scaffold.colmap_model import ColmapImage
+from skyanchor.scaffold.colmap_text import read_cameras_txt, read_images_txt
 from skyanchor.scaffold.georeference import to_local
 from skyanchor.scaffold.loading import pose_of, refuse_no_pose
 from skyanchor.types import Camera, Floats, Pose

@@ -1,6 +1,7 @@
 """Splat sets, rasterisers, losses, densification and the training step.
 
-- *The set*: splats (the value), harmonics (its colours); ply, spz, splat_file (files, and the frame they are in).
+- *The set*: splats (the value), harmonics (its colours); ply_header, ply, gsplat_checkpoint, spz,
+  splat_file (files, and the frame they are in).
 - *Drawn*: rasteriser (the protocol), devices (which one runs where), cpu/ and gsplat_adapter (the two there are),
   surfels (flat Gaussians, for surfaces).
 - *Trained*: seeding (the first Gaussians), split (which views train, decide and judge), views (photos as targets),

@@ -1,4 +1,4 @@
-"""Splat files: INRIA-convention .ply in and out, gsplat checkpoints in, .splat out."""
+"""Splat files: INRIA-convention .ply in and out, byte for byte for a patch; .splat out."""
 
 from __future__ import annotations
 
@@ -12,9 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from skyanchor.errors import InputError
+from skyanchor.gaussians.gsplat_checkpoint import CHECKPOINTS, read_gsplat_checkpoint
 from skyanchor.gaussians.harmonics import SH_C0
+from skyanchor.gaussians.ply_header import (
+    LARGEST_HEADER,
+    SH_DEGREES,
+    TRAIN_ADVICE,
+    Header,
+    check_header,
+    dtype_of,
+    header_in,
+    rest_count,
+    row_size,
+)
 from skyanchor.gaussians.splats import Splats, empty, select, with_sh_degree
-from skyanchor.storage import codec, files
+from skyanchor.storage import files
 from skyanchor.storage.foreign import refuse_no_file
 from skyanchor.types import Bools, Bytes, Floats, Floats32
 
@@ -22,43 +34,10 @@ log = logging.getLogger(__name__)
 
 Table: TypeAlias = npt.NDArray[np.void]
 
-NUMPY_TYPES = {"char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4"}
-NUMPY_TYPES |= {"float": "f4", "double": "f8", "float32": "f4", "float64": "f8"}
-NUMPY_TYPES |= {"int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4"}
-BYTE_ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": "="}
-SH_DEGREES = {0: 0, 9: 1, 24: 2, 45: 3}
-"""By the number of f_rest properties."""
-REST_COUNTS = tuple(SH_DEGREES)
 FLAT_LOG_RATIO = float(np.log(1e-3))
 """A 2DGS disc gets a third scale of 1/1000 of its smaller one."""
-CHECKPOINTS = (".pt", ".pth", ".ckpt")
-"""Endings of a gsplat trainer's files."""
-LARGEST_HEADER = 1 << 16
-"""Bytes; an INRIA header has 1.5 kB."""
-
-PACKED = "packed_position"
-"""A property of SuperSplat's compressed .ply, whose vertices come after an element `chunk`."""
-
-TRAIN_ADVICE = "Give a 3D Gaussian .ply of the INRIA convention (as gsplat, Splatfacto or 3DGS export it)."
 CHECKED_AT_ONCE = 1 << 16
 """Gaussians looked through at a time."""
-
-
-@dataclass(frozen=True)
-class Header:
-    """What a .ply says about its vertices."""
-
-    byte_order: str
-    count: int
-    properties: tuple[tuple[str, str], ...]
-    """(name, numpy type without byte order)."""
-    size: int
-    """Bytes up to the first vertex."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Property names in file order."""
-        return tuple(name for name, _ in self.properties)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +87,7 @@ def read_splats(path: Path, offset: Floats | None = None) -> Splats:
 def check_splats(path: Path) -> SplatCheck:
     """What a .ply that is to be patched holds; InputError, before any work, when it cannot be."""
     header = patchable_header(path)
-    dtype = np.dtype(_dtype(header))
+    dtype = np.dtype(dtype_of(header))
     unusable = 0
     with path.open("rb") as file:
         file.seek(header.size)
@@ -126,11 +105,6 @@ def read_bytes(path: Path) -> PlyBytes:
     if not held.usable.any():
         raise InputError(path, "holds no usable Gaussian", TRAIN_ADVICE)
     return held
-
-
-def row_size(header: Header) -> int:
-    """Bytes of a Gaussian."""
-    return np.dtype(_dtype(header)).itemsize
 
 
 def with_data(held: PlyBytes, data: bytes) -> PlyBytes:
@@ -186,14 +160,10 @@ def _splats(table: Table, header: Header, offset: Floats | None) -> Splats:
 
 def _harmonics(table: Table, header: Header) -> Floats32:
     """(N, K, 3) from f_dc and channel-major f_rest: f_rest[c (K - 1) + k - 1] is coefficient k of channel c."""
-    rest_count = _rest_count(header)
+    count = rest_count(header)
     dc = _columns(table, ("f_dc_0", "f_dc_1", "f_dc_2"))[:, None]
-    rest = _columns(table, tuple(f"f_rest_{k}" for k in range(rest_count)))
-    return np.concatenate([dc, rest.reshape(len(table), 3, rest_count // 3).transpose(0, 2, 1)], axis=1)
-
-
-def _rest_count(header: Header) -> int:
-    return sum(name.startswith("f_rest_") for name in header.names)
+    rest = _columns(table, tuple(f"f_rest_{k}" for k in range(count)))
+    return np.concatenate([dc, rest.reshape(len(table), 3, count // 3).transpose(0, 2, 1)], axis=1)
 
 
 def _columns(table: Table, names: tuple[str, ...], dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
@@ -204,98 +174,21 @@ def _columns(table: Table, names: tuple[str, ...], dtype: npt.DTypeLike = np.flo
     return columns
 
 
-def read_header(path: Path) -> Header:
-    """What the file says about its vertices; InputError when it is no .ply."""
-    with path.open("rb") as file:
-        return header_in(path, file.read(LARGEST_HEADER), path.stat().st_size)
-
-
-def header_in(path: Path, head: bytes, size: int) -> Header:
-    """What the first bytes of a file of so many say about its vertices."""
-    end = head.find(b"end_header")
-    newline = head.find(b"\n", end)
-    if not head.startswith(b"ply") or end < 0 or newline < 0:
-        raise InputError(path, "is not a .ply file (no header found)", TRAIN_ADVICE)
-    lines = head[:end].decode("ascii", errors="replace").split("\n")
-    try:
-        header = _parse_header(lines, newline + 1)
-    except (KeyError, ValueError, IndexError) as error:
-        raise InputError(path, f"has a .ply header that cannot be understood ({error})", TRAIN_ADVICE) from error
-    if header.count > size:
-        raise InputError(path, f"is cut short: it announces {header.count} Gaussians", "Copy or export the file again.")
-    return header
-
-
-def check_header(path: Path) -> Header:
-    """The header of a .ply that holds explicit Gaussians; InputError for any other."""
-    header = read_header(path)
-    _refuse_other_conventions(path, header)
-    return header
-
-
-def _parse_header(lines: list[str], size: int) -> Header:
-    byte_order, count, properties, element, ahead = "", -1, [], "", ""
-    for line in lines[1:]:
-        words = line.split()
-        if not words or words[0] in ("comment", "obj_info"):
-            continue
-        if words[0] == "format":
-            byte_order = BYTE_ORDERS[words[1]]
-        elif words[0] == "element":
-            element = words[1]
-            ahead = ahead or ("" if count >= 0 or element == "vertex" else element)
-            count = int(words[2]) if element == "vertex" else count
-        elif words[0] == "property" and element == "vertex":
-            properties.append((words[2], NUMPY_TYPES[words[1]]))
-    if not byte_order or count < 0:
-        raise ValueError("no format or no vertices")
-    twice = next((name for k, (name, _) in enumerate(properties) if name in dict(properties[:k])), None)
-    if twice is not None:
-        raise ValueError(f"it has the property {twice} twice")
-    if ahead and PACKED not in dict(properties):
-        raise ValueError(f"its first element is {ahead}, not vertex")
-    return Header(byte_order, count, tuple(properties), size)
-
-
-def _refuse_other_conventions(path: Path, header: Header) -> None:
-    """Raise unless the properties are those of explicit Gaussians."""
-    names = set(header.names)
-    if any(name.startswith(("f_offset", "f_anchor_feat")) for name in names):
-        raise InputError(
-            path,
-            "holds anchors of a Scaffold-GS, Octree-GS or Horizon-GS model, whose Gaussians live in its networks",
-            "Export explicit 3D Gaussians from that trainer, or leave the .ply out and run `skyanchor scaffold train`.",
-        )
-    if PACKED in names:
-        raise InputError(path, "is a compressed splat .ply", "Export it as a plain .ply first, SuperSplat can.")
-    wanted = {"x", "y", "z", "opacity", "scale_0", "scale_1"}
-    wanted |= {f"rot_{k}" for k in range(4)} | {f"f_dc_{k}" for k in range(3)}
-    if missing := sorted(wanted - names):
-        raise InputError(path, f"has no Gaussians (no property {', '.join(missing)})", TRAIN_ADVICE)
-    rest = sorted(name for name in names if name.startswith("f_rest_"))
-    if len(rest) not in REST_COUNTS or rest != sorted(f"f_rest_{k}" for k in range(len(rest))):
-        raise InputError(path, f"has {len(rest)} f_rest properties; SH degree 0 to 3 has 0, 9, 24 or 45", TRAIN_ADVICE)
-
-
 def _read_table(path: Path, header: Header) -> Table:
     if header.byte_order == "=":
         return _read_ascii(path, header)
     _refuse_cut(path, header)
-    return np.fromfile(path, dtype=_dtype(header), count=header.count, offset=header.size)
+    return np.fromfile(path, dtype=dtype_of(header), count=header.count, offset=header.size)
 
 
 def _refuse_cut(path: Path, header: Header) -> None:
-    size, held = np.dtype(_dtype(header)).itemsize, path.stat().st_size - header.size
+    size, held = np.dtype(dtype_of(header)).itemsize, path.stat().st_size - header.size
     if held < header.count * size:
         raise InputError(
             path,
             f"is cut short: {held // size} of {header.count} Gaussians are there",
             "Copy or export the file again.",
         )
-
-
-def _dtype(header: Header) -> list[tuple[str, str]]:
-    return [(name, header.byte_order + kind) for name, kind in header.properties]
 
 
 def _rows(data: bytes, header: Header) -> Bytes:
@@ -305,7 +198,7 @@ def _rows(data: bytes, header: Header) -> Bytes:
 
 def table_of(rows: Bytes, header: Header) -> Table:
     """A view of contiguous row bytes (N, row size) as records."""
-    return rows.view(np.dtype(_dtype(header)))[:, 0]
+    return rows.view(np.dtype(dtype_of(header)))[:, 0]
 
 
 def _usable(table: Table, header: Header) -> Bools:
@@ -344,51 +237,6 @@ def _finite(path: Path, splats: Splats) -> Splats:
     return select(splats, good)
 
 
-# --- gsplat checkpoint in ---------------------------------------------------------------------------------------
-
-
-def read_gsplat_checkpoint(path: Path, offset: Floats | None = None) -> Splats:
-    """The Gaussians of a gsplat trainer's .pt (entry `splats`), read without unpickling code."""
-    import pickle
-
-    import torch
-
-    try:
-        stored = torch.load(path, map_location="cpu", weights_only=True)
-        parts = {name: np.atleast_1d(value.detach().numpy()) for name, value in stored["splats"].items()}
-        means, quats, scales = parts["means"], parts["quats"], parts["scales"]
-        sh = np.concatenate([parts["sh0"], parts["shN"]], axis=1)
-        opacities = parts["opacities"]
-    except pickle.UnpicklingError:  # torch's own text ends in the advice to trust the file
-        raise InputError(path, "is not a gsplat checkpoint (it holds more than tensors)", TRAIN_ADVICE) from None
-    except codec.UNREADABLE as error:
-        reason = str(error).split("\n")[0]
-        raise InputError(path, f"is not a gsplat checkpoint ({reason})", TRAIN_ADVICE) from None
-    _refuse_other_shapes(path, {"means": means, "quats": quats, "scales": scales, "opacities": opacities, "sh": sh})
-    if offset is not None:
-        means = means.astype(np.float64) - offset
-    return Splats(
-        means.astype(np.float32),
-        quats.astype(np.float32),
-        scales.astype(np.float32),
-        opacities.reshape(-1).astype(np.float32),
-        sh.astype(np.float32),
-        np.zeros(len(means), np.int32),
-    )
-
-
-def _refuse_other_shapes(path: Path, parts: dict[str, npt.NDArray[Any]]) -> None:
-    """Raise unless the arrays are those of one set of Gaussians."""
-    count = len(parts["means"])
-    bands: set[tuple[int, ...]] = {(rest // 3 + 1, 3) for rest in REST_COUNTS}
-    wanted: dict[str, set[tuple[int, ...]]]
-    wanted = {"means": {(3,)}, "quats": {(4,)}, "scales": {(3,)}, "opacities": {(), (1,)}, "sh": bands}
-    for name, array in parts.items():
-        if array.dtype.kind != "f" or array.shape[1:] not in wanted[name] or len(array) != count:
-            problem = f"is no checkpoint of Gaussians ({name} is {array.dtype} of {array.shape})"
-            raise InputError(path, problem, TRAIN_ADVICE)
-
-
 # --- out --------------------------------------------------------------------------------------------------------
 
 
@@ -405,7 +253,7 @@ def join_plys(path: Path, parts: Sequence[Path]) -> int:
     """
     headers = [check_header(part) for part in parts]
     count = sum(header.count for header in headers)
-    degree = max((SH_DEGREES[_rest_count(header)] for header in headers), default=3)
+    degree = max((SH_DEGREES[rest_count(header)] for header in headers), default=3)
 
     def write(draft: Path) -> None:
         with draft.open("wb") as file:

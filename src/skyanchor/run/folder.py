@@ -57,6 +57,8 @@ from skyanchor.run.remembered import Remembered, remembered
 from skyanchor.run.timing import Stopwatch
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
+from skyanchor.storage.digest_cache import DigestCache
+from skyanchor.storage.digests import digest
 
 T = TypeVar("T")
 
@@ -141,7 +143,7 @@ class RunFolder:
         claim(self.root, self.layout)
         state = self.root / STATE
         self._lock = lock_to_write(state / self._lock_name, wait=not self.alone)
-        self._digests = Digests(files.DigestCache(state / DIGESTS), self.known)
+        self._digests = Digests(DigestCache(state / DIGESTS), self.known)
         self.before = remembered(state)
         return self
 
@@ -322,7 +324,7 @@ class Stage:
     def _shelf(self, basis: object) -> Path:
         """Folder of the files that variants share who agree on `basis`."""
         given = (self.recipe.stage, self.recipe.inputs, self.recipe.upstream, self.recipe.versions, basis)
-        return self.run.root / STATE / SHARED / files.digest(codec.dumps(given).encode())
+        return self.run.root / STATE / SHARED / digest(codec.dumps(given).encode())
 
     def _borrowed(self, name: str, basis: object) -> bool:
         """Whether another variant had the file; it is here as well then."""

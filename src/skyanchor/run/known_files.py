@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skyanchor.errors import InputError
-from skyanchor.storage.files import DigestCache, Found, joint_digest
+from skyanchor.storage.digest_cache import DigestCache, Found
+from skyanchor.storage.digests import joint_digest
 
 
 @dataclass

@@ -10,14 +10,15 @@ import numpy as np
 
 from skyanchor.bounds import Positive
 from skyanchor.errors import InputError
-from skyanchor.gaussians import ply
+from skyanchor.gaussians.ply_header import check_header
 from skyanchor.geometry import rigid
 from skyanchor.photos import find_mask, natural_key, refuse_odd_name
 from skyanchor.scaffold import colmap_files, georeference, orientation, photo_files
-from skyanchor.scaffold.colmap_files import ColmapImage, ColmapModel
+from skyanchor.scaffold.checked_file import COPY_ADVICE
+from skyanchor.scaffold.colmap_model import ColmapImage, ColmapModel
 from skyanchor.scaffold.orientation import OrientationConfig
-from skyanchor.storage import files
 from skyanchor.storage.foreign import is_there, refuse_no_file
+from skyanchor.storage.names import leads_outside
 from skyanchor.types import Floats, Georeference, Ints, Plane, Pose, Scaffold, Tracks, View
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ def check_model(folder: Path, model: ColmapModel) -> None:
         raise InputError(path, "holds no image: the model is empty", "Give a model with posed aerial photos.")
     names: set[str] = set()
     for image in model.images:
-        if files.leads_outside(image.name):
+        if leads_outside(image.name):
             raise InputError(
                 path,
                 f"image {image.name!r} has a name that leads out of the image folder",
@@ -120,16 +121,14 @@ def check_model(folder: Path, model: ColmapModel) -> None:
         refuse_odd_name(path, image.name)
         refuse_no_pose(path, image)
         if image.camera_id not in model.cameras:
-            raise InputError(
-                path, f"image {image.name} has camera {image.camera_id}, which is missing", colmap_files.COPY_ADVICE
-            )
+            raise InputError(path, f"image {image.name} has camera {image.camera_id}, which is missing", COPY_ADVICE)
         if image.name in names:
-            raise InputError(path, f"image {image.name} is there twice", colmap_files.COPY_ADVICE)
+            raise InputError(path, f"image {image.name} is there twice", COPY_ADVICE)
         names.add(image.name)
     if len({image.image_id for image in model.images}) < len(model.images):
-        raise InputError(path, "has an image id twice", colmap_files.COPY_ADVICE)
+        raise InputError(path, "has an image id twice", COPY_ADVICE)
     if len(np.unique(model.points.ids)) < len(model.points.ids):
-        raise InputError(folder / f"points3D{suffix}", "has a point id twice", colmap_files.COPY_ADVICE)
+        raise InputError(folder / f"points3D{suffix}", "has a point id twice", COPY_ADVICE)
 
 
 def refuse_no_pose(path: Path, image: ColmapImage) -> None:
@@ -164,7 +163,7 @@ def find_splats(path: Path, model: Path, given: Path | None) -> Path | None:
         refuse_no_file(given, "Give the aerial Gaussian model, a .ply of the INRIA convention.")
     found = given or _usual_splats(path) or _usual_splats(model.parent)
     if found is not None and found.suffix == ".ply":
-        ply.check_header(found)
+        check_header(found)
     return found
 
 

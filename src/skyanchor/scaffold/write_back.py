@@ -11,7 +11,7 @@ import numpy as np
 from skyanchor.errors import InputError
 from skyanchor.geometry import rigid
 from skyanchor.scaffold import colmap_files, georeference
-from skyanchor.scaffold.colmap_files import NO_POINT, ColmapImage, ColmapModel, ColmapPoints
+from skyanchor.scaffold.colmap_model import NO_POINT, ColmapImage, ColmapModel, ColmapPoints, no_points
 from skyanchor.scaffold.colmap_rigs import Rigs, with_single_cameras
 from skyanchor.types import Bytes, Camera, Floats, Scaffold, Tracks, View
 
@@ -43,7 +43,7 @@ def street_model(
     tracks: Tracks | None = None,
 ) -> ColmapModel:
     """As `combined_model`, without the aerial part: the street alone, in the coordinates of the user's aerial files."""
-    empty = ColmapModel({}, (), colmap_files.no_points())
+    empty = ColmapModel({}, (), no_points())
     return _with_added(empty, georeference.moved_by(scaffold.georef), added, points, colors, tracks)
 
 

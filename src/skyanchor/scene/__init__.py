@@ -8,7 +8,8 @@ update is the whole stage. In the order of the work:
 - floaters, hiding: aerial Gaussians that hang in the street, found and hidden.
 - seeds, sky: the first Gaussians of the street.
 - schedule, scoring: a phase of training, and how good it is.
-- patch: the change as a file that comes off again. tiles, tile_patches: the same on an area cut into squares.
+- patch, patch_head: the change as a file that comes off again, and what the header of a .ply says of its patches.
+  tiles, tile_places, tile_patches: the same on an area cut into squares.
 
 Beside them: since, masks (what is another way than on earlier days); contradicted (what a single photo shows and its
 neighbours do not); surfels (the street trained for its surface, for the mesh); kernels.

@@ -11,7 +11,6 @@ stack as long as no other replaced the same rows; where they overlap, the later 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,13 +20,27 @@ import numpy.typing as npt
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
 from skyanchor.gaussians.ply import PlyBytes
+from skyanchor.gaussians.ply_header import SH_DEGREES, Header
 from skyanchor.gaussians.splats import Owners, Splats, select, with_sh_degree
+from skyanchor.scene.patch_head import (
+    COMMENT,
+    COUNT,
+    Layer,
+    PatchSummary,
+    count_in,
+    counted,
+    layers_of,
+    names_in,
+    patches_in,
+    rows_in,
+    without,
+    without_patches,
+)
 from skyanchor.storage import codec, files, taken
+from skyanchor.storage.digests import digest
 from skyanchor.storage.foreign import refuse_no_file
 from skyanchor.types import Bools, Bytes, Ints
 
-COMMENT = "comment skyanchor patch "
-COUNT = re.compile(rb"^element[ \t]+vertex[ \t]+\d+", re.MULTILINE)
 HIDDEN_LOGIT = np.float32(-20.0)
 """Logit opacity of a hidden Gaussian: 2e-9, far below the 1/255 that is drawn."""
 AGAIN = "Copy the patch again from the run that made it."
@@ -59,16 +72,6 @@ class Patch:
     """(H,), rows that this patch hides; a subset of `changed`."""
     recipe: str
     """JSON of what made the update."""
-
-
-@dataclass(frozen=True)
-class PatchSummary:
-    """One line of `patch list`."""
-
-    name: str
-    added: int
-    changed: int
-    hidden: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +109,11 @@ def made_patch(base: PlyBytes, name: str, change: Change, recipe: str) -> tuple[
     blank = np.zeros((len(change.ground), rows.shape[1]), np.uint8)
     added = _rows_of(base.header, change.ground, blank)
     patch = Patch(
-        name, files.digest(base.data), "", np.frombuffer(base.head, np.uint8), base.header.count,
+        name, digest(base.data), "", np.frombuffer(base.head, np.uint8), base.header.count,
         changed, rows[changed], wanted[changed], added, hidden, recipe,
     )  # fmt: skip
     data = _patched(base, patch)
-    return replace(patch, result_digest=files.digest(data)), data
+    return replace(patch, result_digest=digest(data)), data
 
 
 def apply_patch(base: PlyBytes, patch: Patch, out: Path) -> None:
@@ -121,11 +124,11 @@ def apply_patch(base: PlyBytes, patch: Patch, out: Path) -> None:
 
 def patched(base: PlyBytes, patch: Patch) -> bytes:
     """Bytes of the file after the patch, wherever its rows are in `base`; InputError where they are not."""
-    made_for_it = files.digest(base.data) == patch.base_digest
+    made_for_it = digest(base.data) == patch.base_digest
     fitted = patch if made_for_it else rebased(patch, base)
     data = _patched(base, fitted)
     undone = fitted.header.tobytes() == base.head and bool((fitted.before == base.rows[fitted.changed]).all())
-    if not undone or (made_for_it and files.digest(data) != patch.result_digest):
+    if not undone or (made_for_it and digest(data) != patch.result_digest):
         raise InputError(base.path, f"would not become what patch {patch.name} says: it was altered", AGAIN)
     return data
 
@@ -133,7 +136,7 @@ def patched(base: PlyBytes, patch: Patch) -> bytes:
 def remove_patch(updated: PlyBytes, patch: Patch, out: Path) -> None:
     """Write the file as it would be without the patch, byte for byte; InputError where a later one overlaps with it."""
     taken.refuse_lost(out, updated.path, begins=taken.PLY)
-    if files.digest(updated.data) != patch.result_digest:
+    if digest(updated.data) != patch.result_digest:
         files.write_bytes(out, _taken_out(updated, patch))
         return
     files.write_bytes(out, before_last(updated, patch).data)
@@ -144,7 +147,7 @@ def before_last(updated: PlyBytes, patch: Patch) -> PlyBytes:
     original = updated.rows[: patch.count].copy()
     original[patch.changed] = patch.before
     data = patch.header.tobytes() + original.tobytes()
-    if files.digest(data) != patch.base_digest:
+    if digest(data) != patch.base_digest:
         raise InputError(updated.path, f"would not become what it was: patch {patch.name} was altered", AGAIN)
     return ply.with_data(updated, data)
 
@@ -168,7 +171,7 @@ def _checked(patch: Patch) -> Patch:
     shapes = [part.shape[1:] for part in (patch.before, patch.after, patch.added)]
     fits = (
         all(part.dtype == np.uint8 for part in (patch.header, patch.before, patch.after, patch.added))
-        and _count(patch.header.tobytes()) == patch.count
+        and count_in(patch.header.tobytes()) == patch.count
         and len(shapes[0]) == 1
         and shapes[0] == shapes[1] == shapes[2]
         and all(rows.dtype == np.int64 and rows.ndim == 1 for rows in (patch.changed, patch.hidden))
@@ -191,27 +194,12 @@ def applied_patches(held: PlyBytes) -> tuple[PatchSummary, ...]:
     return patches_in(held.head)
 
 
-def patches_in(head: bytes) -> tuple[PatchSummary, ...]:
-    """The patches that a header names, first applied first."""
-    return tuple(PatchSummary(*json.loads(line)) for line in _comments(head))
-
-
 def visible(splats: Splats) -> Splats:
     """Without the Gaussians that patches hide."""
     return select(splats, splats.logit_opacities > HIDDEN_LOGIT)
 
 
 # --- layers -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Layer:
-    """The rows of a file that come from one patch."""
-
-    name: str
-    """Of the patch; empty for the rows that were there before any."""
-    start: int
-    count: int
 
 
 def layers(held: PlyBytes) -> tuple[Layer, ...]:
@@ -229,9 +217,9 @@ def owners(held: PlyBytes) -> Owners:
 def rebased(patch: Patch, base: PlyBytes) -> Patch:
     """The same change for a file with other patches than it was made on; InputError where they overlap."""
     moved = moved_to(patch, base.path, base.head, base.header.count)
-    refuse_overlap(base.path, patch, base.rows[moved.changed], moved.before, _names(base.head))
-    moved = replace(moved, base_digest=files.digest(base.data))
-    return replace(moved, result_digest=files.digest(_patched(base, moved)))
+    refuse_overlap(base.path, patch, base.rows[moved.changed], moved.before, names_in(base.head))
+    moved = replace(moved, base_digest=digest(base.data))
+    return replace(moved, result_digest=digest(_patched(base, moved)))
 
 
 def moved_to(patch: Patch, path: Path, head: bytes, count: int, like_is_known: bool = True) -> Patch:
@@ -241,12 +229,12 @@ def moved_to(patch: Patch, path: Path, head: bytes, count: int, like_is_known: b
     """
     own, here = layers_of(patch.header.tobytes(), patch.count), layers_of(head, count)
     _refuse_name(path, head, patch.name)
-    alike = _plain(patch.header.tobytes()) == _plain(head) and own[0] == here[0]
+    alike = without_patches(patch.header.tobytes()) == without_patches(head) and own[0] == here[0]
     if not alike or (like_is_known and own == here):
-        names = ", ".join(_names(head)) or "none"
+        names = ", ".join(names_in(head)) or "none"
         problem = f"is not the file that patch {patch.name} was made for (it holds: {names})"
         raise InputError(path, problem, "Give the .ply that the run of the patch began with, or one like it.")
-    rows = _rows_in(patch.changed, own, here)
+    rows = rows_in(patch.changed, own, here)
     if (rows < 0).any():
         missing = " and ".join(layer.name for layer in own[1:] if layer.name not in {one.name for one in here})
         problem = f"lacks patch {missing}, whose Gaussians patch {patch.name} changes"
@@ -255,7 +243,7 @@ def moved_to(patch: Patch, path: Path, head: bytes, count: int, like_is_known: b
     return replace(
         patch, base_digest="", result_digest="", header=np.frombuffer(head, np.uint8),
         count=count, changed=rows[order], before=patch.before[order], after=patch.after[order],
-        hidden=np.sort(_rows_in(patch.hidden, own, here)),
+        hidden=np.sort(rows_in(patch.hidden, own, here)),
     )  # fmt: skip
 
 
@@ -279,12 +267,12 @@ def held_in(path: Path, head: bytes, count: int, patch: Patch) -> tuple[Layer, I
         advice = "Give the patch of one that it holds."
         raise InputError(path, f"does not hold patch {patch.name} (it holds: {held})", advice)
     at = names.index(patch.name)
-    return here[at], _rows_in(patch.changed, own, here), names[at + 1 :]
+    return here[at], rows_in(patch.changed, own, here), names[at + 1 :]
 
 
 def _refuse_name(path: Path, head: bytes, name: str) -> None:
     """InputError where the file holds a patch of that name."""
-    if name in _names(head):
+    if name in names_in(head):
         advice = "Remove it first, or name the new one differently."
         raise InputError(path, f"already holds a patch named {name}", advice)
 
@@ -298,55 +286,6 @@ def refuse_overlap(path: Path, patch: Patch, rows: Bytes, wanted: Bytes, others:
         raise InputError(path, problem, "They overlap: patches that do come off in reverse order, the last first.")
 
 
-def layers_of(head: bytes, count: int) -> tuple[Layer, ...]:
-    """The layers of so many rows below a header."""
-    found = [json.loads(line) for line in _comments(head)]
-    sizes = [count - sum(one[1] for one in found), *(one[1] for one in found)]
-    starts = np.cumsum([0, *sizes[:-1]]).tolist()
-    return tuple(map(Layer, ["", *(one[0] for one in found)], starts, sizes))
-
-
-def _rows_in(rows: Ints, own: tuple[Layer, ...], here: tuple[Layer, ...]) -> Ints:
-    """(R,), where rows of one file lie in another by the layers of both; -1 where that layer is not there."""
-    at = {layer.name: layer.start for layer in here}
-    starts = np.array([layer.start for layer in own])
-    slot = np.searchsorted(starts, rows, side="right") - 1
-    there = np.array([at.get(layer.name, -1) for layer in own])
-    return np.where(there[slot] < 0, -1, there[slot] + rows - starts[slot])
-
-
-def _comments(head: bytes) -> list[str]:
-    lines = head.decode("ascii", errors="replace").splitlines()
-    return [line.removeprefix(COMMENT) for line in lines if line.startswith(COMMENT)]
-
-
-def _names(head: bytes) -> list[str]:
-    """Of the patches that a header names."""
-    return [facts.name for facts in patches_in(head)]
-
-
-def _name_in(line: bytes) -> str | None:
-    """The patch that a line of a header names; None for any other line."""
-    found = _comments(line)
-    return str(json.loads(found[0])[0]) if found else None
-
-
-def _plain(head: bytes) -> bytes:
-    """A header without what patches change in it."""
-    return COUNT.sub(b"element vertex", _without(head), count=1)
-
-
-def _without(head: bytes, name: str | None = None) -> bytes:
-    """A header without the comment of one patch, or of any."""
-    lines = [(line, _name_in(line)) for line in head.splitlines(keepends=True)]
-    return b"".join(line for line, found in lines if found is None or (name is not None and found != name))
-
-
-def plain_head(head: bytes, count: int) -> bytes:
-    """The header of so many of the rows, in a file that names no patches."""
-    return _counted(_without(head), count)
-
-
 def head_with(head: bytes, patch: Patch) -> bytes:
     """The header after a patch that fits it."""
     facts = summary(patch)
@@ -357,26 +296,22 @@ def head_with(head: bytes, patch: Patch) -> bytes:
 
 def head_without(head: bytes, patch: Patch) -> bytes:
     """The header after a patch that it names was taken off."""
-    return _counted(_without(head, patch.name), (_count(head) or 0) - len(patch.added))
-
-
-def _counted(head: bytes, count: int) -> bytes:
-    return COUNT.sub(lambda _: f"element vertex {count}".encode(), head, count=1)
+    return counted(without(head, patch.name), (count_in(head) or 0) - len(patch.added))
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------
 
 
-def _rows_of(header: ply.Header, splats: Splats, like: Bytes) -> Bytes:
+def _rows_of(header: Header, splats: Splats, like: Bytes) -> Bytes:
     """The set as rows of the file's layout; properties that a splat set does not know are taken from `like`."""
     rows = like.copy()
     _fill(ply.table_of(rows, header), header, splats)
     return rows
 
 
-def _fill(table: npt.NDArray[np.void], header: ply.Header, splats: Splats) -> None:
+def _fill(table: npt.NDArray[np.void], header: Header, splats: Splats) -> None:
     rest = sum(name.startswith("f_rest_") for name in header.names)
-    full = with_sh_degree(splats, ply.SH_DEGREES[rest])
+    full = with_sh_degree(splats, SH_DEGREES[rest])
     bands = full.sh[:, 1:].transpose(0, 2, 1).reshape(len(full), rest)
     columns = {f"f_rest_{k}": bands[:, k] for k in range(rest)}
     columns |= {f"f_dc_{k}": full.sh[:, 0, k] for k in range(3)}
@@ -397,9 +332,3 @@ def _patched(base: PlyBytes, patch: Patch) -> bytes:
     result = base.rows.copy()
     result[patch.changed] = patch.after
     return head_with(base.head, patch) + result.tobytes() + patch.added.tobytes()
-
-
-def _count(head: bytes) -> int | None:
-    """Gaussians that a header speaks of; None where it does not."""
-    found = COUNT.search(head)
-    return None if found is None else int(found.group().split()[2])

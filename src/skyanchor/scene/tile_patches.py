@@ -13,32 +13,27 @@ from pathlib import Path
 import numpy as np
 
 from skyanchor.errors import InputError
-from skyanchor.gaussians import ply
+from skyanchor.gaussians.ply_header import row_size
 from skyanchor.scene.patch import (
     AGAIN,
-    Layer,
     Patch,
     head_with,
     head_without,
     held_in,
     moved_to,
-    plain_head,
     refuse_overlap,
 )
+from skyanchor.scene.patch_head import Layer, plain_head
+from skyanchor.scene.tile_places import Square, grouped, placed, rows_name, write_places
 from skyanchor.scene.tiles import (
-    Square,
     Tile,
     TileFolder,
     TileIndex,
     described_tile,
-    grouped,
-    placed,
     refuse_taken,
     refuse_within,
-    rows_name,
     save_index,
     tile_name,
-    write_places,
 )
 from skyanchor.storage import files
 from skyanchor.types import Bytes, Ints
@@ -127,7 +122,7 @@ def _fitted(tiles: TileFolder, patch: Patch) -> Patch:
     else:
         patch = moved_to(patch, tiles.path, index.head, index.described.count, like_is_known=bool(index.digest))
         alike = True
-    if not alike or patch.after.shape[1] != ply.row_size(index.described):
+    if not alike or patch.after.shape[1] != row_size(index.described):
         raise InputError(tiles.path, f"would not become what patch {patch.name} says: it was altered", AGAIN)
     return patch
 

@@ -16,34 +16,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from skyanchor.bridges.surface import horizontal_axes
 from skyanchor.errors import InputError
 from skyanchor.gaussians import ply
+from skyanchor.gaussians.ply_header import Header, header_in, row_size
 from skyanchor.gaussians.splats import Splats
-from skyanchor.scene.patch import Layer, layers_of, plain_head
+from skyanchor.scene.patch_head import Layer, layers_of, plain_head
+from skyanchor.scene.tile_places import PLACE, Places, Square, grouped, placed, rows_name, write_places
 from skyanchor.storage import codec, files, taken
+from skyanchor.storage.digests import digest, file_digest
 from skyanchor.types import Bytes, Floats, Ints
 
 INDEX = "tiles.json"
-ROWS = "rows"
-ORIGINAL = "original"
 AT_ONCE = 1 << 16
 """Rows worked on at a time."""
 FARTHEST = 1 << 30
 """Squares from the origin, at most; what has no finite place lies in square 0, 0."""
 MOST_TILES = 1 << 17
 """Files that one folder may be cut into."""
-PLACE = np.dtype([("x", "<i4"), ("y", "<i4"), ("row", "<u4")])
-"""Square of a row, and its number among the rows of its layer there."""
 CUT_AGAIN = "Cut the tiles again from the .ply, or copy the folder again."
-
-Places: TypeAlias = npt.NDArray[np.void]
-Square: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +96,9 @@ class TileIndex:
         return self.header.encode("latin-1")
 
     @cached_property
-    def described(self) -> ply.Header:
+    def described(self) -> Header:
         """What that header says."""
-        return ply.header_in(Path(INDEX), self.head, sys.maxsize)
+        return header_in(Path(INDEX), self.head, sys.maxsize)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
@@ -140,7 +134,7 @@ class TileFolder:
         path = self.file(tile.square)
         self._refuse_missing(path)
         data = path.read_bytes()
-        if files.digest(data) != tile.digest:
+        if digest(data) != tile.digest:
             raise _altered(path)
         return np.frombuffer(data, np.uint8)[len(self.head_of(tile)) :].reshape(tile.count, -1)
 
@@ -192,11 +186,11 @@ class TileFolder:
         self.refuse_incomplete()
         for tile in self.index.tiles:
             self._refuse_altered(self.file(tile.square), tile.digest)
-        for layer, digest in self.index.rows.items():
-            self._refuse_altered(self.path / rows_name(layer), digest)
+        for layer, known in self.index.rows.items():
+            self._refuse_altered(self.path / rows_name(layer), known)
 
     def _refuse_altered(self, path: Path, digest: str) -> None:
-        if files.file_digest(path) != digest:
+        if file_digest(path) != digest:
             raise _altered(path)
 
     def _refuse_missing(self, path: Path) -> None:
@@ -236,7 +230,7 @@ def cut(base: Path, out: Path, size_m: float, up: Floats) -> TileIndex:
     refuse_taken(out)
     with base.open("rb") as file:
         head = file.read(header.size)
-    across, digest = horizontal_axes(np.asarray(up, np.float64)), files.file_digest(base)
+    across, digest = horizontal_axes(np.asarray(up, np.float64)), file_digest(base)
     empty = TileIndex(size_m, across, head.decode("latin-1"), digest, {}, ())
     found: list[TileIndex] = []
 
@@ -288,45 +282,17 @@ def _placed(rows: Bytes, layer: str, index: TileIndex, counts: dict[Square, dict
         yield placed(squares, layer, counts)
 
 
-def placed(squares: Ints, layer: str, counts: dict[Square, dict[str, int]]) -> Places:
-    """(N,) of `PLACE` of rows in squares (N, 2), after those of the layer that are counted there; they are now too."""
-    places = np.zeros(len(squares), PLACE)
-    places["x"], places["y"] = squares.T
-    for square, mine in grouped(squares):
-        each = counts.setdefault(square, {})
-        begun = each.get(layer, 0)
-        places["row"][mine] = begun + np.arange(len(mine))
-        each[layer] = begun + len(mine)
-    return places
-
-
-def write_places(folder: Path, layer: str, count: int, parts: Iterator[Places]) -> str:
-    """Write the places of a layer's rows, which come in parts; the digest of the file."""
-    path = folder / rows_name(layer)
-    files.make_folder(path.parent)
-    with path.open("wb") as file:
-        _npy_head(file, count)
-        for part in parts:
-            file.write(part.tobytes())
-    return files.file_digest(path)
-
-
-def _npy_head(file: IO[bytes], count: int) -> None:
-    facts = {"descr": np.lib.format.dtype_to_descr(PLACE), "fortran_order": False, "shape": (count,)}
-    np.lib.format.write_array_header_1_0(file, facts)
-
-
 def described_tile(folder: Path, square: Square, counts: dict[str, int], index: TileIndex) -> Tile:
     """What the index says of a tile that is written."""
     path = folder / tile_name(square)
     count = sum(counts.values())
     data = path.read_bytes()
     head = plain_head(index.head, count)
-    rows = np.frombuffer(data, np.uint8)[len(head) :].reshape(count, ply.row_size(index.described))
+    rows = np.frombuffer(data, np.uint8)[len(head) :].reshape(count, row_size(index.described))
     at = centres(rows, index.described)
     at = at[np.isfinite(at).all(axis=1)]
     low, high = at.min(axis=0, initial=np.inf), at.max(axis=0, initial=-np.inf)
-    return Tile(*square, counts, low, high, files.digest(data))
+    return Tile(*square, counts, low, high, digest(data))
 
 
 # --- tiles to one file --------------------------------------------------------------------------------------------
@@ -348,7 +314,7 @@ def join(tiles: TileFolder, out: Path) -> None:
                 places = tiles.places(layer.name)
                 for start in range(0, layer.count, AT_ONCE):
                     file.write(_gathered(tiles, layer.name, places[start : start + AT_ONCE]).data)
-        if tiles.index.digest and files.file_digest(draft) != tiles.index.digest:
+        if tiles.index.digest and file_digest(draft) != tiles.index.digest:
             problem = "would not become the .ply that it stands for: a patch or a file of it was altered"
             raise InputError(tiles.path, problem, CUT_AGAIN)
 
@@ -358,7 +324,7 @@ def join(tiles: TileFolder, out: Path) -> None:
 def _gathered(tiles: TileFolder, layer: str, places: Places) -> Bytes:
     """(N, row size), the rows of a layer at these places."""
     header = tiles.index.described
-    rows = np.empty((len(places), ply.row_size(header)), np.uint8)
+    rows = np.empty((len(places), row_size(header)), np.uint8)
     for tile, mine, there in tiles.located(layer, places):
         size = len(tiles.head_of(tile))
         rows[mine] = mapped(tiles.file(tile.square), header, size, tile.count)[there]
@@ -368,38 +334,23 @@ def _gathered(tiles: TileFolder, layer: str, places: Places) -> Bytes:
 # --- rows and names -----------------------------------------------------------------------------------------------
 
 
-def mapped(path: Path, header: ply.Header, start: int | None = None, count: int | None = None) -> Bytes:
+def mapped(path: Path, header: Header, start: int | None = None, count: int | None = None) -> Bytes:
     """(N, row size), the rows of a .ply, on the disk until they are looked at."""
-    shape = (header.count if count is None else count, ply.row_size(header))
+    shape = (header.count if count is None else count, row_size(header))
     if not shape[0]:
         return np.zeros(shape, np.uint8)
     return np.memmap(path, np.uint8, "r", header.size if start is None else start, shape)
 
 
-def centres(rows: Bytes, header: ply.Header) -> Floats:
+def centres(rows: Bytes, header: Header) -> Floats:
     """(N, 3), of Gaussians by their rows (N, row size)."""
     table = ply.table_of(np.ascontiguousarray(rows), header)
     return np.stack([table[name].astype(np.float64) for name in ("x", "y", "z")], axis=1)
 
 
-def grouped(squares: Ints) -> Iterator[tuple[Square, Ints]]:
-    """Each of the squares (N, 2) once, with the rows that name it, ascending."""
-    if not len(squares):
-        return
-    order = np.lexsort((squares[:, 1], squares[:, 0]))
-    ends = np.flatnonzero((np.diff(squares[order], axis=0) != 0).any(axis=1)) + 1
-    for mine in np.split(order, ends):
-        yield (int(squares[mine[0], 0]), int(squares[mine[0], 1])), mine
-
-
 def tile_name(square: Square) -> str:
     """Of a tile's file."""
     return f"{square[0]}_{square[1]}.ply"
-
-
-def rows_name(layer: str) -> str:
-    """Of the file that says where the rows of a patch are, or those of the original."""
-    return f"{ROWS}/{files.digest(layer.encode()) if layer else ORIGINAL}.npy"
 
 
 def save_index(folder: Path, index: TileIndex) -> None:

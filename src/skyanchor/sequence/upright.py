@@ -10,7 +10,8 @@ from PIL import Image, ImageOps
 from skyanchor.errors import InputError
 from skyanchor.photos import find_mask, opened, photo_size, read_pixels
 from skyanchor.sequence.copies import Copies
-from skyanchor.storage import codec, files
+from skyanchor.storage import codec
+from skyanchor.storage.names import names_for
 
 QUALITY = 97
 ORIENTATION = 0x0112
@@ -21,7 +22,7 @@ DEEP = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 def write_upright(folder: Path, photos: list[Path], target: Copies) -> list[Path]:
     """Upright copies (JPEG) in images/, masks in masks/, same names; the originals are not touched."""
-    copies = target.paths(files.names_for([photo.name for photo in photos], ".jpg"))
+    copies = target.paths(names_for([photo.name for photo in photos], ".jpg"))
     for photo, copy in zip(photos, copies, strict=True):
         _write_one(folder, photo, copy, target)
     return copies

@@ -14,7 +14,7 @@ from skyanchor.run.folder import RunFolder
 from skyanchor.run.layout import FRAMES
 from skyanchor.run.results import VERB_AGAIN, Run
 from skyanchor.scaffold.colmap_files import model_files
-from skyanchor.storage import codec, files
+from skyanchor.storage import codec, digests
 from skyanchor.types import Scaffold, Sequence
 
 MOVED = (
@@ -88,4 +88,4 @@ def free_digests(run: RunFolder, choice: AnyLocal) -> dict[str, str]:
 
 def value_digest(value: object) -> str:
     """Of a value's JSON form."""
-    return files.digest(json.dumps(codec.to_json(value)).encode())
+    return digests.digest(json.dumps(codec.to_json(value)).encode())

@@ -14,7 +14,7 @@ from skyanchor.run.layout import DIGESTS, STATE
 from skyanchor.run.results import open_run
 from skyanchor.stages.digests import check_street_photos
 from skyanchor.storage import codec, files
-from skyanchor.storage.files import DigestCache
+from skyanchor.storage.digest_cache import DigestCache
 from skyanchor.trajectory import PhotoFeatures, TrajectoryConfig, export
 from skyanchor.trajectory.network import Network, NetworkConfig, NetworkWalk, WalkFigures, adjust_network
 

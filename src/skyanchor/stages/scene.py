@@ -41,6 +41,7 @@ from skyanchor.scene.contradicted import ContradictedConfig
 from skyanchor.scene.ground_points import GroundPointConfig, ground_cloud
 from skyanchor.scene.hiding import vanished_gaussians
 from skyanchor.scene.inputs import UpdateInputs
+from skyanchor.scene.patch_head import PatchSummary
 from skyanchor.scene.reach import Reach, change_of_all, reach_of, sees, whole_reach
 from skyanchor.scene.update import SceneUpdate, update_scene
 from skyanchor.scene.views import ground_views
@@ -265,7 +266,7 @@ def _hidden_places(inputs: UpdateInputs, update: SceneUpdate, config: UpdateConf
     return () if config.vanished is None else hidden_places(inputs, update.change.hidden, config.vanished)
 
 
-def _write_patch(stage: Stage, base: Base, name: str, whole: patches.Change) -> patches.PatchSummary:
+def _write_patch(stage: Stage, base: Base, name: str, whole: patches.Change) -> PatchSummary:
     """The patch and the file after it, written; what the patch does."""
     file = base.file
     change = replace(whole, aerial=file.in_file(whole.aerial), ground=file.in_file(whole.ground))

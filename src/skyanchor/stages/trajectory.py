@@ -21,6 +21,7 @@ from skyanchor.stages.job_files import load_sequence_file
 from skyanchor.stages.work import Work
 from skyanchor.storage import codec, files
 from skyanchor.storage.codec import Json
+from skyanchor.storage.digests import digest
 from skyanchor.trajectory import (
     PhotoFeatures,
     SubmapJob,
@@ -104,7 +105,7 @@ def _between(stage: Stage, work: Work, known: KnownMap, frames: tuple[int, ...])
     """Poses of frames between keyframes by all workers, a few frames a job."""
     held = stage.path(f"{PROGRESS}/{KNOWN_FILE}")
     files.save(held, known)
-    shared = {"known": held, "made": files.digest(held.read_bytes())}
+    shared = {"known": held, "made": digest(held.read_bytes())}
     shared |= {"sequence": work.sequence_file, "features": work.features}
     parts = [frames[k : k + TOGETHER] for k in range(0, len(frames), TOGETHER)]
     jobs = [replace(Job.of(resect_frames_job, frames=some, **shared), gpu=False) for some in parts]

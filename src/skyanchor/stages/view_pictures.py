@@ -20,6 +20,7 @@ from skyanchor.scene.inputs import UpdateInputs
 from skyanchor.scene.scoring import borrowed_exposure
 from skyanchor.scene.update import SceneUpdate
 from skyanchor.storage import files
+from skyanchor.storage.names import names_for
 from skyanchor.types import Bytes, View
 
 
@@ -53,7 +54,7 @@ def _pictures(
 def picture_names(views: tuple[View, ...]) -> tuple[str, ...]:
     """Names of the views' pictures in one folder, each its own."""
     flat = [view.name.replace("/", "_") for view in views]
-    names = files.names_for(flat, ".png")
+    names = names_for(flat, ".png")
     return tuple(f"{k}_{name}" if names.count(name) > 1 else name for k, name in enumerate(names))
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from skyanchor.ahead import made_ahead
 from skyanchor.errors import InputError
 from skyanchor.storage import codec, files
-from skyanchor.storage.files import beneath, names_for
+from skyanchor.storage.names import beneath, names_for
 from skyanchor.types import Bytes, Camera, DepthMap, Floats32, Pose
 
 FORMAT = 1

@@ -11,6 +11,7 @@ import io
 import json
 import math
 import mmap
+import os
 import struct
 import types
 import typing
@@ -171,7 +172,7 @@ def loads(kind: type[T], text: str) -> T:
 
 def unpack(kind: type[T], data: bytes) -> T:
     """The value of type `kind` that `pack` wrote; ValueError where the bytes are cut, altered or others."""
-    return _unpacked(kind, io.BytesIO(data), len(data), None)
+    return _unpacked(kind, io.BytesIO(data), len(data), stays=False)
 
 
 def unpack_file(kind: type[T], path: Path) -> T:
@@ -181,7 +182,7 @@ def unpack_file(kind: type[T], path: Path) -> T:
     replaced by another meanwhile, but must not be written to.
     """
     with path.open("rb") as file:
-        return _unpacked(kind, file, path.stat().st_size, path)
+        return _unpacked(kind, file, os.fstat(file.fileno()).st_size, stays=True)
 
 
 def mapped(kind: type[T], path: Path) -> T:
@@ -221,9 +222,10 @@ def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     return {entry.filename.removesuffix(".npy"): entry for entry in entries}
 
 
-def _unpacked(kind: type[T], file: IO[bytes], size: int, path: Path | None) -> T:
+def _unpacked(kind: type[T], file: IO[bytes], size: int, stays: bool) -> T:
+    """The value in an archive; its large arrays are left there where the file `stays`."""
     try:
-        held = _members(file, size, path)
+        held = _members(file, size, stays)
         document = json.loads(held.pop(_DOCUMENT).tobytes().decode())
         arrays = [held[f"array{index}"] for index in range(len(held))]
         return typing.cast(T, _decoded(kind, document, arrays))
@@ -231,18 +233,19 @@ def _unpacked(kind: type[T], file: IO[bytes], size: int, path: Path | None) -> T
         raise ValueError(f"not a whole archive: {error}") from error
 
 
-def _members(file: IO[bytes], size: int, path: Path | None) -> dict[str, npt.NDArray[Any]]:
+def _members(file: IO[bytes], size: int, stays: bool) -> dict[str, npt.NDArray[Any]]:
     """The arrays of an archive by name."""
     with zipfile.ZipFile(file) as archive:
         entries = _entries(archive, size)
-        mapped = {
-            name: None if path is None else _mapped(archive, entry, file, path) for name, entry in entries.items()
-        }
+        mapped = {name: _mapped(archive, entry, file) if stays else None for name, entry in entries.items()}
         return {name: array_of(archive.read(entries[name])) if held is None else held for name, held in mapped.items()}
 
 
-def _mapped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], path: Path) -> npt.NDArray[Any] | None:
-    """A large array that stays in the file, after its checksum was compared; None for others."""
+def _mapped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes]) -> npt.NDArray[Any] | None:
+    """A large array that stays in the file, after its checksum was compared; None for others.
+
+    It is the opened file's: another may have its name by now.
+    """
     if entry.file_size < MAPPED_BYTES:
         return None
     with archive.open(entry) as member:
@@ -257,7 +260,7 @@ def _mapped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, file: IO[bytes], p
     offset = entry.header_offset + _HEADER + name + extra + begin
     if offset % 64:
         return None
-    return np.asarray(np.memmap(path, dtype, "c", offset, shape, "F" if by_column else "C"))
+    return np.asarray(np.memmap(file, dtype, "c", offset, shape, "F" if by_column else "C"))
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -292,7 +295,7 @@ def _decoded(kind: Any, document: Any, arrays: list[npt.NDArray[Any]] | None) ->
     if origin is tuple:
         return _decoded_tuple(args, document, arrays)
     if origin is list:
-        return [_decoded(args[0], item, arrays) for item in document]
+        return [_decoded(args[0], item, arrays) for item in _checked(isinstance(document, list), kind, document)]
     if origin in (dict, Mapping):
         return {key: _decoded(args[1], item, arrays) for key, item in document.items()}
     if origin is typing.Literal:
@@ -324,6 +327,7 @@ def _decoded_dataclass(kind: Any, document: Any, arrays: list[npt.NDArray[Any]] 
 
 
 def _decoded_tuple(args: tuple[Any, ...], document: Any, arrays: list[npt.NDArray[Any]] | None) -> Any:
+    _checked(isinstance(document, list), tuple, document)
     kinds = (args[0],) * len(document) if len(args) == 2 and args[1] is Ellipsis else args
     return tuple(_decoded(kind, item, arrays) for kind, item in zip(kinds, document, strict=True))
 
@@ -344,7 +348,7 @@ def _decoded_float(document: Any) -> float:
 
 
 def _member(options: tuple[Any, ...], document: Any) -> Any:
-    """The member of a union that a document belongs to: by null, by class name, else the first that reads it."""
+    """The member of a union that a document belongs to: by null, by class name, else the first."""
     if document is None and type(None) in options:
         return type(None)
     if isinstance(document, dict) and TAG in document:

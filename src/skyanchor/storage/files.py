@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and what they hold: atomic writes, typed values, content digests.
+"""Files that are whole or absent, and the typed values in them: atomic writes, removal, reading back.
 
 Whatever the program writes is written here, and whatever it removes is removed here. A disk that refuses is a
 WriteError, one line that names the place and says what to do, and the half file is gone.
@@ -7,17 +7,12 @@ WriteError, one line that names the place and says what to do, and the half file
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import shutil
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from hashlib import blake2b
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +20,8 @@ import numpy.typing as npt
 
 from skyanchor.errors import InputError, WriteError
 from skyanchor.storage import codec
+from skyanchor.storage.digests import digest
+from skyanchor.storage.exchange import exchanged
 
 T = TypeVar("T")
 
@@ -83,39 +80,6 @@ def refuse_special(path: Path) -> None:
         special = path.exists() and not path.is_file() and not path.is_dir()
     if special:
         raise WriteError(f"{path}: is no file but a device, a pipe or a socket. Choose another place.")
-
-
-# --- names --------------------------------------------------------------------------------------------------------
-
-
-def leads_outside(name: str) -> bool:
-    """Whether a name that was read somewhere, as a path beneath a folder, would be one that is not; on any system."""
-    ways = (PurePosixPath(name), PureWindowsPath(name), PureWindowsPath(PurePosixPath(name).as_posix()))
-    odd = any(way.is_absolute() or way.drive or way.root or ".." in way.parts for way in ways)
-    return odd or "\0" in name or PurePosixPath(name) == PurePosixPath()
-
-
-def beneath(folder: Path, name: str) -> Path:
-    """The path of a name that was read somewhere, beneath a folder; InputError for one that would lead out of it."""
-    if leads_outside(name):
-        raise InputError(folder, f"{name!r} would lead out of it", "Names are relative to a folder and have no '..'.")
-    return folder / name
-
-
-def names_for(names: Sequence[str], ending: str) -> tuple[str, ...]:
-    """A name of its own for what is made of each file, beneath one folder: the file's, its ending replaced.
-
-    Files that would share one, a.jpg and a.png, keep their ending: a.jpg.npz and a.png.npz. InputError for names that
-    lead out of a folder.
-    """
-    whole = [PurePosixPath(beneath(Path(), name)).as_posix() for name in names]
-    short = [PurePosixPath(name).with_suffix(ending).as_posix() for name in whole]
-    taken = Counter([*short, *(f"{name}{ending}" for name in whole)])
-    found = tuple(f"{name}{ending}" if taken[file] > 1 else file for name, file in zip(whole, short, strict=True))
-    if len(set(found)) < len(found):
-        twice = next(name for name, count in Counter(whole).items() if count > 1)
-        raise InputError(twice, "is named twice", "Every file needs a name of its own.")
-    return found
 
 
 # --- atomic writes ------------------------------------------------------------------------------------------------
@@ -218,18 +182,25 @@ def move_all(source: Path, target: Path, last: str) -> None:
 
 
 def _put_into_place(draft: Path, path: Path) -> None:
-    """Rename a draft to its name; a folder of that name is gone only once the new one has it."""
+    """Rename a draft to its name; a folder of that name is gone only once the new one has it, else it is put back.
+
+    Both are whole under their names at any moment where the disk can exchange them, nearly so elsewhere.
+    """
     old = temporary(path.with_name(path.name + ".old"))
     aside = draft.is_dir() and path.is_dir() and not path.is_symlink()
+    if aside and exchanged(draft, path):
+        shutil.rmtree(draft)
+        return
     if aside:
         shutil.rmtree(old, ignore_errors=True)
-        path.rename(old)
     elif draft.is_dir():
         remove(path)
     try:
-        draft.replace(path)
-    except OSError:
         if aside:
+            path.rename(old)
+        draft.replace(path)
+    except BaseException:
+        if aside and old.is_dir() and not path.exists():
             old.rename(path)
         raise
     if aside:
@@ -293,7 +264,10 @@ def renamed_link(source: Path, target: Path) -> None:
         copy(source, target)
         return
     with writing(target):
-        draft.replace(target)
+        try:
+            draft.replace(target)
+        finally:  # it is still there where the disk refuses, and where both are names of one file already
+            remove(draft)
         sync_folder(target.parent)
 
 
@@ -430,97 +404,6 @@ def recall(path: Path, kind: type[T]) -> T | None:
         return codec.loads(kind, path.read_text()) if path.is_file() else None
     except (ValueError, TypeError, KeyError, OSError):
         return None
-
-
-# --- digests ------------------------------------------------------------------------------------------------------
-
-
-def digest(data: bytes) -> str:
-    """BLAKE2b of the bytes, 128 bit, hexadecimal."""
-    return blake2b(data, digest_size=16).hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """`digest` of a file's contents."""
-    state = blake2b(digest_size=16)
-    try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 22):
-                state.update(block)
-    except OSError as error:
-        problem = f"cannot be read ({error.strerror})"
-        raise InputError(path, problem, "Check that the file exists and that you may read it.") from error
-    return state.hexdigest()
-
-
-def joint_digest(each: Mapping[str, str]) -> str:
-    """One digest of named digests; their order does not matter."""
-    return digest("".join(f"{name}\0{value}\n" for name, value in sorted(each.items())).encode())
-
-
-SETTLED_S = 2.0
-"""A file written so shortly before it is read may still change within one tick of its clock: not remembered, seconds.
-
-One from the future, after a clock was set back, can: what is written to it next is marked with today's time."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """A file as it was when its digest was taken."""
-
-    digest: str
-    mark: str
-    """Of its size, inode and both clocks."""
-    settled: bool
-    """Whether it cannot change without the mark."""
-
-    def is_still(self, path: Path) -> bool:
-        """Whether the file holds the same, by its mark where that tells; InputError where it cannot be read."""
-        return (self.settled and mark(path) == self.mark) or file_digest(path) == self.digest
-
-
-@dataclass
-class DigestCache:
-    """Digests of file contents, remembered as long as size, inode and both clocks of a file stand still."""
-
-    path: Path
-    """JSON file of the memory; may be deleted at any time."""
-    kept: bool = True
-    """Whether what is found is written there."""
-    _known: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Absolute path -> (fingerprint, digest)."""
-
-    def __post_init__(self) -> None:
-        """Read the memory where there is one."""
-        if self.path.is_file():
-            self._known = recall(self.path, dict[str, tuple[str, str]]) or {}
-
-    def digest(self, files: Mapping[str, Path]) -> str:
-        """One digest of names and contents; neither order nor place on the disk matters."""
-        return joint_digest(self.each(files))
-
-    def each(self, files: Mapping[str, Path]) -> dict[str, str]:
-        """The digest of every file's contents by its name."""
-        return {name: found.digest for name, found in self.look(files).items()}
-
-    def look(self, files: Mapping[str, Path]) -> dict[str, Found]:
-        """Every file as it is now by its name."""
-        before = dict(self._known)
-        found = {name: self._file(path) for name, path in files.items()}
-        if self.kept and self._known != before:
-            write_bytes(self.path, json.dumps(self._known, indent=0).encode())
-        return found
-
-    def _file(self, path: Path) -> Found:
-        key = str(path.resolve())
-        seen = mark(path)
-        if key in self._known and self._known[key][0] == seen:
-            return Found(self._known[key][1], seen, True)
-        value = file_digest(path)
-        settled = bool(seen) and abs(time.time() - path.stat().st_mtime) > SETTLED_S
-        if settled:
-            self._known[key] = (seen, value)
-        return Found(value, seen, settled)
 
 
 def mark(path: Path) -> str:

@@ -21,7 +21,7 @@ class Spill:
     """Arrays by number, in memory while there is room; those in the folder come back when they are asked for."""
 
     folder: Path | None
-    """Empty or not there yet, and the caller's to remove; None keeps everything in memory."""
+    """The caller's to remove; what an interrupted process left there is written over. None keeps all in memory."""
     limit_bytes: int = 1 << 28
     """Of arrays in memory; the ones used last stay, however large they are."""
     _held: OrderedDict[int, Arrays] = field(default_factory=OrderedDict)
@@ -88,7 +88,7 @@ class Heaps:
     """Arrays by number, those of one number laid upon each other; when there is no room all go to the folder."""
 
     folder: Path | None
-    """Empty or not there yet, and the caller's to remove; None keeps everything in memory."""
+    """The caller's to remove; what an interrupted process left there is written over. None keeps all in memory."""
     limit_bytes: int = 1 << 28
     """Of arrays in memory."""
     _held: defaultdict[int, list[Arrays]] = field(default_factory=lambda: defaultdict(list))
@@ -123,7 +123,7 @@ class Heaps:
     def _put_away(self, folder: Path) -> None:
         for number, heap in self._held.items():
             path = folder / str(number)
-            with files.writing(path), path.open("ab") as file:
+            with files.writing(path), path.open("ab" if number in self._away else "wb") as file:
                 for arrays in heap:
                     _write(file, arrays)
         self._away |= set(self._held)

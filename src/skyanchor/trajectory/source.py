@@ -13,6 +13,7 @@ from skyanchor import photos
 from skyanchor.geometry.depth import under
 from skyanchor.matching import AnySparse, FeatureCache, Features, SparseMatcher
 from skyanchor.storage import codec, files
+from skyanchor.storage.digests import digest
 from skyanchor.types import Bytes, Floats, Ints, Photo, Sequence
 
 SHELF = ".pairs.npz"
@@ -85,7 +86,7 @@ class PhotoFeatures:
 
     def _shelf(self, frame: int) -> Path:
         assert self.folder is not None, "matches are left for others in a folder"
-        settings = files.digest(codec.dumps(codec.to_json(self.choice)).encode())
+        settings = digest(codec.dumps(codec.to_json(self.choice)).encode())
         return self.folder / f"{self._keys[frame]}-{settings}{SHELF}"
 
     def _photo(self, frame: int) -> Photo:
