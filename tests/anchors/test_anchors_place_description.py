@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skyanchor.anchors.place_description import Describer, Sampled
+from skyanchor.anchors.place_description import Describer, Sampled, _with_landmarks
 from skyanchor.anchors.place_finding import PlacesConfig
 from skyanchor.anchors.place_index import PlaceView
 from skyanchor.bridges.views import Node
@@ -77,3 +77,14 @@ def test_no_words_are_looked_for_where_a_descriptor_of_whole_views_needs_none(lo
     describer = Describer(nothing, nothing, nothing, config)
     held = describer.sampled(nodes(5))
     assert held.views == () and describer.vocabulary(held) is None and not looked
+
+
+@pytest.mark.parametrize(("points", "kept"), [(200_000, 0.53), (800, 0.53), (10, 1.0)])
+def test_a_model_of_few_points_has_places_where_a_model_of_many_has_them(points: int, kept: float) -> None:
+    """Points over the western half of a square of 400 m, 25 or many more within 25 m of a place, or six."""
+    rng = np.random.default_rng(3)
+    landmarks = np.column_stack([rng.uniform(0, 200, points), rng.uniform(0, 400, points), np.zeros(points)])
+    places = np.stack([axis.ravel() for axis in np.mgrid[4:400:8, 4:400:8, 1:2]], axis=1).astype(np.float64)
+    found = _with_landmarks(places, landmarks, 25, 25.0)
+    assert len(found) / len(places) == pytest.approx(kept, abs=0.05)  # the edge is 25 m wide
+    assert points < 25 or np.mean(found[:, 0] > 230.0) == 0.0

@@ -41,6 +41,8 @@ VOCABULARY_PHOTOS = 24
 """Aerial photos that a global descriptor's vocabulary is fitted to."""
 COARSE_BYTES = 1 << 28
 """Of aerial photos that are held while places are described."""
+SPARSE = 0.2
+"""Share of the landmarks that places of a model have in the median, from which on a place has enough."""
 LEAST_FEATURES = 20
 """Features on the surface that a view must have to be kept."""
 
@@ -179,11 +181,16 @@ def fit_words(views: tuple[PlaceView, ...], centres: int) -> Vocabulary:
 
 
 def _with_landmarks(places: Floats, landmarks: Floats, least: int, reach: float) -> Floats:
-    """The places (N, 3) with enough landmarks around; all of them for a scaffold without sparse points."""
+    """The places (N, 3) with enough landmarks around; all of them for a scaffold without sparse points.
+
+    Enough are `least`, or `SPARSE` of what the model has around its places in the median, where that is less: a model
+    with few points has few everywhere.
+    """
     if len(landmarks) < least or not len(places):
         return places
     counts = cKDTree(landmarks).query_ball_point(places, reach, return_length=True)
-    return places[counts >= least]
+    usual = np.median(counts[counts > 0]) if (counts > 0).any() else 0.0
+    return places[counts >= max(1.0, min(least, SPARSE * usual))]
 
 
 def choose_nodes(ground: Ground, landmarks: Floats, config: PlacesConfig) -> tuple[Node, ...]:

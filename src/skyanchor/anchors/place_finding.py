@@ -65,7 +65,8 @@ class PlacesConfig:
     least_cosine: Cosine = 0.80
     """Cosine between descriptors of a match that geometry will check, at least."""
     landmarks: tuple[CountOrNone, NotNegative] = (25, 25.0)
-    """A place is described when the scaffold has this many sparse points within so many metres of it."""
+    """A place is described when the scaffold has this many sparse points within so many metres of it, or a fifth of
+    what places of a sparse model have in the median."""
     tile: Positive = 32.0
     """Side of the squares that places are kept in, metres."""
     sampled: Count = 40
