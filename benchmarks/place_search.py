@@ -3,7 +3,7 @@
     python benchmarks/place_search.py WORK [VIEWS ...] [--repeat 2]
 
 Views stand 8 m apart, six to a place, in tiles of 32 m with seven places each, as a part of the preset `city` has them
-on its streets. Their looks and features are drawn by chance, as large as a city's (64 words, 700 features a view, 35
+on its streets. Their looks and features are drawn by chance, as large as a city's (64 words, 700 features a view, 28
 kB). Nothing can be found there: what is timed is what every group of a walk pays, whatever comes of it. Steps of one
 search:
 
@@ -13,7 +13,7 @@ search:
 - *matches*: those of the ten best places and their neighbours matched again for the group's geometry;
 - *walk, looks* and *walk, vote*: 33 frames compared with all looks, and their vote for one position.
 
-Each number of views has a process and a folder of its own in WORK (1.8 GB for 50 000 views); tiles that lie there are
+Each number of views has a process and a folder of its own in WORK (1.4 GB for 50 000 views); tiles that lie there are
 not made again. The first line of a process is its first group, which opens the tiles, the next ones follow it. A
 quarter of the files that the system lets a process have open are for tiles: `ulimit -n` changes what is opened anew.
 """
